@@ -1,0 +1,235 @@
+"""The result types that pass between rules, engine and renderers: frozen, serialisable, free of polars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How much a finding matters to the job."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def order(self) -> int:
+        """0 is the most severe."""
+        return ("error", "warning", "info").index(self.value)
+
+
+class Confidence(str, Enum):
+    """How sure the tool is that the finding is what it says."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+    @property
+    def order(self) -> int:
+        """0 is the most certain."""
+        return ("high", "medium", "low").index(self.value)
+
+
+class Action(str, Enum):
+    """What an operator does about it (after DCGM's error categories)."""
+
+    CONFIG = "config"
+    RETRY = "retry"
+    ISOLATE = "isolate"
+    TRIAGE = "triage"
+    MONITOR = "monitor"
+    NONE = "none"
+
+
+class FindingClass(str, Enum):
+    """F stops the job, P degrades it, I is benign, S follows from another fault, L is about the input."""
+
+    FAILURE = "F"
+    PERFORMANCE = "P"
+    INFORMATION = "I"
+    SECONDARY = "S"
+    INPUT = "L"
+
+
+class Role(str, Enum):
+    """Place of a finding in the fault graph."""
+
+    ROOT = "root"
+    CASCADE = "cascade"
+    INDEPENDENT = "independent"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A line of an input, as a rule points at it. ``text`` may be left out: the engine reads it back."""
+
+    input_id: int
+    line: int
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a rule reports; the engine adds code, name and class and makes a :class:`Finding` of it.
+
+    ``title`` is one sentence with figures. ``observed``/``expected`` are short, with units.
+    ``evidence`` is in reading order, the first being the primary one. Where the evidence is that something
+    is missing, ``absence`` says what was searched and where. ``caused_by`` names diagnoses that explain
+    this one when they are present (a cascade). ``severity`` overrides the rule's default.
+    """
+
+    title: str
+    next_step: str
+    explanation: str = ""
+    observed: str = ""
+    expected: str = ""
+    unit: str = ""
+    severity: Severity | None = None
+    confidence: Confidence | None = None
+    action: Action | None = None
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    comm_id: str | None = None
+    evidence: tuple[Ref, ...] = ()
+    absence: str | None = None
+    caused_by: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CannotJudge:
+    """A rule had a reason not to decide: ``reason`` says why, ``how_to_enable`` what would let it."""
+
+    reason: str
+    how_to_enable: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One piece of evidence as reported. ``line`` is 0 for evidence of absence."""
+
+    input: str
+    line: int
+    text: str
+    primary: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One diagnosis with everything a reader needs (public JSON, schema version 1)."""
+
+    code: str
+    name: str
+    finding_class: FindingClass
+    severity: Severity
+    confidence: Confidence
+    action: Action
+    title: str
+    explanation: str
+    next_step: str
+    observed: str
+    expected: str
+    unit: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    comm_id: str | None
+    role: Role
+    caused_by: str | None
+    evidence: tuple[Evidence, ...]
+    sources: tuple[str, ...]
+    fingerprint: str
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """A finding that the policy silenced, kept visible."""
+
+    finding: Finding
+    reason: str
+    until: str | None = None
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """A diagnosis that was not evaluated, and why."""
+
+    name: str
+    reason: str
+    how_to_enable: str = ""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Physical lines by fate: ``lines == parsed + unknown + foreign + torn``."""
+
+    lines: int = 0
+    nccl_lines: int = 0
+    parsed: int = 0
+    unknown: int = 0
+    foreign: int = 0
+    torn: int = 0
+    unknown_templates: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def understood(self) -> float:
+        """Share of NCCL lines that a grammar rule understood, 0..1 (1 when there is none)."""
+        return self.parsed / self.nccl_lines if self.nccl_lines else 1.0
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """One input file."""
+
+    path: str
+    kind: str
+    size_bytes: int
+    sha256: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the run looks like."""
+
+    nccl_versions: tuple[str, ...] = ()
+    nranks: int | None = None
+    n_nodes: int | None = None
+    hosts: tuple[str, ...] = ()
+    gpus: int | None = None
+    networks: tuple[str, ...] = ()
+    communicators: int = 0
+    cuda_versions: tuple[str, ...] = ()
+    driver_versions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolInfo:
+    """Provenance of the analysis."""
+
+    name: str
+    version: str
+    schema_version: int
+    grammar_hash: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The whole result; renderers read nothing else beside the run's tables."""
+
+    status: str
+    findings: tuple[Finding, ...]
+    job: Job
+    coverage: Coverage
+    inputs: tuple[InputInfo, ...]
+    tool: ToolInfo
+    suppressed: tuple[Suppressed, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
+    redacted: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    def count(self, severity: Severity) -> int:
+        """Number of findings of one severity."""
+        return sum(f.severity is severity for f in self.findings)

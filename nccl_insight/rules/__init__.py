@@ -1,0 +1,116 @@
+"""Diagnoses, one module each, found by file name: ``niNNN_<name with underscores>.py``.
+
+A rule module defines ``CLASS`` (F, P, I, S or L), ``SEVERITY``, ``ACTION``, ``NEEDS`` (tables of which at
+least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Code and name come
+from the file name. Nothing is registered by hand; third parties add packages of rules by the entry point
+group ``nccl_insight.rules`` (the entry point names a package).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Protocol
+
+from nccl_insight.errors import InsightError
+from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
+from nccl_insight.run import Run
+
+HEADINGS = (
+    "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
+)  # fmt: skip
+_FILE = re.compile(r"ni([0-9]{3})_([a-z0-9_]+)")
+
+
+class Check(Protocol):
+    """The one function of a rule."""
+
+    def __call__(self, run: Run) -> Iterator[Hit | CannotJudge]:
+        """Yields what was found, or why nothing could be decided."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A diagnosis: its metadata, documentation and check."""
+
+    code: str
+    name: str
+    finding_class: FindingClass
+    severity: Severity
+    confidence: Confidence
+    action: Action
+    needs: tuple[str, ...]
+    doc: str
+    check: Check
+    caused_by: tuple[str, ...] = ()
+    sources: tuple[str, ...] = field(default=())
+
+    @property
+    def summary(self) -> str:
+        """First line of the documentation."""
+        return self.doc.splitlines()[0] if self.doc else ""
+
+    def section(self, heading: str) -> str:
+        """Text under one of the fixed headings."""
+        match = re.search(rf"^{heading}\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", self.doc, re.M | re.S)
+        return match[1].strip() if match else ""
+
+
+def rule_of(module: ModuleType) -> Rule:
+    """Reads the metadata of a rule module.
+
+    Raises:
+        InsightError: a constant or heading is missing; the message names module and item.
+    """
+    stem = module.__name__.rsplit(".", 1)[-1]
+    match = _FILE.fullmatch(stem)
+    if match is None:
+        raise InsightError(f"rule module {stem}: the file name must be niNNN_<name>.py")
+    try:
+        return Rule(
+            code=f"NI{match[1]}",
+            name=match[2].replace("_", "-"),
+            finding_class=FindingClass(module.CLASS),
+            severity=module.SEVERITY,
+            confidence=getattr(module, "CONFIDENCE", Confidence.HIGH),
+            action=module.ACTION,
+            needs=tuple(module.NEEDS),
+            doc=inspect.cleandoc(module.__doc__ or ""),
+            check=module.check,
+            caused_by=tuple(getattr(module, "CAUSED_BY", ())),
+            sources=tuple(getattr(module, "SOURCES", ())),
+        )
+    except AttributeError as error:
+        raise InsightError(f"rule module {stem}: {error}") from error
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for info in pkgutil.iter_modules(package.__path__):
+        if _FILE.fullmatch(info.name):
+            yield importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def discover() -> Sequence[Rule]:
+    """All rules, ordered by code; codes and names are unique.
+
+    Raises:
+        InsightError: two rules share a code or a name.
+    """
+    packages = [importlib.import_module(__name__)]
+    for entry in importlib.metadata.entry_points(group="nccl_insight.rules"):
+        packages.append(entry.load())
+    rules = sorted((rule_of(m) for p in packages for m in _modules(p)), key=lambda r: r.code)
+    for attribute in ("code", "name"):
+        seen: set[str] = set()
+        for rule in rules:
+            value = getattr(rule, attribute)
+            if value in seen:
+                raise InsightError(f"two rules share the {attribute} {value}")
+            seen.add(value)
+    return rules

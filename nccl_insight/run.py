@@ -1,0 +1,77 @@
+"""A run: the tables of everything that was read, and a way back to the text of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import polars as pl
+
+from nccl_insight import schema
+
+T = TypeVar("T")
+
+
+class LineReader(Protocol):
+    """Gives back raw lines of the inputs, for evidence."""
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Text of ``(input_id, line)`` pairs; pairs that cannot be read again are left out."""
+
+
+class NoLines:
+    """A reader for runs whose inputs have no lines (traces, tests)."""
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Nothing can be read back."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What one input gave: rows by table, and log messages by grammar rule still to be assembled.
+
+    Tables named here are concatenated over the inputs; ``messages`` are assembled once, after all
+    inputs are read, because ranks and communicators span files.
+    """
+
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tables by name (:mod:`nccl_insight.schema`). Rules read nothing else."""
+
+    tables: Mapping[str, pl.DataFrame]
+    reader: LineReader = field(default_factory=NoLines)
+    _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The table, empty with the contract's columns when the run has no such rows."""
+        frame = self.tables.get(name)
+        return schema.empty(name) if frame is None else frame
+
+    def lazy(self, name: str) -> pl.LazyFrame:
+        """The table as a LazyFrame."""
+        return self.table(name).lazy()
+
+    def has(self, name: str) -> bool:
+        """Whether the table has at least one row."""
+        frame = self.tables.get(name)
+        return frame is not None and frame.height > 0
+
+    def memo(self, name: str, build: Callable[[Run], T]) -> T:
+        """A derived value, built once per run and shared between rules."""
+        if name not in self._memo:
+            self._memo[name] = build(self)
+        value: T = self._memo[name]
+        return value
+
+
+def build_run(tables: Mapping[str, pl.DataFrame], reader: LineReader | None = None) -> Run:
+    """A run whose contract tables all have the contract's columns and types."""
+    names = [*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)]
+    frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
+    return Run(frames, reader or NoLines())

@@ -1,0 +1,58 @@
+"""Formatting of sizes, durations, bandwidths and rank sets for people.
+
+Bandwidth is GB/s with 1 GB = 1e9 bytes, as nccl-tests prints it; message sizes are binary (KiB, MiB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Binary size: ``1536`` -> ``1.5 KiB``."""
+    value = float(size_bytes)
+    for unit in _BINARY:
+        if abs(value) < 1024 or unit == _BINARY[-1]:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_ns(duration_ns: float) -> str:
+    """Duration given in nanoseconds: ``1500`` -> ``1.5 us``."""
+    for factor, unit in _TIME:
+        if abs(duration_ns) >= factor:
+            return f"{duration_ns / factor:.2f} {unit}".replace(".00 ", " ")
+    return f"{duration_ns:.0f} ns"
+
+
+def format_gbps(bandwidth_gbps: float) -> str:
+    """Bandwidth in GB/s (1e9 bytes per second)."""
+    return f"{bandwidth_gbps:.1f} GB/s" if abs(bandwidth_gbps) < 100 else f"{bandwidth_gbps:.0f} GB/s"
+
+
+def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
+    """Sorted ranks with runs folded: ``0-7,12``; more than ``limit`` runs end in ``... (N ranks)``."""
+    ordered = sorted(set(ranks))
+    runs: list[str] = []
+    start = prev = None
+    for rank in ordered:
+        if prev is not None and rank == prev + 1:
+            prev = rank
+            continue
+        if start is not None and prev is not None:
+            runs.append(f"{start}" if start == prev else f"{start}-{prev}")
+        start = prev = rank
+    if start is not None and prev is not None:
+        runs.append(f"{start}" if start == prev else f"{start}-{prev}")
+    if len(runs) > limit:
+        return ",".join(runs[:limit]) + f",... ({len(ordered)} ranks)"
+    return ",".join(runs)
+
+
+def plural(count: int, word: str, many: str | None = None) -> str:
+    """``1 rank``, ``2 ranks``; ``many`` for irregular plurals."""
+    return f"{count:,} {word if count == 1 else (many or word + 's')}"
