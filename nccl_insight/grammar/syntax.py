@@ -1,0 +1,140 @@
+"""The pieces of a rule in the restricted grammar language (docs/grammar.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Text that stands as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A captured value; the definition is in :attr:`Grammar.columns`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A terminal that is matched and not captured."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Items one after the other."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several branches."""
+
+    options: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """An item ``least`` .. ``most`` times (``most`` None: unbounded)."""
+
+    item: Expr
+    least: int
+    most: int | None
+
+
+Expr: TypeAlias = Literal | Column | Terminal | Sequence | Choice | Repeat
+
+
+@dataclass(frozen=True)
+class TerminalDef:
+    """A named character pattern. ``dtype`` is one of int, float, str, ints, strs."""
+
+    name: str
+    pattern: str
+    dtype: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class ColumnDef:
+    """A captured column: an expression without columns, and its type."""
+
+    name: str
+    expr: Expr
+    dtype: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message rule: name, expression, directives and the file it stands in."""
+
+    name: str
+    expr: Expr
+    origin: str
+    directives: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str | None:
+        """The table that rows of this message go to."""
+        return self.directives.get("table")
+
+    @property
+    def headless(self) -> bool:
+        """Whether the wording is distinctive enough to be taken without a head."""
+        return self.directives.get("headless", "no") == "yes"
+
+    @property
+    def constants(self) -> dict[str, str]:
+        """Columns with a fixed value (``set`` directive)."""
+        pairs = (p.split("=", 1) for p in self.directives.get("set", "").split(",") if "=" in p)
+        return {key.strip(): value.strip() for key, value in pairs}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """All files together. ``digest`` is a hash of their text."""
+
+    terminals: Mapping[str, TerminalDef]
+    columns: Mapping[str, ColumnDef]
+    fragments: Mapping[str, Expr]
+    messages: Mapping[str, Message]
+    digest: str
+    sources: Mapping[str, str]
+
+
+def columns_of(expr: Expr) -> Iterator[str]:
+    """Names of the captured columns in order of appearance."""
+    if isinstance(expr, Column):
+        yield expr.name
+    elif isinstance(expr, Sequence):
+        for item in expr.items:
+            yield from columns_of(item)
+    elif isinstance(expr, Choice):
+        for option in expr.options:
+            yield from columns_of(option)
+    elif isinstance(expr, Repeat):
+        yield from columns_of(expr.item)
+
+
+def sequence(items: tuple[Expr, ...]) -> Expr:
+    """A sequence, flattened and with neighbouring literals joined."""
+    flat: list[Expr] = []
+    for item in items:
+        parts = item.items if isinstance(item, Sequence) else (item,)
+        for part in parts:
+            last = flat[-1] if flat else None
+            if isinstance(part, Literal) and isinstance(last, Literal):
+                flat[-1] = Literal(last.text + part.text)
+            else:
+                flat.append(part)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
