@@ -1,0 +1,125 @@
+# ruff: noqa: E501 - log lines and expected output are long
+"""Terminal output: verdict line, lines per finding, what was not judged, hostile text."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import render_samples as samples
+
+from nccl_insight.model import Analysis, Coverage, Evidence
+from nccl_insight.render import text
+from nccl_insight.render.sanitize import one_line, sanitize
+
+
+def test_verdict_line_of_a_failing_run_has_counts_size_version_and_coverage() -> None:
+    first = text.render(samples.failing()[0]).splitlines()[0]
+    assert first == (
+        "FAIL  2 errors, 2 warnings  64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0 % understood)"
+    )
+
+
+def test_verdict_line_of_a_healthy_run_says_ok_and_counts_notes() -> None:
+    assert text.render(samples.healthy()[0]).startswith("OK  1 note  16 ranks on 2 nodes, NCCL 2.27.3")
+
+
+def test_not_judged_is_neither_ok_nor_fail() -> None:
+    analysis = Analysis(
+        "not_judged", (), samples.healthy()[0].job, Coverage(lines=3, foreign=3), (), samples.TOOL
+    )
+    out = text.render(analysis)
+    assert out.startswith("NOT JUDGED  no findings")
+    assert "3 lines (none from NCCL)" in out
+
+
+def test_each_loud_finding_takes_three_to_five_lines_with_where_why_do() -> None:
+    blocks = text.render(samples.failing()[0]).split("\n\n")[1:5]
+    assert len(blocks) == 4
+    for block in blocks:
+        lines = block.splitlines()
+        assert 3 <= len(lines) <= 5
+        assert [line.split()[0] for line in lines[1:]] == ["where", "why", "do", "more"]
+    assert blocks[0].splitlines() == [
+        "ERROR  NI223 ib-qp-timeout: Queue pair set-up to 10.1.7.23 timed out on 2 ranks",
+        "  where  job-4711/all.log:214; ranks 40-41 on gpu-node-05",
+        "  why    observed errno 110 after 20.4 s, expected a connected queue pair in under 1 s",
+        "  do     Run `ibping -G 0xb8599f03001a2b3c` from gpu-node-05 to gpu-node-02; if it fails, take the cable's port out.",
+        "  more   nccl-insight explain NI223",
+    ]
+
+
+def test_a_cascade_names_its_root_and_low_confidence_is_said() -> None:
+    out = text.render(samples.failing()[0])
+    assert "follows from ib-qp-timeout" in out
+    assert "medium confidence" in out
+
+
+def test_footer_says_what_was_not_judged_what_was_suppressed_and_what_was_not_understood() -> None:
+    out = text.render(samples.failing()[0])
+    assert "Not judged: 3 diagnoses." in out
+    assert "exposed-communication, straggler-rank: no trace was given; give a PyTorch profiler trace" in out
+    assert "Suppressed: NI106 env-deprecated (known on this cluster, until 2027-01-01)" in out
+    assert "Not understood: 600 NCCL lines of unknown kind, 4 torn lines." in out
+    assert "Note: rank 63's log ends in the middle of a line" in out
+
+
+def test_quiet_gives_the_verdict_line_only_and_very_quiet_nothing() -> None:
+    analysis, _ = samples.failing()
+    assert len(text.render(analysis, verbosity=-1).splitlines()) == 1
+    assert text.render(analysis, verbosity=-2) == ""
+
+
+def test_verbose_lists_all_evidence() -> None:
+    out = text.render(samples.failing()[0], verbosity=1)
+    assert "job-4711/all.log:215: gpu-node-05:24140:24640 [0] NCCL INFO transport/net_ib.cc:1293 -> 2" in out
+
+
+def test_colour_only_when_asked_and_never_instead_of_the_word() -> None:
+    analysis, _ = samples.failing()
+    plain, coloured = text.render(analysis), text.render(analysis, color=True)
+    assert "\x1b" not in plain
+    assert "\x1b[1;31mFAIL\x1b[0m" in coloured
+    assert sanitize(coloured) == plain
+
+
+def test_width_wraps_but_does_not_change_the_words() -> None:
+    analysis, _ = samples.failing()
+    wrapped = text.render(analysis, width=80)
+    assert wrapped.split() == text.render(analysis).split()
+    assert max(len(line) for line in wrapped.splitlines() if line.startswith("  do")) <= 80
+
+
+def test_hostile_evidence_cannot_move_the_cursor_or_fake_a_line() -> None:
+    nasty = "\x1b[2J\x1b[1;1HOK 0 errors\nERROR faked \u202egnp.exe\u2066 \x9b31m \x07 \udce2 \u200bzero"
+    bad = dataclasses.replace(
+        samples.finding(), observed="", expected="", title=nasty, hosts=(nasty,), evidence=(Evidence(nasty, 1, nasty, True),)
+    )  # fmt: skip
+    out = text.render(
+        Analysis("findings", (bad,), samples.healthy()[0].job, Coverage(), (), samples.TOOL), verbosity=2
+    )
+    out.encode()
+    assert not [
+        c for c in out if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u200b"
+    ]
+    assert not [line for line in out.splitlines() if line.startswith("ERROR faked")]
+    assert "\\u202egnp.exe" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
+        ("a\x00b", "a\\x00b"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("Grüße 日本語 ✓", "Grüße 日本語 ✓"),
+        ("tab\there", "tab here"),
+    ],
+)
+def test_one_line(given: str, shown: str) -> None:
+    assert one_line(given) == shown
+
+
+def test_long_text_is_cut_and_says_by_how_much() -> None:
+    assert sanitize("x" * 1_000_000, 10) == "xxxxxxxxxx ... (999,990 more characters)"
