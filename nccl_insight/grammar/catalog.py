@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from nccl_insight.errors import GrammarError
 from nccl_insight.grammar.compile import Compiled, compile_message, outline
 from nccl_insight.grammar.load import default_grammar
 from nccl_insight.grammar.syntax import Grammar, Message
@@ -45,6 +46,7 @@ class Catalog:
         self._long: dict[str, list[_Entry]] = defaultdict(list)
         self._short: dict[str, list[_Entry]] = defaultdict(list)
         self._floating: list[_Entry] = []
+        self._broken: set[str] = set()
         self._headless: list[_Entry] = []
         for message in grammar.messages.values():
             prefixes, required, weight = outline(grammar, message)
@@ -82,7 +84,12 @@ class Catalog:
     def _pattern(self, name: str, blanks: bool, head: bool) -> re.Pattern[str] | None:
         key = (name, blanks, head)
         if key not in self._regex:
-            rule = self.compiled(name, blanks)
+            try:
+                rule = self.compiled(name, blanks)
+            except GrammarError:
+                # `grammar lint` tells about it; one bad rule must not stop the reading of a log.
+                self._broken.add(name)
+                return None
             pattern = rule.head_pattern if head else rule.pattern
             if pattern is None:
                 return None
@@ -91,6 +98,8 @@ class Catalog:
 
     def try_rule(self, name: str, text: str, blanks: bool = False) -> Match | None:
         """Matches one rule; a rule that spans lines also accepts its first line alone."""
+        if name in self._broken:
+            return None
         for head in (False, True):
             pattern = self._pattern(name, blanks, head)
             found = pattern.fullmatch(text) if pattern else None

@@ -1,0 +1,82 @@
+"""The head of an NCCL line: launcher prefix, timestamp, host, pid, tid, device, source.
+
+Shapes (NCCL 2.3 - 2.32, RCCL)::
+
+    host:pid:tid [dev] NCCL INFO text              INFO
+    [timestamp] host:pid:tid [dev] file:line (func) NCCL WARN text
+    host:pid:tid NCCL CALL text                    CALL has no device
+    host:pid NCCL DIAG [OK] text                   DIAG (2.31+)
+
+Anything may stand in front of the host: mpirun tags, srun labels, Ray actors, ISO timestamps, quotes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG")
+
+HOST: Final = r"\[[^\]\s]+\]|<[^>\s]+>|[^\s:|()\[\]<>\"'`*,;]+"
+_ID: Final = r"[0-9]+|[X*]+"
+_FULL: Final = (
+    rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})(?::(?P<tid>{_ID}))?"
+    r"(?: \[(?P<dev>-?[0-9]+)\])?(?: (?P<source>\S.*))?$"
+)
+_DEVICE: Final = (
+    r"^(?P<launcher>.*?)(?:(?P<host>[A-Za-z0-9_.-]+):? )?\[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?$"
+)
+# A zone that a log collector glued to the host name: 2025-05-16T16:39:51.208-07:00ip-10-1-2-3
+_GLUED_ZONE: Final = r"([0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2}))([^\s|])"
+_TIMESTAMP: Final = (
+    r"(\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?"
+    r"|\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]?) ?$"
+)
+_SOURCE: Final = r"^\S.*[:(]"
+_RANK: Final = (
+    r"^\[[0-9]+,([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
+)  # fmt: skip
+
+COLUMNS: Final = {
+    "launcher": pl.String, "timestamp": pl.String, "host": pl.String, "pid": pl.Int64, "tid": pl.Int64,
+    "dev": pl.Int32, "source": pl.String, "launcher_rank": pl.Int32,
+}  # fmt: skip
+
+
+def parse_heads(heads: pl.Series) -> pl.DataFrame:
+    """Fields of every distinct head: column ``head`` and those of ``COLUMNS``; what is not there is null."""
+    frame = pl.DataFrame({"head": heads}).with_columns(
+        clean=pl.col("head").str.replace(_GLUED_ZONE, "$1 $2").str.strip_chars_end(" ")
+    )
+    full = frame.with_columns(pl.col("clean").str.extract_groups(_FULL).alias("g")).unnest("g")
+    rest = full.filter(pl.col("host").is_null())
+    if rest.height:
+        device = (
+            rest.select("head", "clean")
+            .with_columns(pl.col("clean").str.extract_groups(_DEVICE).alias("g"))
+            .unnest("g")
+            .with_columns(pid=pl.lit(None, pl.String), tid=pl.lit(None, pl.String))
+            .with_columns(
+                launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"),
+            )
+        )
+        full = pl.concat([full.filter(pl.col("host").is_not_null()), device.select(full.columns)])
+    stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_TIMESTAMP))
+    return stamped.select(
+        "head",
+        launcher=pl.when(pl.col("timestamp").is_null())
+        .then("launcher")
+        .otherwise(pl.col("launcher").str.replace(_TIMESTAMP, ""))
+        .str.strip_chars()
+        .replace({"": None}),
+        timestamp=pl.col("timestamp").str.strip_chars("[] "),
+        host=pl.col("host").replace({"": None}),
+        pid=pl.col("pid").cast(pl.Int64, strict=False),
+        tid=pl.col("tid").cast(pl.Int64, strict=False),
+        dev=pl.col("dev").cast(pl.Int64, strict=False).cast(pl.Int32, strict=False),
+        source=pl.col("source"),
+        launcher_rank=pl.coalesce([pl.col("launcher").str.extract(p) for p in _RANK]).cast(
+            pl.Int32, strict=False
+        ),
+    )

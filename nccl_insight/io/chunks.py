@@ -1,0 +1,143 @@
+"""Bounded chunks of whole lines from an input, and the way back from a line number to its text.
+
+A line is what stands before ``\\n``. Bytes that are not UTF-8 become U+FFFD and are counted. Chunks end
+before an NCCL line where possible, so that a message of several lines is not cut in two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nccl_insight.io.source import InputFile
+
+CHUNK_BYTES = 16 * 1024 * 1024
+_REPLACEMENT = "\ufffd"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole lines. ``first_line`` is the 1-based number of the first; ``ends`` is the number of lines."""
+
+    input_id: int
+    first_line: int
+    count: int
+    offset: int
+    text: str
+    bad_bytes: int
+
+
+@dataclass
+class ChunkIndex:
+    """Where chunks begin, what was read, and what was wrong with the stream; filled while reading."""
+
+    first_lines: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    lines: int = 0
+    bad_bytes: int = 0
+    sha256: str = ""
+    damage: str = ""
+
+
+def _decode(data: bytes) -> tuple[str, int]:
+    try:
+        return data.decode("utf-8"), 0
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        return text, text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+
+
+def _cut(data: bytes) -> int:
+    """Where to end a chunk: before the last NCCL line, else after the last line break, else everywhere."""
+    marker = data.rfind(b" NCCL ")
+    before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
+    return before or data.rfind(b"\n") + 1 or len(data)
+
+
+def file_sha256(file: InputFile) -> str:
+    """Hash of the file's bytes as they lie on disk."""
+    digest = hashlib.sha256()
+    with file.path.open("rb") as raw:
+        while block := raw.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_chunks(file: InputFile, index: ChunkIndex, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream."""
+    index.sha256 = file_sha256(file)
+    rest = b""
+    line, offset = 1, 0
+    with file.open() as stream:
+        while True:
+            try:
+                block = stream.read(size)
+            except (OSError, EOFError, ValueError, zlib.error) as error:
+                index.damage = str(error) or type(error).__name__
+                block = b""
+            except Exception as error:  # zstandard raises its own class, which derives from Exception only
+                index.damage = str(error)
+                block = b""
+            data = rest + block
+            last = len(block) < size
+            end = len(data) if last else _cut(data)
+            body, rest = data[:end], data[end:]
+            if body:
+                text, bad = _decode(body)
+                count = body.count(b"\n") + (not body.endswith(b"\n"))
+                index.first_lines.append(line)
+                index.offsets.append(offset)
+                index.bad_bytes += bad
+                yield Chunk(file.input_id, line, count, offset, text, bad)
+                line += count
+                offset += len(body)
+            if last:
+                index.lines = line - 1
+                return
+
+
+class FileLines:
+    """Reads single lines back from inputs, for evidence. Cost is one chunk per group of wanted lines."""
+
+    def __init__(self, files: Mapping[int, tuple[InputFile, ChunkIndex]]) -> None:
+        self._files = files
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Text of ``(input_id, line)`` pairs, undecodable bytes replaced; unknown pairs are left out."""
+        by_input: dict[int, set[int]] = {}
+        for input_id, line in wanted:
+            by_input.setdefault(input_id, set()).add(line)
+        found: dict[tuple[int, int], str] = {}
+        for input_id, numbers in by_input.items():
+            if input_id in self._files:
+                file, index = self._files[input_id]
+                for number, text in _read_lines(file, index, numbers):
+                    found[(input_id, number)] = text
+        return found
+
+
+def _read_lines(file: InputFile, index: ChunkIndex, numbers: set[int]) -> Iterator[tuple[int, str]]:
+    wanted: dict[int, list[int]] = {}
+    for number in numbers:
+        at = bisect_right(index.first_lines, number) - 1
+        if at >= 0 and 1 <= number <= index.lines:
+            wanted.setdefault(at, []).append(number)
+    if not wanted:
+        return
+    with file.open() as stream:
+        for at in sorted(wanted):
+            start = index.offsets[at]
+            end = index.offsets[at + 1] if at + 1 < len(index.offsets) else None
+            try:
+                stream.seek(start)
+                data = stream.read(-1 if end is None else end - start)
+            except (OSError, EOFError, ValueError, zlib.error):
+                return
+            lines = data.decode("utf-8", "replace").split("\n")
+            for number in sorted(wanted[at]):
+                position = number - index.first_lines[at]
+                if position < len(lines):
+                    yield number, lines[position].rstrip("\r")

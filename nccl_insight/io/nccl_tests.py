@@ -1,0 +1,162 @@
+"""Rows of nccl-tests tables among lines of text (old and new layouts, also between lines of an NCCL log).
+
+Layouts differ by release: the column ``root`` came late, ``redop`` is blank for some collectives, ``error``
+(largest deviation) became ``#wrong`` (number of wrong elements), per-iteration columns and time stamps are
+optional. A row is told by its shape: size, count, type, optional operation, optional root, then 4 or 8 figures
+(8 or 16 with per-iteration columns).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+TYPES = (
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "char", "int",
+    "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "float16", "float32", "float64",
+)  # fmt: skip
+_OPS = {
+    "all_reduce": "AllReduce", "allreduce": "AllReduce", "all_gather": "AllGather", "allgather": "AllGather",
+    "reduce_scatter": "ReduceScatter", "reducescatter": "ReduceScatter", "alltoall": "AllToAll",
+    "alltoallv": "AllToAllv", "all_to_all": "AllToAll", "broadcast": "Broadcast", "reduce": "Reduce",
+    "gather": "Gather", "scatter": "Scatter", "sendrecv": "SendRecv", "hypercube": "Other",
+}  # fmt: skip
+_NUMBER = r"(?:[-+]?[0-9][0-9.eE+-]*|-?nan|-?inf|N/A)"
+ROW = (
+    r"(?:^|[\s>:\])|])(?P<size>[0-9]+)\s+(?P<count>[0-9]+)\s+(?P<dtype>(?:" + "|".join(TYPES) + r"))"
+    r"(?:\s+(?P<redop>sum|prod|max|min|avg|mulsum|none))?"
+    r"(?P<gap>\s+)(?P<figures>" + _NUMBER + r"(?:\s+" + _NUMBER + r"){3,16})(?:\s.*)?$"
+)
+_HINT = r"nThread|Avg bus bandwidth|_perf|#wrong|busbw|Rank +[0-9]+ |[0-9]\s+(?:" + "|".join(TYPES) + r")\s"
+_PERF = re.compile(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
+_BARE = re.compile(r"(?:^|[^a-z])(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")(?:[^a-z]|$)")
+SCHEMA = {
+    "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
+    "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
+    "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64, "wrong": pl.Int64, "max_error": pl.Float64,
+    "nranks": pl.Int32, "n_hosts": pl.Int32, "gpu": pl.String, "run": pl.Int32,
+}  # fmt: skip
+
+
+def op_of_name(name: str) -> str | None:
+    """Collective that a program or file name stands for: ``all_reduce_perf_mpi`` -> ``AllReduce``."""
+    lowered = name.lower()
+    match = _PERF.search(lowered) or _BARE.search(lowered)
+    return _OPS[match[1]] if match else None
+
+
+def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
+    """Benchmark rows (columns as in ``SCHEMA``) found in ``lines`` (``line`` and ``text``).
+
+    Each table row gives two rows, out of place and in place; times are microseconds, bandwidths GB/s (1e9).
+    ``run`` counts tables in the text, ``name`` (a file name) is the last resort for the kind of collective.
+    """
+    near = lines.filter(pl.col("text").str.contains(_HINT))
+    if near.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    text = pl.col("text")
+    near = near.with_columns(
+        text.str.contains(r"# nThread [0-9]+ nGpus").alias("_head"),
+        text.str.contains("#wrong", literal=True).alias("_wrong_head"),
+        text.str.contains(r"busbw\s+error").alias("_error_head"),
+        text.str.extract(r"\b([a-z_]+_perf)").alias("_perf"),
+        text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False).alias("_rank"),
+        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device").alias("_host"),
+        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*device\s+[0-9]+\s+\[[^\]]*\]\s+(\S.*?)\s*$").alias("_gpu"),
+        text.str.extract_groups(ROW).alias("_row"),
+    ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
+    rows = near.filter(pl.col("_row").struct.field("figures").is_not_null()).select(
+        "line", "run", pl.col("_row").struct.unnest()
+    )
+    if rows.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    return _measurements(rows).join(_runs(near, name), on="run", how="left").pipe(_finish)
+
+
+def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:
+    """One row per table: ranks, hosts, GPU model, collective, and whether the last column counts or measures.
+
+    The line that names the program stands before the head of its table, so a name seen in the part that belongs
+    to the previous head is taken where the table has none of its own.
+    """
+    runs = near.group_by("run", maintain_order=True).agg(
+        pl.col("_rank").max().add(1).alias("nranks"),
+        pl.col("_host").drop_nulls().n_unique().alias("n_hosts"),
+        pl.col("_gpu").drop_nulls().first().alias("gpu"),
+        pl.col("_perf").drop_nulls().first().alias("_first"),
+        pl.col("_perf").drop_nulls().last().alias("_last"),
+        pl.col("_error_head").any().alias("_is_error"),
+    )
+    runs = runs.with_columns(pl.col("_last").forward_fill().shift(1).alias("_before"))
+    names = zip(runs["_before"], runs["_first"], strict=True)
+    guess = op_of_name(Path(name).name)
+    ops = [next((o for n in pair if n and (o := op_of_name(n))), guess) for pair in names]
+    return runs.with_columns(
+        pl.Series("op", ops, dtype=pl.String),
+        *(
+            pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c) for c in ("nranks", "n_hosts")
+        ),
+    )
+
+
+def _measurements(rows: pl.DataFrame) -> pl.DataFrame:
+    """Splits the figures of each row into the out-of-place and the in-place measurement."""
+    rows = rows.with_columns(
+        pl.col("figures").str.extract_all(_NUMBER).alias("_f"),
+        pl.col("gap").str.len_chars().alias("_gap"),
+    ).with_columns(pl.col("_f").list.len().alias("_n"))
+    has_root = pl.col("_n").is_in([5, 9, 17]) & pl.col("_f").list.first().str.contains(r"^-?[0-9]+$")
+    rows = rows.with_columns(
+        pl.when(has_root).then(pl.col("_f").list.first()).cast(pl.Int32, strict=False).alias("root"),
+        pl.when(has_root).then(pl.col("_f").list.slice(1)).otherwise(pl.col("_f")).alias("_f"),
+    ).with_columns(pl.col("_f").list.len().alias("_n"))
+    width = pl.when(pl.col("_n") >= 16).then(8).otherwise(4)
+    alone = pl.col("_n") < 8
+    sides = [
+        rows.with_columns((alone & (pl.col("_gap") > 24)).alias("in_place"), pl.lit(0).alias("_at")),
+        rows.filter(~alone).with_columns(pl.lit(True).alias("in_place"), width.alias("_at")),
+    ]
+    both = pl.concat([s.with_columns(pl.col("_at").cast(pl.Int32)) for s in sides]).sort(
+        "line", "in_place", maintain_order=True
+    )
+
+    def figure(offset: int) -> pl.Expr:
+        value = pl.col("_f").list.get(pl.col("_at") + offset, null_on_oob=True).cast(pl.Float64, strict=False)
+        return pl.when(value.is_finite()).then(value)
+
+    return both.select(
+        "line", "run", "in_place", "root", "dtype",
+        pl.col("size").cast(pl.UInt64, strict=False).alias("size_bytes"),
+        pl.col("count").cast(pl.UInt64, strict=False),
+        pl.when(pl.col("redop") != "none").then(pl.col("redop")).alias("red_op"),
+        figure(0).alias("time_us"), figure(1).alias("algbw_gbps"), figure(2).alias("busbw_gbps"),
+        figure(3).alias("_last_figure"),
+    )  # fmt: skip
+
+
+def _finish(rows: pl.DataFrame) -> pl.DataFrame:
+    """The schema's columns; the collective is inferred from busbw/algbw where only one can be meant."""
+    clear = (pl.col("algbw_gbps") > 1) & (pl.col("busbw_gbps") > 0) & (pl.col("nranks") > 2)
+    ratio = pl.when(clear).then(pl.col("busbw_gbps") / pl.col("algbw_gbps")).median().over("run")
+    ring = (pl.col("nranks") - 1) / pl.col("nranks")
+    near_allreduce = (ratio - 2 * ring).abs() < 0.02
+    near_scatter = ((ratio - ring).abs() < 0.02) & pl.col("red_op").is_not_null()
+    rooted = pl.col("root") >= 0
+    guess = (
+        pl.when(rooted & pl.col("red_op").is_not_null())
+        .then(pl.lit("Reduce"))
+        .when(rooted & ((ratio - 1).abs() < 0.02))
+        .then(pl.lit("Broadcast"))
+        .when(near_allreduce)
+        .then(pl.lit("AllReduce"))
+        .when(near_scatter)
+        .then(pl.lit("ReduceScatter"))
+    )
+    is_error = pl.col("_is_error")
+    return rows.with_columns(
+        pl.coalesce("op", guess).alias("op"),
+        pl.when(~is_error).then(pl.col("_last_figure")).cast(pl.Int64, strict=False).alias("wrong"),
+        pl.when(is_error).then(pl.col("_last_figure")).alias("max_error"),
+    ).select(pl.col(c).cast(t, strict=False) for c, t in SCHEMA.items())
