@@ -101,6 +101,14 @@ def compared(finding: Finding) -> str:
     return ", ".join(parts)
 
 
+def code_parts(text: str) -> list[tuple[bool, str]]:
+    """The text in pieces, ``(is_code, piece)``: what stands between two backticks is code."""
+    pieces = one_line(text, 2000).split("`")
+    if len(pieces) % 2 == 0:
+        pieces[-2:] = ["`".join(pieces[-2:])]
+    return [(bool(n % 2), piece) for n, piece in enumerate(pieces) if piece]
+
+
 @dataclass(frozen=True)
 class NotJudgedGroup:
     """Diagnoses that were not judged for one reason."""
