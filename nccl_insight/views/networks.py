@@ -1,0 +1,79 @@
+"""Networks and NICs: what each process chose and what each host lists."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.run import Run
+from nccl_insight.views.members import members
+from nccl_insight.views.transports import links
+
+
+def process_networks(run: Run) -> pl.DataFrame:
+    """Network of each process: ``host, pid, network, input_id, line`` (where it is said first).
+
+    From "Using network", else from the process's own NET connections.
+    """
+    return run.memo("views.process_networks", _process_networks)
+
+
+def _process_networks(run: Run) -> pl.DataFrame:
+    said = run.lazy("processes").filter(pl.col("network").is_not_null())
+    used = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
+    columns = ["host", "pid", "network", "input_id", "line"]
+    return (
+        pl.concat([said.select(columns), used.select(columns)])
+        .unique(["host", "pid"], keep="first", maintain_order=True)
+        .collect()
+    )
+
+
+def member_networks(run: Run) -> pl.DataFrame:
+    """Ranks with the network of their process: ``comm_id, rank, host, pid, network, input_id, line``."""
+    return run.memo("views.member_networks", _member_networks)
+
+
+def _member_networks(run: Run) -> pl.DataFrame:
+    ranks = members(run).select("comm_id", "rank", "host", "pid")
+    return ranks.join(process_networks(run), on=["host", "pid"], how="inner", nulls_equal=True)
+
+
+def nics(run: Run) -> pl.DataFrame:
+    """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, input_id, line``.
+
+    Unique by name and port; virtual functions and every process's repetition are folded.
+    """
+    return run.memo("views.nics", _nics)
+
+
+def _nics(run: Run) -> pl.DataFrame:
+    return (
+        run.lazy("net_devices")
+        .filter(pl.col("name").is_not_null())
+        .with_columns(pl.col("link_layer").cast(pl.String))
+        .unique(["host", "network", "name", "port"], keep="first", maintain_order=True)
+        .select(
+            "host",
+            "network",
+            "index",
+            "name",
+            "port",
+            "link_layer",
+            "address",
+            "speed_gbit",
+            "input_id",
+            "line",
+        )
+        .collect()
+    )
+
+
+def networks_in_use(run: Run) -> tuple[str, ...]:
+    """Network names that processes chose or connections use, most frequent first."""
+    counted = process_networks(run).group_by("network", maintain_order=True).len()
+    return tuple(counted.sort("len", descending=True, maintain_order=True).get_column("network"))
+
+
+def ipoib(name: str | None) -> bool:
+    """Whether an interface name is the usual one of IP over InfiniBand (ib0, ibs108, ibp12s0)."""
+    return bool(name) and str(name).lower().startswith("ib")
