@@ -1,0 +1,149 @@
+"""Bandwidth arithmetic of collectives: bytes that count, algbw, busbw, and the peaks of links.
+
+Definitions follow nccl-tests (``doc/PERFORMANCE.md``): 1 GB = 1e9 bytes, ``algbw = S / t`` and ``busbw = algbw x
+factor(op, n)``. ``S`` is the whole buffer: AllGather counts its full output, ReduceScatter its full input,
+AllToAll, Gather and Scatter the buffers of all ranks together. With one rank every factor would be 0, which says
+nothing: the result is then unknown (None / null), never "0 GB/s".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+_TWICE: Final = frozenset({"AllReduce"})
+_ONCE: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
+_PLAIN: Final = frozenset({"Broadcast", "Reduce", "Send", "Recv", "SendRecv"})
+_PER_RANK: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"})
+
+_DTYPE_BYTES: Final = {
+    **dict.fromkeys(("int8", "uint8", "char", "byte", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                     "float8_e5m2fnuz", "float8_e8m0fnu", "float8e4m3", "float8e5m2", "f8e4m3", "f8e5m2", "fp8_e4m3",
+                     "fp8_e5m2", "i8", "u8", "int8_t", "uint8_t", "qint8", "quint8"), 1),
+    **dict.fromkeys(("half", "float16", "bfloat16", "int16", "uint16", "short", "f16", "bf16", "fp16", "int16_t",
+                     "uint16_t"), 2),
+    **dict.fromkeys(("float", "float32", "int", "int32", "uint32", "f32", "i32", "u32", "fp32", "int32_t",
+                     "uint32_t", "complexhalf", "complex32"), 4),
+    **dict.fromkeys(("double", "float64", "long", "int64", "uint64", "f64", "i64", "u64", "fp64", "int64_t",
+                     "uint64_t", "complexfloat", "complex64"), 8),
+    **dict.fromkeys(("complexdouble", "complex128"), 16),
+}  # fmt: skip
+
+
+def _dtype_key(name: str) -> str:
+    key = name.strip().lower()
+    for prefix in ("nccl", "torch.", "c10::"):
+        key = key.removeprefix(prefix)
+    return key
+
+
+def dtype_size(name: str | None) -> int | None:
+    """Bytes of one element, by any of the names that torch, NCCL and nccl-tests print; None if unknown."""
+    return None if name is None else _DTYPE_BYTES.get(_dtype_key(name))
+
+
+def dtype_size_expr(dtype: pl.Expr) -> pl.Expr:
+    """Bytes of one element for a column of type names (UInt64, null if unknown)."""
+    key = dtype.cast(pl.String).str.to_lowercase().str.replace(r"^(nccl|torch\.|c10::)", "")
+    return key.replace_strict(
+        list(_DTYPE_BYTES), list(_DTYPE_BYTES.values()), default=None, return_dtype=pl.UInt64
+    )
+
+
+def busbw_factor(op: str, nranks: int | None) -> float | None:
+    """Factor from algbw to busbw; None for an unknown op, an unknown number of ranks or one rank."""
+    if op in _PLAIN:
+        return 1.0 if nranks is None or nranks > 1 else None
+    if nranks is None or nranks < 2:
+        return None
+    if op in _TWICE:
+        return 2 * (nranks - 1) / nranks
+    return (nranks - 1) / nranks if op in _ONCE else None
+
+
+def traffic_bytes(op: str, count: int, element_bytes: int, nranks: int | None) -> int | None:
+    """``S`` from the count that a rank passes to NCCL (send count of AllGather, receive count of ReduceScatter,
+    count per peer of AllToAll, Gather and Scatter)."""
+    if op not in _PER_RANK:
+        return count * element_bytes
+    return None if nranks is None else count * element_bytes * nranks
+
+
+def algbw_gbps(size_bytes: int | None, duration_ns: float | None) -> float | None:
+    """``S / t`` in GB/s (bytes per nanosecond); None when size or duration is unknown or not positive."""
+    if not size_bytes or duration_ns is None or duration_ns <= 0:
+        return None
+    return size_bytes / duration_ns
+
+
+def busbw_gbps(
+    op: str, size_bytes: int | None, duration_ns: float | None, nranks: int | None
+) -> float | None:
+    """Bus bandwidth in GB/s; None when it cannot be known."""
+    algbw, factor = algbw_gbps(size_bytes, duration_ns), busbw_factor(op, nranks)
+    return None if algbw is None or factor is None else algbw * factor
+
+
+def busbw_factor_expr(op: pl.Expr, nranks: pl.Expr) -> pl.Expr:
+    """:func:`busbw_factor` over columns."""
+    n = nranks.cast(pl.Float64)
+    share = pl.when(n >= 2).then((n - 1) / n)
+    name = op.cast(pl.String)
+    return (
+        pl.when(name.is_in(list(_PLAIN)) & ((n >= 2) | n.is_null()))
+        .then(1.0)
+        .when(name.is_in(list(_TWICE)))
+        .then(2 * share)
+        .when(name.is_in(list(_ONCE)))
+        .then(share)
+        .otherwise(None)
+    )
+
+
+def algbw_expr(size_bytes: pl.Expr, duration_ns: pl.Expr) -> pl.Expr:
+    """:func:`algbw_gbps` over columns."""
+    size, time = size_bytes.cast(pl.Float64), duration_ns.cast(pl.Float64)
+    return pl.when((size > 0) & (time > 0)).then(size / time)
+
+
+def busbw_expr(op: pl.Expr, size_bytes: pl.Expr, duration_ns: pl.Expr, nranks: pl.Expr) -> pl.Expr:
+    """:func:`busbw_gbps` over columns."""
+    return algbw_expr(size_bytes, duration_ns) * busbw_factor_expr(op, nranks)
+
+
+@dataclass(frozen=True)
+class GpuPeak:
+    """Rates of a GPU model, per GPU and direction in GB/s. ``expected_gbps`` is the AllReduce busbw that large
+    messages reach inside one node at least (the lower figure where sources differ); None where no figure is known."""
+
+    model: str
+    nvlink_gbps: float | None
+    pcie_gbps: float
+    expected_gbps: float | None
+    nvlinks: int | None = None
+
+
+# NVIDIA data sheets (half of the bidirectional NVLink figure); expected busbw: published nccl-tests results.
+_GPUS: Final = (
+    (r"GB[23]00|\bB[23]00\b", GpuPeak("B200", 900, 64, None, 18)),
+    (r"\bH100 NVL", GpuPeak("H100 NVL", 300, 64, None, 12)),
+    (r"\bH200 NVL|GH200", GpuPeak("H200 NVL", 450, 64, None, 18)),
+    (r"\bH100 PCIe", GpuPeak("H100 PCIe", None, 64, None)),
+    (r"\bH[12]00\b", GpuPeak("H100", 450, 64, 350, 18)),
+    (r"\bH800\b", GpuPeak("H800", 200, 64, None, 8)),
+    (r"\bA100.*PCIE", GpuPeak("A100 PCIe", None, 32, None)),
+    (r"\bA100\b", GpuPeak("A100", 300, 32, 230, 12)),
+    (r"\bA800\b", GpuPeak("A800", 200, 32, None, 8)),
+    (r"\bV100.*(SXM|NVL)|V100-SXM", GpuPeak("V100", 150, 16, 120, 6)),
+    (r"\bP100.*SXM", GpuPeak("P100", 80, 16, None, 4)),
+)
+
+
+def gpu_peak(device_name: str | None) -> GpuPeak | None:
+    """Link rates of a GPU by its product name (``NVIDIA H100 80GB HBM3``); None for models not listed."""
+    if not device_name:
+        return None
+    return next((peak for pattern, peak in _GPUS if re.search(pattern, device_name, re.I)), None)
