@@ -133,23 +133,3 @@ def main_comm(run: Run) -> Comm | None:
     """The communicator with most ranks, the first of them; ``None`` when the run has none."""
     everyone = comms(run)
     return max(everyone, key=lambda c: c.nranks) if everyone else None
-
-
-def spans_hosts(run: Run) -> bool | None:
-    """Whether the job is known to use several hosts: ``True``, ``False`` (one node for sure) or ``None``."""
-    known = comms(run)
-    if any(c.spans_hosts for c in known) or _net_between_hosts(run):
-        return True
-    named = rank_hosts(run).get_column("host").n_unique()
-    if known and all(c.single_node for c in known) and named <= 1:
-        return False
-    return None
-
-
-def _net_between_hosts(run: Run) -> bool:
-    """Whether a NET connection joins ranks of different hosts, or the log names more nodes than one."""
-    nodes = run.table("ranks").select(pl.col("n_nodes").max(), pl.col("local_ranks").max()).row(0)
-    hosts = rank_hosts(run).group_by("comm_id").agg(pl.col("host").n_unique()).get_column("host").max()
-    if isinstance(hosts, int) and hosts > 1:
-        return True
-    return nodes[0] is not None and nodes[0] > 1 and run.table("ranks").get_column("host").n_unique() > 1

@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.run import Run
 from nccl_insight.views.members import members
-from nccl_insight.views.transports import links
+from nccl_insight.views.transports import links, rdma_expr
 
 
 def process_networks(run: Run) -> pl.DataFrame:
@@ -77,3 +77,25 @@ def networks_in_use(run: Run) -> tuple[str, ...]:
 def ipoib(name: str | None) -> bool:
     """Whether an interface name is the usual one of IP over InfiniBand (ib0, ibs108, ibp12s0)."""
     return bool(name) and str(name).lower().startswith("ib")
+
+
+def socket_processes(run: Run) -> pl.DataFrame:
+    """Processes whose network is TCP: ``host, pid, network, input_id, line``.
+
+    NCCL sets up its socket network only after all others failed or were ruled out, so its list of
+    interfaces alone is enough where the choice itself is not in the log.
+    """
+    return run.memo("views.socket_processes", _socket_processes)
+
+
+def _socket_processes(run: Run) -> pl.DataFrame:
+    chosen = process_networks(run)
+    columns = ["host", "pid", "network", "input_id", "line"]
+    listed = (
+        run.table("net_devices")
+        .select(columns)
+        .filter(~rdma_expr("network"))
+        .unique(["host", "pid"], keep="first", maintain_order=True)
+        .join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
+    )
+    return pl.concat([chosen.filter(~rdma_expr("network")), listed])

@@ -1,0 +1,96 @@
+"""Shared by the rules about TCP sockets: what the user chose, what failed, what RDMA there should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.run import Run
+from nccl_insight.views.mentions import mentions
+from nccl_insight.views.networks import ipoib, nics
+from nccl_insight.views.settings import setting, settings, switched_on
+from nccl_insight.views.transports import TCP_NETWORKS
+
+_PLUGIN_DIED = (
+    r"(?i)aws-ofi-nccl initialization failed|NET/OFI .*(Couldn't open|No eligible providers|initialization failed)"
+    r"|Failed to initialize NET plugin (AWS|Libfabric|IBext|gIB|FasTrak)"
+)
+_RDMA_SETTINGS = (
+    "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_PCI_RELAXED_ORDERING", "NCCL_NET_GDR_LEVEL",
+    "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_CUDA_SUPPORT",
+)  # fmt: skip
+
+
+def chosen_by_user(run: Run) -> pl.DataFrame:
+    """Settings that rule out RDMA: rows of settings for NCCL_IB_DISABLE and NCCL_NET."""
+    net = setting(run, "NCCL_NET").filter(pl.col("value").str.to_lowercase().is_in(list(TCP_NETWORKS)))
+    return pl.concat([switched_on(run, "NCCL_IB_DISABLE"), net])
+
+
+def plugin_failures(run: Run) -> pl.DataFrame:
+    """Lines that say that an RDMA plugin was there and could not start."""
+    return run.memo("rules.plugin_failures", lambda r: mentions(r, _PLUGIN_DIED))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why RDMA was not used, as far as the log tells."""
+
+    what: str
+    check: str
+    rows: pl.DataFrame
+    certain: bool
+    diagnosis: str = ""
+
+
+def causes(run: Run) -> tuple[Cause, ...]:
+    """Reasons for the socket network, the most certain first."""
+    found = [
+        Cause(
+            "an RDMA device is listed but cannot be opened (device files or capabilities missing in the container)",
+            "ls -l /dev/infiniband && ibv_devinfo   # inside the container",
+            mentions(run, r"ibv_open_device failed|Unable to open device"),
+            True,
+            "ib-open-device-failed",
+        ),
+        Cause(
+            "the network plugin was found and failed to start",
+            "fi_info -p efa   # or the plugin's own test, inside the container",
+            plugin_failures(run),
+            True,
+            "ofi-plugin-init-failed",
+        ),
+        Cause(
+            "libibverbs is not installed in the image",
+            "ldconfig -p | grep libibverbs   # inside the container",
+            mentions(run, r"Failed to open libibverbs\.so"),
+            False,
+            "ib-libibverbs-missing",
+        ),
+        Cause(
+            "no RDMA device is visible or all are filtered out",
+            "ibv_devinfo; env | grep NCCL_IB_HCA   # inside the container",
+            mentions(run, r"NET/IB : No device found"),
+            False,
+            "ib-no-device",
+        ),
+    ]
+    return tuple(c for c in found if c.rows.height)
+
+
+def rdma_hints(run: Run) -> list[tuple[str, pl.DataFrame]]:
+    """Signs that the hosts have RDMA although it is not used: interface names, settings of the user."""
+    hints: list[tuple[str, pl.DataFrame]] = []
+    listed = nics(run)
+    tcp = listed.filter(pl.col("network").str.to_lowercase().is_in(list(TCP_NETWORKS)))
+    over_ib = tcp.filter(
+        pl.col("name").map_elements(ipoib, return_dtype=pl.Boolean, skip_nulls=True).fill_null(False)
+    )
+    if over_ib.height:
+        hints.append((f"interface {over_ib.item(0, 'name')} is IP over InfiniBand", over_ib))
+    wanted = settings(run).filter(pl.col("name").is_in(_RDMA_SETTINGS))
+    if wanted.height:
+        hints.append((f"{wanted.item(0, 'name')}={wanted.item(0, 'value')} asks for RDMA", wanted))
+    return hints

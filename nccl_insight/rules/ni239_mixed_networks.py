@@ -1,0 +1,83 @@
+"""Ranks of one communicator chose different networks.
+
+What it finds
+-------------
+A communicator in which some processes use another network than the rest: InfiniBand here, sockets there, or
+a plugin against the built-in network.
+
+Why it matters
+--------------
+NCCL cannot join different networks: connections fail, hang or exchange garbage. The odd node is the one to
+repair.
+
+How it decides
+--------------
+The network that each process reports ("Using network") is compared with the majority of its communicator;
+hosts of which every rank differs are named.
+
+What to do
+----------
+Compare the odd host with a good one: RDMA devices in the container, the plugin library, NCCL_NET and
+NCCL_IB_DISABLE.
+
+False positives
+---------------
+Communicators on one host, where the network is not used, are left out.
+
+References
+----------
+NCCL source init.cc (local net device counts); NCCL user guide, NCCL_NET.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.run import Run
+from nccl_insight.units import format_ranks
+from nccl_insight.views.members import comms
+from nccl_insight.views.networks import member_networks
+from nccl_insight.views.outliers import Outlier, outliers
+from nccl_insight.views.settings import named
+from nccl_insight.views.transports import is_rdma
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("processes",)
+SOURCES = ("NCCL user guide: NCCL_NET",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each odd network of the job, at the largest communicator that shows it."""
+    wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}
+    frame = member_networks(run).filter(pl.col("comm_id").is_in([c for c in wide if c]))
+    found: dict[tuple[str, str, tuple[str, ...]], Outlier] = {}
+    for odd in outliers(frame, "network"):
+        key = (odd.value, odd.majority, odd.hosts)
+        if key not in found or len(found[key].ranks) < len(odd.ranks):
+            found[key] = odd
+    for odd in found.values():
+        done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
+        where = named(odd.whole_hosts) if odd.whole_hosts else f"ranks {format_ranks(odd.ranks)}"
+        crossing = is_rdma(odd.value) != is_rdma(odd.majority)
+        yield Hit(
+            title=f"{where} use network {odd.value} while {odd.majority_ranks} other ranks use {odd.majority}",
+            explanation="NCCL cannot connect ranks that chose different networks.",
+            observed=f"{odd.value} on ranks {format_ranks(odd.ranks)}",
+            expected=f"{odd.majority} on every rank",
+            next_step=(
+                f"on {named(odd.hosts) or 'the odd host'}: ibv_devinfo; ls /dev/infiniband; env | grep NCCL_"
+                "   # compare with a good host"
+            ),
+            severity=Severity.ERROR if crossing or not done else Severity.WARNING,
+            confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
+            ranks=odd.ranks,
+            hosts=odd.hosts,
+            comm_id=odd.comm_id,
+            evidence=(*odd.evidence, *odd.majority_evidence),
+            caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
+        )
