@@ -133,7 +133,9 @@ def _split_fast(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     level = pl.col("_level").is_in(head.LEVELS)
     clean = level & ~pl.col("_body").fill_null("").str.contains(_AGAIN)
     cut = cut.with_columns(_ok=clean.fill_null(False))
-    fast = cut.filter("_ok").select("_line", "_head", "_level", pl.col("_body").fill_null("").str.strip_chars_end())
+    fast = cut.filter("_ok").select(
+        "_line", "_head", "_level", pl.col("_body").fill_null("").str.strip_chars_end()
+    )
     return fast, cut.filter(~pl.col("_ok")).select("_line", "_text")
 
 
@@ -183,7 +185,9 @@ def _take_multiline(work: _Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
     dtypes = dict(catalog.compiled(name).columns)
     taken: list[int] = []
     out: list[pl.DataFrame] = []
-    for index, (number, body) in enumerate(zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)):
+    for index, (number, body) in enumerate(
+        zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)
+    ):
         following: list[str] = []
         while len(following) < _FOLLOW_MOST:
             text = work.line(number + len(following) + 1)
@@ -210,7 +214,9 @@ def _take_multiline(work: _Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
 def _take_one(work: _Work, row: pl.DataFrame, match: Match) -> None:
     dtypes = dict(work.classifier.catalog.compiled(match.message.name).columns)
     values = {k: [v] for k, v in row_of(match, dtypes).items()}
-    work.accept(match.message.name, pl.concat([row, pl.DataFrame(values)], how="horizontal") if values else row)
+    work.accept(
+        match.message.name, pl.concat([row, pl.DataFrame(values)], how="horizontal") if values else row
+    )
 
 
 def _repair(work: _Work, left: pl.DataFrame) -> pl.DataFrame:
@@ -329,7 +335,9 @@ def _result(
     fate = Fate(work.chunk.count, good.len(), lost.len(), foreign, torn.len())
     messages = {name: pl.concat(parts, how="diagonal_relaxed") for name, parts in work.parts.items()}
     rest = others.filter(
-        ~pl.col("_line").is_in(good.implode()) & ~pl.col("_line").is_in(lost.implode()) & ~pl.col("_line").is_in(torn.implode())
+        ~pl.col("_line").is_in(good.implode())
+        & ~pl.col("_line").is_in(lost.implode())
+        & ~pl.col("_line").is_in(torn.implode())
     )
     return ChunkResult(messages, unknown, rest, fate, tuple(sorted(work.torn)), repeats)
 

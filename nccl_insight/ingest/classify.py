@@ -67,7 +67,11 @@ class Classifier:
                 "blanks": pl.Series([self._shapes[k].blanks for k in keys], dtype=pl.Boolean),
             }
         )
-        return frame.select("shape").join(known, on="shape", how="left", maintain_order="left").select("rule", "blanks")
+        return (
+            frame.select("shape")
+            .join(known, on="shape", how="left", maintain_order="left")
+            .select("rule", "blanks")
+        )
 
 
 def template(texts: pl.Expr) -> pl.Expr:

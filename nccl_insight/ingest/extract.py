@@ -25,7 +25,11 @@ def typed(name: str, dtype: str) -> pl.Expr:
     if dtype == "float":
         return column.cast(pl.Float64, strict=False).alias(name)
     if dtype == "ints":
-        return column.str.extract_all("-?[0-9]+").list.eval(pl.element().cast(pl.Int64, strict=False)).alias(name)
+        return (
+            column.str.extract_all("-?[0-9]+")
+            .list.eval(pl.element().cast(pl.Int64, strict=False))
+            .alias(name)
+        )
     if dtype == "strs":
         return column.str.extract_all("[^ ,]+").alias(name)
     return column

@@ -17,9 +17,7 @@ _LEVEL: Final = "|".join(LEVELS)
 _RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({_LEVEL})(?:[ :]|$)")
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
-_CORE: Final = re.compile(
-    rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$"
-)
+_CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
 _EMBEDDED: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+ \[-?[0-9]+\]")
 _TRAILING: Final = re.compile(
     r"[\s|]*(?:\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z]*rank[0-9]+\]:"

@@ -95,9 +95,7 @@ def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:
     ops = [next((o for n in pair if n and (o := op_of_name(n))), guess) for pair in names]
     return runs.with_columns(
         pl.Series("op", ops, dtype=pl.String),
-        *(
-            pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c) for c in ("nranks", "n_hosts")
-        ),
+        *(pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c) for c in ("nranks", "n_hosts")),
     )
 
 

@@ -1,0 +1,1 @@
+"""Messages of all inputs -> the tables of the contract."""

@@ -1,0 +1,146 @@
+"""All tables of a run from the messages of all its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.grammar.syntax import Grammar
+from nccl_insight.ingest.assemble.attribute import attribute
+from nccl_insight.ingest.assemble.base import column, finish, table_rows
+from nccl_insight.ingest.assemble.comms import communicators, rank_rows
+from nccl_insight.ingest.assemble.connections import connection_rows
+from nccl_insight.ingest.assemble.trouble import error_rows
+from nccl_insight.ingest.log import LogPart
+from nccl_insight.schema import SCHEMA
+
+# Tables whose rows belong to a communicator, which most messages do not name.
+_OWNED: Final = (
+    "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "milestones", "tuning_choice",
+    "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
+)  # fmt: skip
+_NO_RANKS: Final = pl.DataFrame(
+    schema={
+        "input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "comm": pl.String, "rank": pl.Int32,
+        "comm_id": pl.String, "_pos": pl.UInt64, "nranks": pl.Int32,
+    }
+)  # fmt: skip
+
+
+def _merge(parts: Sequence[LogPart]) -> dict[str, pl.DataFrame]:
+    names = {name for part in parts for name in part.messages}
+    return {
+        name: pl.concat([p.messages[name] for p in parts if name in p.messages], how="diagonal_relaxed")
+        for name in sorted(names)
+    }
+
+
+def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
+    schema = {"_host": pl.String, "_pid": pl.Int64, "nccl_version": pl.String, "cuda_version": pl.String,
+              "library": pl.String, "input_id": pl.UInt16, "_pos": pl.UInt64}  # fmt: skip
+    if rows is None or "nccl_version" not in rows.columns:
+        return pl.DataFrame(schema=schema)
+    return rows.filter(pl.col("nccl_version").is_not_null()).select(
+        column(rows, n, t) for n, t in schema.items()
+    )
+
+
+def _place_versions(versions: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Gives a version line without a head to the ranks 0 of its input: only a rank 0 prints one.
+
+    Where the lines without head of an input disagree, they stay without a process.
+    """
+    bare = versions.filter(pl.col("_host").is_null() & pl.col("_pid").is_null())
+    named = versions.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
+    if not bare.height or not ranks.height:
+        return versions
+    agreed = bare.group_by("input_id", maintain_order=True).agg(
+        pl.col("nccl_version", "cuda_version", "library").first(), pl.col("_pos").first(),
+        pl.col("nccl_version").n_unique().alias("_n"),
+    ).filter(pl.col("_n") == 1)  # fmt: skip
+    zeros = ranks.filter(pl.col("rank") == 0).select("input_id", "_host", "_pid").unique(maintain_order=True)
+    zeros = zeros.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
+    placed = zeros.join(agreed, on="input_id", maintain_order="left").select(versions.columns)
+    placed = placed.join(named, on=["_host", "_pid"], how="anti", nulls_equal=True)
+    rest = bare.join(placed.select("input_id").unique(), on="input_id", how="anti")
+    rest = rest.join(
+        agreed.select("input_id").join(named.select("input_id").unique(), on="input_id"),
+        on="input_id",
+        how="anti",
+    )
+    return pl.concat([named, placed, rest]).sort("_pos")
+
+
+def _processes(heads: pl.DataFrame, versions: pl.DataFrame, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    key = ["_host", "_pid"]
+    base = heads.group_by(key, maintain_order=True).agg(
+        pl.col("input_id").first(), pl.col("_line").first(), pl.col("_launcher_rank").drop_nulls().first()
+    )
+    known = versions.group_by(key, maintain_order=True).agg(
+        pl.col("nccl_version", "cuda_version", "library").drop_nulls().first()
+    )
+    base = base.join(known, on=key, how="left", nulls_equal=True, maintain_order="left")
+    for table, name in (("networks", "network"), ("host", "driver_version")):
+        frame = rows.get(table)
+        if frame is not None and name in frame.columns:
+            values = (
+                frame.filter(pl.col(name).is_not_null())
+                .group_by(key, maintain_order=True)
+                .agg(pl.col(name).last())
+            )
+            base = base.join(values, on=key, how="left", nulls_equal=True, maintain_order="left")
+    anonymous = pl.col("_host").is_null() & pl.col("_pid").is_null()
+    facts = [c for c in ("nccl_version", "network", "driver_version") if c in base.columns]
+    empty = pl.all_horizontal(pl.col(c).is_null() for c in facts)
+    base = base.filter(~(anonymous & empty))
+    if "library" in base.columns:
+        base = base.with_columns(pl.col("library").fill_null("nccl"))
+    return base.rename({"_launcher_rank": "launcher_rank"})
+
+
+def _ring_rows(rings: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Marks rings that show fewer ranks than their communicator has."""
+    sizes = ranks.group_by("comm_id").agg(pl.col("nranks").max().alias("_nranks"))
+    seen = pl.len().over("input_id", "_line", "_sub")
+    out = rings.join(sizes, on="comm_id", how="left", nulls_equal=False, maintain_order="left")
+    return out.with_columns(truncated=pl.col("truncated") | (seen < pl.col("_nranks")).fill_null(False))
+
+
+def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
+    """Tables by name (contract tables still to be conformed). The order of rows is reading order."""
+    rows = table_rows(_merge(parts), grammar)
+    comms = rows.pop("comms", None)
+    ranks = rank_rows(comms) if comms is not None else _NO_RANKS
+    versions = _place_versions(_versions(rows.get("versions")), ranks)
+    heads = (
+        pl.concat([p.heads for p in parts if p.heads.height], how="diagonal_relaxed")
+        if any(p.heads.height for p in parts)
+        else None
+    )
+    loud = [p.loud for p in parts if p.loud.height]
+    trouble = error_rows(rows.get("errors"), loud)
+    if trouble is not None:
+        rows["errors"] = trouble
+    out: dict[str, pl.DataFrame] = {}
+    for name, frame in rows.items():
+        if name in _OWNED:
+            frame = attribute(frame, ranks)
+        if name == "rings" and ranks.height:
+            frame = _ring_rows(frame, ranks)
+        if name == "connections":
+            frame = connection_rows(frame, versions)
+        also = {"_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp",
+                "_body": "text"} if name == "errors" else {}  # fmt: skip
+        out[name] = finish(frame, {k: v for k, v in also.items() if v in SCHEMA["errors"]})
+    if ranks.height:
+        process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
+            pl.col("nccl_version").first()
+        )
+        out["communicators"] = communicators(ranks, process_versions)
+        ranks = ranks.drop("comm_id_made")
+        out["ranks"] = finish(ranks.rename({"_tid": "tid"}))
+    if heads is not None:
+        out["processes"] = finish(_processes(heads, versions, rows))
+    return out

@@ -1,0 +1,197 @@
+"""Reading of one NCCL log: chunks in parallel, one result in line order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, read_chunk
+from nccl_insight.ingest.classify import Classifier, template
+from nccl_insight.io.chunks import ChunkIndex, read_chunks
+from nccl_insight.io.source import InputFile
+
+_TEMPLATES_MOST: Final = 5000
+_LOUD: Final = ("WARN", "ABORT", "DIAG")
+_SAME: Final = ("_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """What one log gave.
+
+    ``messages``: rows by grammar rule. ``loud``: WARN, ABORT and DIAG records that no rule knows. ``unknown``: templates
+    of all records that no rule knows. ``heads``: distinct processes. ``foreign``: rows of nccl-tests tables.
+    """
+
+    messages: dict[str, pl.DataFrame]
+    loud: pl.DataFrame
+    unknown: pl.DataFrame
+    heads: pl.DataFrame
+    foreign: pl.DataFrame
+    fate: Fate
+    torn_lines: tuple[int, ...]
+    repeats: tuple[int, int]
+
+
+def fold(frame: pl.DataFrame) -> pl.DataFrame:
+    """Folds records that one thread printed again and again word for word; ``repeats`` counts them."""
+    if "repeats" not in frame.columns:
+        frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
+    rest = [pl.col(c).first() for c in frame.columns if c not in {*_SAME, "repeats"}]
+    return (
+        frame.group_by(_SAME, maintain_order=True).agg(*rest, pl.col("repeats").sum()).select(frame.columns)
+    )
+
+
+def chunk_results(
+    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
+) -> Iterator[ChunkResult]:
+    """Results of an input's chunks in order; at most one chunk more than workers is in memory."""
+    count = workers or min(8, os.cpu_count() or 1)
+    chunks = read_chunks(file, index)
+    if count == 1:
+        yield from (read_chunk(c, classifier) for c in chunks)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        waiting: deque[Future[ChunkResult]] = deque()
+        for chunk in chunks:
+            waiting.append(pool.submit(read_chunk, chunk, classifier))
+            if len(waiting) > count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _errors(classifier: Classifier) -> frozenset[str]:
+    rules = classifier.catalog.grammar.messages
+    return frozenset(n for n, m in rules.items() if m.table == "errors")
+
+
+def _templates(unknown: pl.DataFrame) -> pl.DataFrame:
+    return (
+        unknown.with_columns(template=template(pl.col("_body")))
+        .group_by("template", "_level", maintain_order=True)
+        .agg(
+            count=pl.len().cast(pl.UInt64),
+            example=pl.col("_body").first().str.slice(0, 500),
+            line=pl.col("_line").first(),
+        )
+        .rename({"_level": "level"})
+    )
+
+
+def _merge_templates(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    schema = {
+        "template": pl.String,
+        "level": pl.String,
+        "count": pl.UInt64,
+        "example": pl.String,
+        "line": pl.UInt64,
+    }
+    if not parts:
+        return pl.DataFrame(schema=schema)
+    merged = (
+        pl.concat(parts)
+        .group_by("template", "level", maintain_order=True)
+        .agg(pl.col("count").sum(), pl.col("example").first(), pl.col("line").first())
+        .sort("count", "line", descending=[True, False])
+    )
+    if merged.height <= _TEMPLATES_MOST:
+        return merged
+    rest = merged[_TEMPLATES_MOST:]
+    other = pl.DataFrame(
+        {
+            "template": ["(further templates)"], "level": [None], "count": [rest["count"].sum()],
+            "example": [rest["example"][0]], "line": [rest["line"][0]],
+        },
+        schema=schema,
+    )  # fmt: skip
+    return pl.concat([merged[:_TEMPLATES_MOST], other])
+
+
+class _Merger:
+    """Collects chunk results; floods are folded while they stream."""
+
+    def __init__(self, input_id: int, classifier: Classifier) -> None:
+        self._id = pl.lit(input_id, pl.UInt16).alias("input_id")
+        self._errors = _errors(classifier)
+        self._messages: dict[str, list[pl.DataFrame]] = {}
+        self._loud: list[pl.DataFrame] = []
+        self._unknown: list[pl.DataFrame] = []
+        self._heads: list[pl.DataFrame] = []
+        self._fate = Fate()
+        self._torn: list[int] = []
+        self._repeats = 0
+        self._repeat_line = 0
+
+    def add(self, result: ChunkResult) -> None:
+        for name, rows in result.messages.items():
+            rows = fold(rows) if name in self._errors else rows
+            self._messages.setdefault(name, []).append(rows)
+            self._heads.append(
+                rows.select("_host", "_pid", "_launcher_rank", "_line").unique(["_host", "_pid"])
+            )
+        if result.unknown.height:
+            self._unknown.append(_templates(result.unknown))
+            loud = result.unknown.filter(pl.col("_level").is_in(_LOUD))
+            if loud.height:
+                self._loud.append(fold(loud))
+            self._heads.append(
+                result.unknown.select("_host", "_pid", "_launcher_rank", "_line").unique(["_host", "_pid"])
+            )
+        self._fate += result.fate
+        self._torn += result.torn_lines
+        self._repeats += result.repeats[0]
+        self._repeat_line = self._repeat_line or result.repeats[1]
+        if len(self._heads) > 200:
+            self._heads = [pl.concat(self._heads).unique(["_host", "_pid"])]
+
+    def done(self, foreign: list[pl.DataFrame]) -> LogPart:
+        messages: dict[str, pl.DataFrame] = {}
+        for name, parts in self._messages.items():
+            rows = pl.concat(parts, how="diagonal_relaxed")
+            messages[name] = (fold(rows) if name in self._errors else rows).with_columns(self._id)
+        loud = pl.concat(self._loud) if self._loud else pl.DataFrame()
+        heads = (
+            pl.concat(self._heads).sort("_line").unique(["_host", "_pid"], keep="first")
+            if self._heads
+            else None
+        )
+        return LogPart(
+            messages=messages,
+            loud=fold(loud).with_columns(self._id) if loud.height else loud,
+            unknown=_merge_templates(self._unknown).with_columns(self._id),
+            heads=heads.sort("_line").with_columns(self._id)
+            if heads is not None
+            else pl.DataFrame(schema={**HEAD}),
+            foreign=pl.concat(foreign) if foreign else pl.DataFrame(),
+            fate=self._fate,
+            torn_lines=tuple(self._torn[:1000]),
+            repeats=(self._repeats, self._repeat_line),
+        )
+
+
+def _table_lines(frame: pl.DataFrame) -> pl.DataFrame:
+    """Foreign lines that may belong to an nccl-tests table: rows of numbers, and its comments."""
+    return frame.filter(
+        pl.col("_text").str.contains(r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ ")
+    )
+
+
+def read_log(
+    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
+) -> LogPart:
+    """Reads a whole log. Never raises for bad content; ``index.damage`` tells a broken stream."""
+    merger = _Merger(file.input_id, classifier)
+    foreign: list[pl.DataFrame] = []
+    for result in chunk_results(file, index, classifier, workers):
+        merger.add(result)
+        if result.foreign.height:
+            foreign.append(_table_lines(result.foreign))
+    return merger.done(foreign)

@@ -1,0 +1,172 @@
+"""Named normalisers: old notations of a message turned into the columns of its table.
+
+A grammar rule names one by ``//! normalise:``. Each takes the rows of one rule and returns rows (possibly more,
+one an item of a list). Columns that begin with ``_`` pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import polars as pl
+
+Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
+
+# ncclDataType_t (nccl.h): number -> name. 2.10 inserted bfloat16, 2.24 added the two float8.
+DTYPES: Final = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
+                 "bfloat16", "float8e4m3", "float8e5m2")  # fmt: skip
+DTYPE_BYTES: Final = {
+    "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "float32": 4,
+    "float64": 8, "bfloat16": 2, "float8e4m3": 1, "float8e5m2": 1, "ncclInt8": 1, "ncclUint8": 1,
+}  # fmt: skip
+RED_OPS: Final = ("sum", "prod", "max", "min", "avg")
+
+
+def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
+    whole = pl.col(column).list.len() // width
+    rows = frame.with_columns(_n=whole).filter(pl.col("_n") > 0)
+    rows = rows.with_columns(_i=pl.int_ranges(0, pl.col("_n"))).explode("_i")
+    return rows.with_columns(
+        pl.col(column).list.slice((pl.col("_i") * width).cast(pl.Int64), width).alias("_group")
+    ).drop("_n", "_i")
+
+
+def _item(index: int) -> pl.Expr:
+    return pl.col("_group").list.get(index, null_on_oob=True)
+
+
+def _rank_or_none(value: pl.Expr) -> pl.Expr:
+    return pl.when(value >= 0).then(value)
+
+
+def _children(*values: pl.Expr) -> pl.Expr:
+    return pl.concat_list(list(values)).list.eval(pl.element().filter(pl.element() >= 0))
+
+
+def _tree_rows(
+    rows: pl.DataFrame, channel: pl.Expr, tree: int, rank: pl.Expr, up: pl.Expr, *down: pl.Expr
+) -> pl.DataFrame:
+    return rows.with_columns(
+        channel=channel,
+        tree=pl.lit(tree),
+        rank=rank,
+        parent_rank=_rank_or_none(up),
+        child_ranks=_children(*down),
+    )
+
+
+def trees_children_first(frame: pl.DataFrame) -> pl.DataFrame:
+    """2.8+: ``[0] 5/-1/-1->4->3``."""
+    rows = _explode_groups(frame, "trees_children_first", 6)
+    rows = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
+    return rows.drop("trees_children_first", "_group")
+
+
+def trees_parent_first(frame: pl.DataFrame) -> pl.DataFrame:
+    """2.4: ``[0] 37->42->71/-1/-1``."""
+    rows = _explode_groups(frame, "trees_parent_first", 6)
+    rows = _tree_rows(rows, _item(0), 0, _item(2), _item(1), _item(3), _item(4), _item(5))
+    return rows.drop("trees_parent_first", "_group")
+
+
+def trees_joined(frame: pl.DataFrame) -> pl.DataFrame:
+    """2.5-2.7: ``[0] 5/6/-1->4->3|3->4->5/6/-1``: the first tree children first, the second parent first."""
+    rows = _explode_groups(frame, "trees_joined", 11)
+    first = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
+    second = _tree_rows(rows, _item(0), 1, _item(7), _item(6), _item(8), _item(9), _item(10))
+    return pl.concat([first, second]).drop("trees_joined", "_group")
+
+
+def tree_neighbours(frame: pl.DataFrame) -> pl.DataFrame:
+    """``Tree 0 : 3 -> 4 -> 5/-1/-1``: parent, rank, children."""
+    kids = [pl.col(f"child_rank_{i}") for i in range(3)]
+    return frame.with_columns(
+        tree=pl.lit(0), parent_rank=_rank_or_none(pl.col("parent_rank")), child_ranks=_children(*kids)
+    ).drop([f"child_rank_{i}" for i in range(3)])
+
+
+def ring_ranks(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row a rank of the ring, in order."""
+    cut = pl.col("ring_cut").is_not_null() if "ring_cut" in frame.columns else pl.lit(False)
+    rows = frame.with_columns(truncated=cut, position=pl.int_ranges(0, pl.col("ring_ranks").list.len()))
+    rows = rows.explode("ring_ranks", "position").rename({"ring_ranks": "rank"})
+    return rows.drop("ring_cut", strict=False)
+
+
+def env_value(frame: pl.DataFrame) -> pl.DataFrame:
+    """Takes the sentence's dot off integers (and NCCL_COLLNET_ENABLE); unsigned negatives become negative."""
+    value = pl.coalesce([pl.col(c) for c in ("value", "value_word") if c in frame.columns]).fill_null("")
+    dotted = value.str.contains(r"^-?[0-9]+\.$") | (pl.col("name") == "NCCL_COLLNET_ENABLE")
+    bare = pl.when(dotted).then(value.str.strip_suffix(".")).otherwise(value)
+    unsigned = (
+        bare.str.extract(r"^(18446744073[0-9]{9})$").cast(pl.UInt64, strict=False).reinterpret(signed=True)
+    )
+    return frame.with_columns(value=pl.coalesce(unsigned.cast(pl.String), bare)).drop(
+        "value_word", strict=False
+    )
+
+
+def env_config(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fields of ncclConfig_t: the field's name, or the variable that replaced it."""
+    rows = frame if "name" in frame.columns else frame.with_columns(name=pl.lit(None, pl.String))
+    rows = rows if "value" in rows.columns else rows.with_columns(value=pl.lit(None, pl.String))
+    variable = pl.lit("NCCL_") + pl.col("name")
+    return rows.with_columns(
+        name=pl.when(pl.col("name").is_null())
+        .then(pl.lit("config ") + pl.col("config_field"))
+        .otherwise(variable),
+        value=pl.col("value").fill_null(""),
+    )
+
+
+_NIC: Final = r"\[([0-9]+)\] ?([A-Za-z0-9_.+-]+):([0-9]+)/(?:([A-Za-z]+))?"
+
+
+def nic_list_ib(frame: pl.DataFrame) -> pl.DataFrame:
+    """``[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]``: one row a port."""
+    rows = frame.with_columns(
+        _nic=pl.col("ib_nics").str.extract_all(r"\[[0-9]+\] ?[A-Za-z0-9_.+-]+:[0-9]+/[A-Za-z]*")
+    )
+    rows = rows.explode("_nic").filter(pl.col("_nic").is_not_null())
+    part = [pl.col("_nic").str.extract(_NIC, i) for i in range(1, 5)]
+    layer = part[3]
+    return rows.with_columns(
+        index=part[0].cast(pl.Int32, strict=False), name=part[1], port=part[2].cast(pl.Int32, strict=False),
+        link_layer=pl.when(layer.is_in(["IB", "RoCE"])).then(layer).otherwise(pl.lit("other")),
+    ).drop("ib_nics", "_nic")  # fmt: skip
+
+
+def nic_list_socket(frame: pl.DataFrame) -> pl.DataFrame:
+    """``[0]eth0:10.0.0.1<0> [1]eth1:fe80::1%eth1<0>``: one row an interface."""
+    rows = frame.with_columns(_nic=pl.col("socket_nics").str.extract_all(r"\[[0-9]+\][^ ]+"))
+    rows = rows.explode("_nic").filter(pl.col("_nic").is_not_null())
+    rows = rows.with_columns(
+        index=pl.col("_nic").str.extract(r"^\[([0-9]+)\]").cast(pl.Int32, strict=False),
+        name=pl.col("_nic").str.extract(r"^\[[0-9]+\]([^:]+)"),
+        address=pl.col("_nic").str.extract(r"^\[[0-9]+\][^:]+:(.*)$"),
+        link_layer=pl.lit("Socket"),
+    )
+    if "network" not in rows.columns:
+        rows = rows.with_columns(interface=pl.col("name"))
+    return rows.drop("socket_nics", "_nic")
+
+
+def version_line(frame: pl.DataFrame) -> pl.DataFrame:
+    """``2.21.5`` + ``cuda12.4`` or ``hip6.2``: library, NCCL and toolkit version."""
+    build = pl.col("toolkit_build")
+    hip = build.str.starts_with("hip") | pl.col("version_banner").str.starts_with("RCCL")
+    return frame.with_columns(
+        library=pl.when(hip).then(pl.lit("rccl")).otherwise(pl.lit("nccl")),
+        cuda_version=build.str.extract(r"^cuda([0-9.]+)"),
+        hip_version=build.str.extract(r"^hip([0-9.]+)"),
+    )
+
+
+NORMALISERS: Final[Mapping[str, Normaliser]] = {
+    f.__name__: f
+    for f in (
+        trees_children_first, trees_parent_first, trees_joined, tree_neighbours, ring_ranks, env_value, env_config,
+        nic_list_ib, nic_list_socket, version_line,
+    )
+}  # fmt: skip
