@@ -1,0 +1,69 @@
+"""XML from strangers: expat without DTD, entities or external references, bounded in depth and count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+MAX_DEPTH = 64
+MAX_ELEMENTS = 500_000
+MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass
+class Element:
+    """An element with its attributes and children; ``line`` is 1-based."""
+
+    name: str
+    attributes: Mapping[str, str]
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+    def get(self, name: str, default: str = "") -> str:
+        """An attribute, cut to 200 characters."""
+        return self.attributes.get(name, default)[:200]
+
+
+class _Refused(Exception):
+    """The document uses a feature that is not read."""
+
+
+def parse(data: bytes) -> tuple[Element | None, str]:
+    """The root element as far as it could be read, and what was wrong (empty when nothing was)."""
+    root: list[Element] = []
+    stack: list[Element] = []
+    count = 0
+    parser = expat.ParserCreate()
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if count > MAX_ELEMENTS or len(stack) >= MAX_DEPTH:
+            raise _Refused(f"more than {MAX_ELEMENTS:,} elements or {MAX_DEPTH} levels")
+        element = Element(name, attributes, parser.CurrentLineNumber)
+        (stack[-1].children if stack else root).append(element)
+        stack.append(element)
+
+    def end(name: str) -> None:
+        stack.pop()
+
+    def refuse(*_: object) -> None:
+        raise _Refused("a document type or entity declaration, which is not read")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.UnparsedEntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    problem = ""
+    try:
+        parser.Parse(data[:MAX_BYTES], True)
+    except _Refused as error:
+        return None, f"the XML holds {error}"
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        problem = f"the XML ends early or is damaged ({error}); what came before was kept"
+    if len(data) > MAX_BYTES:
+        problem = f"larger than {MAX_BYTES >> 20} MiB; the rest was not read"
+    return (root[0] if root else None), problem

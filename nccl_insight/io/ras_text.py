@@ -1,0 +1,151 @@
+"""The report of NCCL's RAS client (``ncclras`` or port 28028) as text, among lines of text.
+
+Values can be garbage (releases before 2.27.5 report communicators that do not exist); they are kept as printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+SCHEMA = {
+    "line": pl.UInt64, "event": pl.String, "comm_hash": pl.String, "group": pl.Int64, "comms": pl.Int64,
+    "n_nodes": pl.Int64, "ranks_per_node": pl.String, "ranks_per_comm": pl.Int64, "ranks_in_group": pl.Int64,
+    "status": pl.String, "errors": pl.String, "op": pl.String, "op_count": pl.Int64, "count": pl.Int64,
+    "rank": pl.Int64, "host": pl.String, "pid": pl.Int64, "gpu": pl.String, "report": pl.Int32,
+    "text": pl.String,
+}  # fmt: skip
+_MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
+_NEAR = (
+    r"^\s*(?:[0-9]+\s+[0-9]+\s+[0-9]+\s+[0-9-]+\s+[0-9]+\s+[0-9]+\s+[A-Z]|#[0-9]+-[0-9]+ \(|INCOMPLETE$|DEAD$"
+    r"|TIMEOUT$|Missing communicator data|The missing rank|Rank [0-9]+ |Process [0-9]+ on node|[0-9]+ ranks? "
+    r"|[0-9]+ job process|Encountered [0-9]+|Communicator ranks have|Communicators\.\.\.|(?:Init|Asynchronous)"
+    r"|\[[0-9 :-]+\] [A-Z_]+:)"
+)
+_GROUP = re.compile(
+    r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})\s+([\d-]{1,20})\s+(\d{1,9})\s+(\d{1,9})\s+([A-Z,]+)\s+([A-Z,]+)$"
+)
+_COMM = re.compile(r"#(\d+)-\d+ \((?:0x)?([0-9a-fA-F]+)\) ([A-Z,]+)")
+_COUNT = re.compile(r"(\d{1,12}) (?:job process|ranks?|communication timeouts?)\b")
+_LAUNCHED = re.compile(r"launched up to operation (\d{1,18})|not launched any operation")
+_STATUS = re.compile(r"ha(?:ve|s) status ([A-Z]+)")
+_RANK = re.compile(r"Rank (\d{1,12})\b")
+_OWNER = re.compile(
+    r"(?:managed by process|^Process) (\d{1,12}) on node (\S{1,255})(?: managing GPUs? ([\d,()NVML \-]+))?"
+)
+_GPU = re.compile(r"-- GPU ([^ ]+)")
+_KIND = re.compile(r"Communicator ranks have different ([A-Za-z]+)(?: operation counts)?")
+_PEER = re.compile(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
+
+
+def is_report(head: str) -> bool:
+    """Whether the text holds a RAS report."""
+    return bool(re.search(_MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
+
+
+def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
+    """Facts of RAS reports in ``lines`` (``line``, ``text``), one row each; ``event`` says which:
+
+    ``group`` (a row of the table of communicators), ``incomplete``/``incomplete_member``,
+    ``dead``/``dead_member``, ``mismatch``/``mismatch_member``, ``error``/``error_member``, ``timeout``, ``peer``
+    (monitor mode). ``report`` counts reports in the text. Empty unless the text holds a report.
+    """
+    text = pl.col("text")
+    if lines.filter(text.str.contains(_MARK)).is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    near = lines.filter(text.str.contains(_NEAR))
+    reader = _Reader()
+    for line, raw in near.select("line", "text").iter_rows():
+        reader.take(line, raw.strip())
+    return pl.DataFrame(reader.rows, schema=SCHEMA)
+
+
+class _Reader:
+    """Keeps the section that following lines belong to."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+        self._section = ""
+        self._comm: str | None = None
+        self._group: int | None = None
+        self._op: str | None = None
+        self._claim: dict[str, object] = {}
+        self._report = 0
+
+    def take(self, line: int, text: str) -> None:
+        """Reads one line."""
+        if text.startswith("Communicators..."):
+            self._report += 1
+            self._section, self._comm = "", None
+        elif match := _GROUP.match(text):
+            self._add(
+                line, text, "group", group=int(match[1]), comms=int(match[2]), n_nodes=int(match[3]),
+                ranks_per_node=match[4], ranks_per_comm=int(match[5]), ranks_in_group=int(match[6]),
+                status=match[7], errors=match[8],
+            )  # fmt: skip
+        elif match := _COMM.match(text):
+            self._section, self._group = match[3].split(",")[0].lower(), int(match[1][:9])
+            self._comm, self._op, self._claim = match[2].lower().rjust(16, "0"), None, {}
+        elif text in ("INCOMPLETE", "DEAD", "TIMEOUT"):
+            self._section, self._comm, self._group, self._op = text.lower(), None, None, None
+        elif match := _PEER.match(text):
+            self._add(line, text, "peer", status=match[2], **_owner(text[match.end() :]))
+        elif match := _KIND.match(text):
+            self._op = match[1]
+        elif self._section:
+            self._detail(line, text)
+
+    def _detail(self, line: int, text: str) -> None:
+        if text.startswith("The missing rank"):
+            for number in re.findall(r"\d{1,12}", text.split(":", 1)[-1])[:1000]:
+                self._add(
+                    line, text, "incomplete_member", comm_hash=self._comm, group=self._group, rank=int(number)
+                )
+            return
+        member = _RANK.match(text) or text.startswith("Process ")
+        columns = self._columns(text)
+        if member:
+            number = _RANK.match(text)
+            gpu = _GPU.search(text)
+            columns = {**self._claim, **columns, **_owner(text)}
+            columns["rank"] = int(number[1]) if number else None
+            columns["gpu"] = gpu[1] if gpu else columns.get("gpu")
+            columns.pop("count", None)
+            self._add(
+                line,
+                text,
+                f"{self._section}_member",
+                comm_hash=self._comm,
+                group=self._group,
+                op=self._op,
+                **columns,
+            )
+            return
+        count = _COUNT.search(text)
+        self._claim = columns
+        self._add(
+            line, text, self._section, comm_hash=self._comm, group=self._group, op=self._op,
+            count=int(count[1]) if count else None, **columns,
+        )  # fmt: skip
+
+    @staticmethod
+    def _columns(text: str) -> dict[str, object]:
+        found: dict[str, object] = {}
+        if match := _LAUNCHED.search(text):
+            found["op_count"] = int(match[1]) if match[1] else 0
+        if match := _STATUS.search(text):
+            found["status"] = match[1]
+        return found
+
+    def _add(self, line: int, text: str, event: str, **columns: object) -> None:
+        self.rows.append(
+            {"line": line, "event": event, "report": self._report, "text": text[:300], **columns}
+        )
+
+
+def _owner(text: str) -> dict[str, object]:
+    match = _OWNER.search(text)
+    if match is None:
+        return {}
+    return {"pid": int(match[1]), "host": match[2], **({"gpu": match[3].strip()} if match[3] else {})}
