@@ -13,7 +13,7 @@ import importlib.metadata
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Protocol
@@ -50,6 +50,7 @@ class Rule:
     check: Check
     caused_by: tuple[str, ...] = ()
     sources: tuple[str, ...] = field(default=())
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -85,6 +86,7 @@ def rule_of(module: ModuleType) -> Rule:
             check=module.check,
             caused_by=tuple(getattr(module, "CAUSED_BY", ())),
             sources=tuple(getattr(module, "SOURCES", ())),
+            thresholds=dict(getattr(module, "THRESHOLDS", {})),
         )
     except AttributeError as error:
         raise InsightError(f"rule module {stem}: {error}") from error

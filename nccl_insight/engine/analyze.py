@@ -1,0 +1,100 @@
+"""The whole way from a run to its analysis."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+
+from nccl_insight import __version__
+from nccl_insight.engine.causes import place
+from nccl_insight.engine.draft import Draft
+from nccl_insight.engine.evidence import collect
+from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
+from nccl_insight.engine.runner import run_rules
+from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
+from nccl_insight.grammar.load import grammar_files
+from nccl_insight.model import Analysis, Coverage, Finding, Severity, Suppressed, ToolInfo
+from nccl_insight.policy import Policy
+from nccl_insight.rules import Rule, discover
+from nccl_insight.run import Run
+from nccl_insight.units import plural
+from nccl_insight.views.thresholds import MEMO
+
+SCHEMA_VERSION = 1
+
+
+@cache
+def grammar_hash() -> str:
+    """First 12 hex digits of the SHA-256 over the grammar files."""
+    digest = hashlib.sha256()
+    for name, text in sorted(grammar_files().items()):
+        digest.update(f"{name}\0{text}\0".encode())
+    return digest.hexdigest()[:12]
+
+
+def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None) -> Analysis:
+    """Judges a run.
+
+    Args:
+        run: the tables.
+        policy: what to select, silence and weigh differently; the default judges everything.
+        rules: the rules to use, by default all that are installed.
+
+    Raises:
+        InsightError: an installed rule module is malformed.
+    """
+    policy = policy or Policy()
+    if policy.thresholds:
+        run = Run(run.tables, run.reader, {MEMO: policy.thresholds})
+    installed = list(discover() if rules is None else rules)
+    chosen = [rule for rule in installed if policy.selects(rule)]
+    coverage = coverage_of(run)
+    drafts, not_judged, notes = run_rules(run, chosen if has_matter(run) else [])
+    if len(chosen) < len(installed):
+        notes.append(f"{plural(len(installed) - len(chosen), 'rule')} not selected by the policy")
+    findings, suppressed = _finish(run, place(run, drafts, policy.severity_of), policy)
+    return Analysis(
+        status=_status(run, findings, coverage, policy),
+        findings=findings,
+        job=job_of(run),
+        coverage=coverage,
+        inputs=inputs_of(run),
+        tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_hash()),
+        suppressed=suppressed,
+        not_judged=tuple(not_judged),
+        notes=(*notes, *policy.notes()),
+    )
+
+
+def _finish(
+    run: Run, drafts: Sequence[Draft], policy: Policy
+) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
+    ordinals = comm_ordinals(run)
+    marks: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
+    findings: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    for draft, evidence in zip(drafts, collect(run, drafts), strict=True):
+        mark = fingerprint(draft, ordinals, 0)
+        if marks[mark]:
+            marks[mark] += 1
+            mark = fingerprint(draft, ordinals, marks[mark] - 1)
+        else:
+            marks[mark] += 1
+        numbers[draft.rule.code] += 1
+        finding = draft.finding(evidence, mark, f"{draft.rule.code}-{numbers[draft.rule.code]}")
+        silence = policy.silenced(finding)
+        if silence is None:
+            findings.append(finding)
+        else:
+            suppressed.append(Suppressed(finding, *silence))
+    return tuple(findings), tuple(suppressed)
+
+
+def _status(run: Run, findings: Sequence[Finding], coverage: Coverage, policy: Policy) -> str:
+    if not has_matter(run) or (coverage.nccl_lines and coverage.understood < policy.min_coverage):
+        return "not_judged"
+    loud = any(f.severity in (Severity.ERROR, Severity.WARNING) for f in findings)
+    return "findings" if loud else "ok"

@@ -1,0 +1,131 @@
+"""The fault graph: which findings are consequences of which, and what that does to their severity.
+
+A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), or, for a
+secondary diagnosis, any failure. Only line order within one process means anything, so a candidate is
+refused when the effect came first in every process that printed both. Among several candidates the one that
+is itself unexplained and was printed first wins. Links never form a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import polars as pl
+
+from nccl_insight.engine.draft import Draft
+from nccl_insight.model import Confidence, FindingClass, Role, Severity
+from nccl_insight.run import Run
+from nccl_insight.views.errors import causes
+
+Process: TypeAlias = tuple[int, str, int]
+
+
+def first_lines(run: Run) -> dict[str, dict[Process, int]]:
+    """First line of each failure diagnosis in each process, from the errors table."""
+    frame = (
+        causes(run)
+        .filter(pl.col("host").is_not_null() & pl.col("pid").is_not_null() & pl.col("line").is_not_null())
+        .group_by("cause", "input_id", "host", "pid")
+        .agg(pl.col("line").min())
+    )
+    found: dict[str, dict[Process, int]] = {}
+    for cause, input_id, host, pid, line in frame.iter_rows():
+        found.setdefault(cause, {})[(int(input_id), host, int(pid))] = int(line)
+    return found
+
+
+def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+    if effect.rule.finding_class is FindingClass.SECONDARY:
+        return True
+    before, after = lines.get(cause.name, {}), lines.get(effect.name, {})
+    shared = before.keys() & after.keys()
+    return not shared or any(before[p] <= after[p] for p in shared)
+
+
+def _explains(cause: Draft, effect: Draft) -> bool:
+    """Whether the cause's diagnosis may explain the effect's, by the rules' own statements."""
+    if cause.name in effect.causes:
+        return True
+    if effect.rule.finding_class is not FindingClass.SECONDARY or effect.name in cause.causes:
+        return False
+    failure = cause.rule.finding_class is FindingClass.FAILURE and cause.severity is Severity.ERROR
+    return failure and cause.confidence is not Confidence.LOW
+
+
+def _shares(cause: Draft, effect: Draft) -> bool:
+    """False when both name communicators or are of disjoint ranks of one communicator alone."""
+    return not (cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id)
+
+
+def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]]) -> list[int | None]:
+    """Index of the draft that explains each draft, or None."""
+    options = [
+        [
+            j
+            for j, cause in enumerate(drafts)
+            if i != j
+            and cause.name != effect.name
+            and _explains(cause, effect)
+            and _shares(cause, effect)
+            and _possible(cause, effect, lines)
+        ]
+        for i, effect in enumerate(drafts)
+    ]
+    chosen: list[int | None] = [None] * len(drafts)
+
+    def leads_to(start: int, goal: int) -> bool:
+        at: int | None = start
+        while at is not None:
+            if at == goal:
+                return True
+            at = chosen[at]
+        return False
+
+    def worth(j: int) -> tuple[int, int, int, tuple[int, int]]:
+        secondary = drafts[j].rule.finding_class is FindingClass.SECONDARY
+        return (int(secondary), len(options[j]), drafts[j].severity.order, drafts[j].first)
+
+    # The least explained effects choose first, so that a circle is broken at its best supported end.
+    for i in sorted(range(len(drafts)), key=lambda k: (-len(options[k]), drafts[k].first)):
+        for j in sorted(options[i], key=worth):
+            if not leads_to(j, i):
+                chosen[i] = j
+                break
+    return chosen
+
+
+def lowered(draft: Draft) -> Severity:
+    """Severity of a finding whose cause is known."""
+    if draft.rule.finding_class is FindingClass.SECONDARY:
+        return Severity.INFO
+    return draft.severity if draft.severity is not Severity.ERROR else Severity.WARNING
+
+
+def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
+    """The drafts with role, cause and final severity, in the order of the report."""
+    above = parents(drafts, first_lines(run))
+    is_cause = {j for j in above if j is not None}
+    raised = {
+        above[i]
+        for i, d in enumerate(drafts)
+        if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
+    }
+    placed: list[Draft] = []
+    for i, draft in enumerate(drafts):
+        depth, at = 0, above[i]
+        while at is not None:
+            depth, at = depth + 1, above[at]
+        parent = above[i]
+        if parent is not None:
+            role, severity = Role.CASCADE, lowered(draft)
+        elif i in is_cause:
+            role = Role.ROOT
+            severity = (
+                Severity.ERROR if i in raised and draft.severity is Severity.WARNING else draft.severity
+            )
+        else:
+            role, severity = Role.INDEPENDENT, draft.severity
+        cause = None if parent is None else drafts[parent].name
+        placed.append(draft.placed(role, cause, severity_of(draft.name, severity), depth))
+    return sorted(placed, key=lambda d: d.order)

@@ -1,0 +1,74 @@
+"""What the engine works on between a rule's hit and the finished finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nccl_insight.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity
+from nccl_insight.rules import Rule
+
+MAX_EVIDENCE = 12
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A hit with its rule, and the place that the cause graph gives it."""
+
+    rule: Rule
+    hit: Hit
+    severity: Severity
+    role: Role = Role.INDEPENDENT
+    caused_by: str | None = None
+    depth: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the diagnosis."""
+        return self.rule.name
+
+    @property
+    def confidence(self) -> Confidence:
+        """The hit's confidence, else the rule's."""
+        return self.hit.confidence or self.rule.confidence
+
+    @property
+    def action(self) -> Action:
+        """The hit's action, else the rule's."""
+        return self.hit.action or self.rule.action
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Diagnoses that explain this one when present, the hit's own first."""
+        return tuple(dict.fromkeys((*self.hit.caused_by, *self.rule.caused_by)))
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Input and line of the primary evidence; absences come after all lines."""
+        refs = self.hit.evidence
+        return (refs[0].input_id, refs[0].line) if refs else (1 << 30, 0)
+
+    @property
+    def order(self) -> tuple[int, int, int, int, tuple[int, int], str, tuple[int, ...]]:
+        """Sort key: severity, root before cascade, confidence, first evidence, then a fixed tie-break."""
+        return (
+            self.severity.order, self.depth, int(self.role is Role.CASCADE), self.confidence.order,
+            self.first, self.rule.code, self.hit.ranks,
+        )  # fmt: skip
+
+    def placed(self, role: Role, caused_by: str | None, severity: Severity, depth: int) -> Draft:
+        """The draft at its place in the cause graph."""
+        return replace(self, role=role, caused_by=caused_by, severity=severity, depth=depth)
+
+    def finding(self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str) -> Finding:
+        """The finished finding."""
+        hit, rule = self.hit, self.rule
+        return Finding(
+            code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
+            confidence=self.confidence, action=self.action, title=hit.title,
+            explanation=hit.explanation or rule.section("Why it matters"), next_step=hit.next_step,
+            observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),
+            hosts=tuple(sorted(set(hit.hosts))), comm_id=hit.comm_id, role=self.role,
+            caused_by=self.caused_by, evidence=evidence,
+            sources=tuple(dict.fromkeys((*hit.sources, *rule.sources))), fingerprint=fingerprint,
+            anchor=anchor,
+        )  # fmt: skip

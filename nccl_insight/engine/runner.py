@@ -1,0 +1,87 @@
+"""Runs rules one by one, each in isolation: a rule that fails costs its own verdict and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nccl_insight.engine.draft import Draft
+from nccl_insight.model import CannotJudge, Hit, NotJudged
+from nccl_insight.rules import Rule
+from nccl_insight.run import Run
+
+_HOW: Final = {
+    "calls": "record calls with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P",
+    "tuning_choice": "record the tuner's choices with NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING",
+    "graphs": "record the searched graphs with NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
+    "topology_links": "add NCCL_TOPO_DUMP_FILE=topo.xml, or NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
+    "topology_nodes": "add NCCL_TOPO_DUMP_FILE=topo.xml, or NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
+    "connections": "record connections with NCCL_DEBUG=INFO and a collective after init",
+    "rings": "record with NCCL_DEBUG=INFO (subsystem INIT)",
+    "net_devices": "record with NCCL_DEBUG=INFO (subsystems INIT and NET)",
+    "init_timings": "use NCCL 2.19 or later with NCCL_DEBUG=INFO",
+    "env": "record with NCCL_DEBUG=INFO (subsystem ENV)",
+    "errors": "record with NCCL_DEBUG=WARN or INFO",
+    "ranks": "record with NCCL_DEBUG=INFO",
+    "communicators": "record with NCCL_DEBUG=INFO",
+    "processes": "record with NCCL_DEBUG=INFO",
+    "collectives": "add a profiler trace or flight-recorder dump of the job",
+    "steps": "add a profiler trace of the job",
+    "benchmarks": "add the output of nccl-tests or of `nccl-insight capture`",
+}
+
+
+def available(run: Run, table: str) -> bool:
+    """Whether a rule can say something from the table.
+
+    A log without trouble lines is knowledge about ``errors``: the table counts as there when any NCCL
+    line was read.
+    """
+    if run.has(table):
+        return True
+    return table == "errors" and run.has("inputs") and bool(run.table("inputs")["nccl_lines"].sum())
+
+
+def missing(run: Run, rule: Rule) -> NotJudged | None:
+    """Why the rule cannot run, if its tables are all empty."""
+    if not rule.needs or any(available(run, table) for table in rule.needs):
+        return None
+    how = next((_HOW[t] for t in rule.needs if t in _HOW), "")
+    return NotJudged(rule.name, f"no rows of {' or '.join(rule.needs)} in the inputs", how)
+
+
+def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | None]:
+    """Drafts, what could not be judged, and a note about the tool when the rule itself failed."""
+    absent = missing(run, rule)
+    if absent is not None:
+        return [], [absent], None
+    drafts: list[Draft] = []
+    open_: list[NotJudged] = []
+    try:
+        for result in rule.check(run):
+            if isinstance(result, Hit):
+                drafts.append(Draft(rule, result, result.severity or rule.severity))
+            elif isinstance(result, CannotJudge):
+                open_.append(NotJudged(rule.name, result.reason, result.how_to_enable))
+            else:
+                raise TypeError(f"rule yielded {type(result).__name__}")
+    except Exception as error:
+        what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(
+            ": "
+        )
+        note = f"rule {rule.code} {rule.name} failed and was left out ({what}); please report this"
+        return [], [NotJudged(rule.name, f"the rule failed: {what}", "report this as a bug")], note
+    return drafts, open_, None
+
+
+def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJudged], list[str]]:
+    """All rules, in order."""
+    drafts: list[Draft] = []
+    not_judged: list[NotJudged] = []
+    notes: list[str] = []
+    for rule in rules:
+        found, open_, note = run_rule(run, rule)
+        drafts += found
+        not_judged += open_
+        notes += [note] if note else []
+    return drafts, list(dict.fromkeys(not_judged)), notes

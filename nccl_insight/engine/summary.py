@@ -1,0 +1,91 @@
+"""Job, coverage and inputs of an analysis, from the tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+from nccl_insight.model import Coverage, InputInfo, Job
+from nccl_insight.run import Run
+
+_TEMPLATES = 20
+_OWN = ("inputs", "unknown", "notes")
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    return [(0, int(p), "") if p.isascii() and p.isdigit() else (1, 0, p) for p in re.split("([0-9]+)", text)]
+
+
+def _values(*columns: pl.Series) -> tuple[str, ...]:
+    found = {str(v) for column in columns for v in column.drop_nulls().unique()}
+    return tuple(sorted(found, key=_natural))
+
+
+def _largest(*values: Any) -> int | None:
+    return max((int(v) for v in values if v is not None), default=None)
+
+
+def job_of(run: Run) -> Job:
+    """What the run looks like. ``nranks`` and ``n_nodes`` are those of the largest communicator."""
+    processes, ranks, comms = run.table("processes"), run.table("ranks"), run.table("communicators")
+    collectives, benchmarks = run.table("collectives"), run.table("benchmarks")
+    hosts = _values(ranks["host"], processes["host"])
+    nranks = _largest(comms["nranks"].max(), ranks["nranks"].max())
+    if nranks is None:
+        top = _largest(collectives["rank"].max())
+        beyond = None if top is None else top + 1
+        nranks = _largest(collectives["group_size"].max(), beyond, benchmarks["nranks"].max())
+    n_nodes = _largest(comms["n_nodes"].max(), ranks["n_nodes"].max())
+    gpus = ranks.select("host", "pid", pl.coalesce("bus_id", pl.col("nvml_dev").cast(pl.String))).drop_nulls()
+    by_bus = gpus.select("host", "bus_id").unique().height
+    return Job(
+        nccl_versions=_values(processes["nccl_version"]),
+        nranks=nranks,
+        n_nodes=n_nodes if n_nodes is not None else (len(hosts) or None),
+        hosts=hosts,
+        gpus=by_bus or None,
+        networks=_values(processes["network"]),
+        communicators=comms.height,
+        cuda_versions=_values(processes["cuda_version"]),
+        driver_versions=_values(processes["driver_version"].cast(pl.String)),
+    )
+
+
+def coverage_of(run: Run) -> Coverage:
+    """Physical lines by fate, and the most frequent templates that no rule knew."""
+    inputs = run.table("inputs")
+
+    def total(column: str) -> int:
+        return int(inputs[column].sum() or 0)
+
+    unknown = (
+        run.table("unknown")
+        .group_by("template")
+        .agg(pl.col("count").sum())
+        .drop_nulls()
+        .sort(["count", "template"], descending=[True, False])
+        .head(_TEMPLATES)
+    )
+    return Coverage(
+        lines=total("lines"), nccl_lines=total("nccl_lines"), parsed=total("parsed_lines"),
+        unknown=total("unknown_lines"), foreign=total("foreign_lines"), torn=total("torn_lines"),
+        unknown_templates=tuple((str(t), int(c)) for t, c in unknown.iter_rows()),
+    )  # fmt: skip
+
+
+def inputs_of(run: Run) -> tuple[InputInfo, ...]:
+    """The inputs in reading order."""
+    frame = run.table("inputs").sort("input_id").select("path", "kind", "size_bytes", "sha256", "lines")
+    return tuple(
+        InputInfo(str(path), str(kind or "unknown"), int(size or 0), str(sha or ""), int(lines or 0))
+        for path, kind, size, sha, lines in frame.iter_rows()
+    )
+
+
+def has_matter(run: Run) -> bool:
+    """Whether anything was read that a verdict can rest on: an NCCL line, a failure line, a trace row."""
+    if coverage_of(run).nccl_lines:
+        return True
+    return any(frame.height for name, frame in run.tables.items() if name not in _OWN)
