@@ -48,7 +48,7 @@ def parse(data: bytes) -> tuple[Element | None, str]:
     def end(name: str) -> None:
         stack.pop()
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object) -> int:
         raise _Refused("a document type or entity declaration, which is not read")
 
     parser.StartElementHandler = start

@@ -20,7 +20,7 @@ from nccl_insight.run import Partial
 
 MAX_ENTRIES = 500_000
 _INT = pl.Int64
-ENTRIES = {
+ENTRIES: dict[str, pl.DataType | type[pl.DataType]] = {
     "rank": pl.Int32, "record_id": _INT, "pg_id": _INT, "process_group": pl.String, "pg_desc": pl.String,
     "group_ranks": pl.List(pl.Int32), "group_size": pl.Int32, "collective_seq": _INT, "p2p_seq": _INT,
     "op_id": _INT, "is_p2p": pl.Boolean, "backend": pl.String, "op": pl.String, "op_name": pl.String,
@@ -30,7 +30,7 @@ ENTRIES = {
     "time_created_ns": _INT, "time_started_ns": _INT, "time_completed_ns": _INT, "duration_ns": _INT,
     "timeout_ms": _INT, "frame": pl.String,
 }  # fmt: skip
-GROUPS = {
+GROUPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "rank": pl.Int32, "pg_id": _INT, "process_group": pl.String, "pg_desc": pl.String,
     "group_ranks": pl.List(pl.Int32), "last_enqueued": _INT, "last_started": _INT, "last_completed": _INT,
 }  # fmt: skip

@@ -291,10 +291,14 @@ def _mismatches(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Mismatc
     plain = entries.filter(
         ~pl.col("is_p2p") & pl.col("collective_seq").is_not_null() & (pl.col("op_name") != "coalesced")
     )
-    numel = pl.when(pl.col("op").is_in(_EQUAL_INPUT)).then(pl.col("input_numel").list.sum())
     base = pl.col("op_name").str.ends_with("_base")
-    numel = numel.when((pl.col("op") == "AllGather") & base).then(pl.col("input_numel").list.sum())
-    numel = numel.when((pl.col("op") == "ReduceScatter") & base).then(pl.col("output_numel").list.sum())
+    inputs, outputs = pl.col("input_numel").list.sum(), pl.col("output_numel").list.sum()
+    numel = (
+        pl.when(pl.col("op").is_in(_EQUAL_INPUT) | ((pl.col("op") == "AllGather") & base))
+        .then(inputs)
+        .when((pl.col("op") == "ReduceScatter") & base)
+        .then(outputs)
+    )
     plain = plain.with_columns(numel.alias("_numel"))
     differing = (
         plain.group_by("key", "collective_seq")

@@ -1,0 +1,3 @@
+"""Checks launch scripts and environments before a job spends its allocation. Executes nothing."""
+
+from __future__ import annotations

@@ -1,0 +1,181 @@
+"""Splits shell text into words, operators and here-documents, and expands what needs no execution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_OPERATORS = ("&&", "||", "|&", ";;", "<<<", "<<-", "<<", ">>", "&>>", "&>", ">&", "<&", ">|", ";", "&", "|", "(", ")", "<", ">")  # fmt: skip  # noqa: E501
+_HEREDOC = frozenset({"<<", "<<-"})
+_PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=+?])(.*))?", re.S)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Token:
+    """``kind`` is ``word`` (raw text with its quotes), ``op``, ``newline``, ``comment`` or ``heredoc``."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def tokenize(text: str, first_line: int = 1) -> Iterator[Token]:
+    """The tokens of shell text. Unclosed quotes run to the end of the text; nothing is refused."""
+    position, line, size = 0, first_line, len(text)
+    waiting: list[tuple[str, bool]] = []
+    heredoc_next: str | None = None
+    while position < size:
+        char = text[position]
+        if char == "\n":
+            yield Token("newline", "\n", line)
+            position, line = position + 1, line + 1
+            for delimiter, strip in waiting:
+                body, position, lines = _heredoc(text, position, delimiter, strip)
+                yield Token("heredoc", body, line)
+                line += lines
+            waiting = []
+            continue
+        if char in " \t\r":
+            position += 1
+            continue
+        if text.startswith(("\\\n", "\\\r\n"), position):
+            position, line = text.index("\n", position) + 1, line + 1
+            continue
+        if char == "#":
+            end = text.find("\n", position)
+            end = size if end < 0 else end
+            yield Token("comment", text[position:end], line)
+            position = end
+            continue
+        operator = next((op for op in _OPERATORS if text.startswith(op, position)), None)
+        if operator is not None:
+            yield Token("op", operator, line)
+            position += len(operator)
+            heredoc_next = operator if operator in _HEREDOC else None
+            continue
+        end = _word_end(text, position)
+        raw = text[position:end]
+        if heredoc_next is not None:
+            waiting.append((re.sub(r"['\"\\]", "", raw), heredoc_next == "<<-"))
+            heredoc_next = None
+        yield Token("word", raw, line)
+        line += raw.count("\n")
+        position = end
+
+
+def _heredoc(text: str, position: int, delimiter: str, strip: bool) -> tuple[str, int, int]:
+    start, lines = position, 0
+    while position < len(text):
+        end = text.find("\n", position)
+        end = len(text) if end < 0 else end
+        row = text[position:end]
+        lines += 1
+        position = min(end + 1, len(text))
+        if (row.strip("\t") if strip else row).rstrip("\r") == delimiter:
+            return text[start : position - len(row) - 1], position, lines
+    return text[start:], len(text), lines
+
+
+def _word_end(text: str, position: int) -> int:
+    size = len(text)
+    while position < size:
+        char = text[position]
+        if char in " \t\r\n;&|()<>":
+            return position
+        position = _skip(text, position)
+    return size
+
+
+def _skip(text: str, position: int) -> int:
+    """Position after the character or the quoted or substituted piece that starts here."""
+    char, size = text[position], len(text)
+    if char == "\\":
+        return min(position + 2, size)
+    if char in "'`":
+        end = text.find(char, position + 1)
+        return size if end < 0 else end + 1
+    if char == '"':
+        position += 1
+        while position < size and text[position] != '"':
+            position = _skip(text, position) if text[position] in "\\`$" else position + 1
+        return min(position + 1, size)
+    if char == "$" and position + 1 < size and text[position + 1] in "({":
+        return _closing(text, position + 1)
+    return position + 1
+
+
+def _closing(text: str, position: int) -> int:
+    opening = text[position]
+    closing = ")" if opening == "(" else "}"
+    depth, size = 0, len(text)
+    while position < size:
+        char = text[position]
+        if char == opening:
+            depth += 1
+        elif char == closing:
+            depth -= 1
+            if depth == 0:
+                return position + 1
+        elif char in "'\"\\`":
+            position = _skip(text, position)
+            continue
+        position += 1
+    return size
+
+
+def expand(raw: str, known: Mapping[str, str], depth: int = 0) -> tuple[str, bool]:
+    """Quotes removed and known variables put in; False where part of it is known only at run time.
+
+    ``${X:-text}`` of an unset X is taken as its default. Nothing is executed.
+    """
+    out: list[str] = []
+    complete, position, quoted = True, 0, False
+    while position < len(raw):
+        char = raw[position]
+        if char == '"':
+            quoted, position = not quoted, position + 1
+        elif char == "'" and not quoted:
+            end = _skip(raw, position)
+            out.append(raw[position + 1 : end].removesuffix("'"))
+            position = end
+        elif char == "\\":
+            following = raw[position + 1 : position + 2]
+            if following != "\n":
+                out.append(following if not quoted or following in '"\\$`' else char + following)
+            position += 2
+        elif char == "`" or raw.startswith("$(", position):
+            end = _skip(raw, position)
+            out.append(raw[position:end])
+            complete, position = False, end
+        elif char == "$":
+            piece, whole, position = _variable(raw, position, known, depth)
+            out.append(piece)
+            complete = complete and whole
+        else:
+            out.append(char)
+            position += 1
+    return "".join(out), complete
+
+
+def _variable(raw: str, position: int, known: Mapping[str, str], depth: int) -> tuple[str, bool, int]:
+    if raw.startswith("${", position):
+        end = _closing(raw, position + 1)
+        match = _PARAMETER.fullmatch(raw[position + 2 : end - 1])
+        if match is not None and depth < _DEPTH:
+            name, operator, default = match[1], match[2] or "", match[3] or ""
+            if name in known and operator.lstrip(":") != "+":
+                return known[name], True, end
+            if operator.lstrip(":") in {"-", "="}:
+                piece, whole = expand(default, known, depth + 1)
+                return piece, whole, end
+        return raw[position:end], False, end
+    match = _NAME.match(raw, position + 1)
+    if match is None:
+        end = min(position + 2, len(raw))
+        return raw[position:end], len(raw) == position + 1, end
+    if match[0] in known:
+        return known[match[0]], True, match.end()
+    return f"${match[0]}", False, match.end()
