@@ -1,0 +1,5 @@
+"""``python -m nccl_insight``."""
+
+from nccl_insight.cli import main
+
+main()

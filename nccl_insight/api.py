@@ -1,0 +1,27 @@
+"""The public library: :func:`load` and :func:`analyze`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from nccl_insight import engine
+from nccl_insight.load import load
+from nccl_insight.model import Analysis
+from nccl_insight.policy import Policy
+from nccl_insight.run import Run
+
+__all__ = ["analyze", "load"]
+
+
+def analyze(
+    source: Run | Iterable[str | os.PathLike[str]], policy: Policy | None = None, input_format: str | None = None
+) -> Analysis:
+    """The verdict on a run, or on the files of one job.
+
+    Raises:
+        UsageError: a path does not exist or the format is unknown.
+        NotJudgedError: the paths name no file.
+    """
+    run = source if isinstance(source, Run) else load(source, input_format)
+    return engine.analyze(run, policy)

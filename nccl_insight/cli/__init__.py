@@ -1,0 +1,85 @@
+"""The command line. Only this package prints, reads the environment or ends the process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from typing import NoReturn
+
+import typer
+
+from nccl_insight.errors import ExitCode, InsightError
+
+_REPORT = "please report this with the command line and, if you can, a redacted log"
+
+
+def build_app() -> typer.Typer:
+    """The application with the commands of every ``cmd_*.py`` module of this package."""
+    app = typer.Typer(
+        name="nccl-insight",
+        help="Reads NCCL logs and profiler traces and says what happened.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        version: bool = typer.Option(False, "--version", help="Show versions and exit.", is_eager=True),
+    ) -> None:
+        if version:
+            _show_version()
+            raise typer.Exit()
+
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
+        if info.name.startswith("cmd_"):
+            importlib.import_module(f"{__name__}.{info.name}").register(app)
+    return app
+
+
+def _show_version() -> None:
+    import platform
+    from importlib import metadata
+
+    from nccl_insight import __version__
+    from nccl_insight.grammar.load import default_grammar
+
+    typer.echo(
+        f"nccl-insight {__version__} (grammar {default_grammar().digest}, schema 1, "
+        f"python {platform.python_version()}, polars {metadata.version('polars')})"
+    )
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(f"nccl-insight: {message}", err=True)
+    raise SystemExit(code)
+
+
+def main() -> None:
+    """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
+    try:
+        result = build_app()(standalone_mode=False)
+        sys.stdout.flush()
+        raise SystemExit(int(result or 0))
+    except InsightError as error:
+        _fail(str(error), error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(ExitCode.PIPE_CLOSED) from None
+    except Exception as error:
+        # typer ships its own copy of click in some releases, so its usage errors have no importable class.
+        show = getattr(error, "show", None)
+        if callable(show) and hasattr(error, "exit_code"):
+            show()
+            raise SystemExit(ExitCode.USAGE) from None
+        if "-v" in sys.argv or "-vv" in sys.argv:
+            import traceback
+
+            traceback.print_exc()
+        _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)

@@ -1,0 +1,108 @@
+"""``nccl-insight analyze``: the default job."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nccl_insight.errors import ExitCode
+
+if TYPE_CHECKING:
+    from nccl_insight.model import Analysis
+    from nccl_insight.policy import Policy
+    from nccl_insight.run import Run
+
+
+def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str) -> str:
+    from nccl_insight.render import json_, junit, markdown, text
+
+    if kind == "json":
+        return json_.render(analysis)
+    if kind == "md":
+        return markdown.render(analysis)
+    if kind == "junit":
+        return junit.render(analysis) if policy.fail_on is None else junit.render(analysis, fail_on=policy.fail_on)
+    if kind == "html":
+        from nccl_insight.render import html
+
+        return html.render(analysis, run, js=js)
+    return text.render(analysis)
+
+
+def exit_code(analysis: Analysis, policy: Policy) -> ExitCode:
+    """What the verdict means for the shell."""
+    if analysis.status == "not_judged":
+        return ExitCode.NOT_JUDGED
+    if policy.fail_on is not None and any(f.severity.order <= policy.fail_on.order for f in analysis.findings):
+        return ExitCode.FINDINGS
+    return ExitCode.OK
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def analyze(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        output: list[str] = typer.Option([], "--output", "-o", help="FORMAT=FILE (text, json, md, junit, html); repeatable."),
+        format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md, junit, html."),
+        input_format: str = typer.Option("auto", "--input-format", help="Kind of the inputs instead of looking."),
+        fail_on: str = typer.Option(None, "--fail-on", help="Least severity for exit code 1: error, warning, info, never."),
+        select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
+        ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),
+        min_coverage: float = typer.Option(None, "--min-coverage", help="Exit 3 below this share of understood NCCL lines."),
+        config: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
+        isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
+        redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
+        bundle: Path = typer.Option(None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."),
+        js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
+        exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
+        color: str = typer.Option("auto", "--color", help="auto, always or never."),
+        quiet: int = typer.Option(0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."),
+        verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
+    ) -> None:
+        """Says what happened in a run: findings with evidence, cause and next step.
+
+        Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
+        """
+        from nccl_insight import api
+        from nccl_insight.cli.output import parse_output, use_color, write_text
+        from nccl_insight.policy import load_policy
+        from nccl_insight.render import text
+
+        outputs = [parse_output(o) for o in output]
+        colored = use_color(color)
+        policy = load_policy(
+            {"fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage, "redact": redact or None},
+            config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
+        )  # fmt: skip
+        run = api.load(paths, None if input_format == "auto" else input_format)
+        analysis = api.analyze(run, policy)
+        if policy.redact or bundle is not None:
+            from nccl_insight.cli.redacting import redacted
+
+            analysis, run = redacted(analysis, run) if policy.redact else (analysis, run)
+        rendered = [(target, _render(kind, analysis, run, policy, js)) for kind, target in outputs]
+        for target, content in rendered:
+            write_text(target, content)
+        if bundle is not None:
+            from nccl_insight.cli.redacting import write_bundle
+
+            write_bundle(bundle, analysis, run, paths)
+        if not any(target == "-" for _, target in outputs) and quiet < 2:
+            if format_ == "text":
+                width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+                shown = text.render(analysis, color=colored, verbosity=verbose - quiet, width=width)
+            else:
+                shown = _render(parse_output(format_)[0], analysis, run, policy, js)
+            write_text("-", shown)
+        code = exit_code(analysis, policy)
+        if exit_zero and code is ExitCode.FINDINGS:
+            code = ExitCode.OK
+        raise typer.Exit(int(code))

@@ -1,0 +1,24 @@
+"""``parse``: every NCCL line as one JSON object, in file order."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def parse(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+        all_: bool = typer.Option(False, "--all", help="Also lines that are not NCCL's (level null)."),
+    ) -> None:
+        """Streams one JSON object per NCCL record; message is null where no rule knows the line."""
+        from nccl_insight.ingest.objects import parse_objects
+        from nccl_insight.io.source import find_inputs
+
+        out = sys.stdout
+        for text in parse_objects(find_inputs(paths), keep_foreign=all_):
+            out.write(text)

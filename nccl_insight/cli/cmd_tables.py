@@ -1,0 +1,60 @@
+"""``tables`` and ``query``: the tables as files, and SQL over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from nccl_insight.errors import UsageError
+
+_FORMATS = ("parquet", "csv", "ndjson")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+
+    @app.command()
+    def tables(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        output: Path = typer.Option(..., "--output", "-o", help="Directory for one file a table."),
+        format_: str = typer.Option("parquet", "--format", help="parquet, csv or ndjson."),
+        input_format: str = typer.Option("auto", "--input-format", help="Kind of the inputs instead of looking."),
+        empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
+    ) -> None:
+        """Writes the typed tables of a run, one file a table."""
+        from nccl_insight import api
+        from nccl_insight.cli.frames import write_frame
+
+        if format_ not in _FORMATS:
+            raise UsageError(f"--format {format_!r}: use one of {', '.join(_FORMATS)}")
+        run = api.load(paths, None if input_format == "auto" else input_format)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            for name, frame in sorted(run.tables.items()):
+                if frame.height or empty:
+                    write_frame(frame, output / f"{name}.{format_}", format_)
+        except OSError as error:
+            raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
+        written = sum(1 for frame in run.tables.values() if frame.height or empty)
+        typer.echo(f"{written} tables written to {output}", err=True)
+
+    @app.command()
+    def query(
+        sql: str = typer.Argument(..., help="SQL over the tables, e.g. 'select host, count(*) from ranks group by host'."),
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
+    ) -> None:
+        """Runs SQL over the tables of a run."""
+        import polars as pl
+
+        from nccl_insight import api
+        from nccl_insight.cli.frames import show_frame
+
+        run = api.load(paths)
+        context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
+        try:
+            result = context.execute(sql, eager=True)
+        except (pl.exceptions.PolarsError, ValueError) as error:
+            raise UsageError(f"query: {str(error).splitlines()[0]}") from error
+        typer.echo(show_frame(result, format_), nl=False)

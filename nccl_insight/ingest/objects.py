@@ -1,0 +1,85 @@
+"""Records as JSON objects, one a line, in file order (the output of ``parse``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import orjson
+import polars as pl
+
+from nccl_insight.grammar.catalog import default_catalog
+from nccl_insight.ingest.chunk import ChunkResult
+from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.log import chunk_results
+from nccl_insight.ingest.normalise import NORMALISERS
+from nccl_insight.io.chunks import ChunkIndex
+from nccl_insight.io.source import InputFile
+
+_HEAD = ("host", "pid", "tid", "dev")
+_TAIL = ("level", "source", "timestamp", "launcher")
+
+
+def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
+    """Captured and normalised columns of every row; rows that a normaliser split become lists again."""
+    captured = [c for c in frame.columns if not c.startswith("_")]
+    out = [{k: v for k, v in row.items() if v is not None} for row in frame.select(captured).to_dicts()]
+    names = [s for s in steps.replace(",", " ").split() if s in NORMALISERS]
+    if not names:
+        return out
+    rows = frame.with_row_index("_index")
+    for name in names:
+        rows = NORMALISERS[name](rows)
+    public = [c for c in rows.columns if not c.startswith("_")]
+    grouped: dict[int, list[dict[str, object]]] = {}
+    for index, row in zip(rows["_index"].to_list(), rows.select(public).to_dicts(), strict=True):
+        grouped.setdefault(index, []).append({k: v for k, v in row.items() if v is not None})
+    for index, items in grouped.items():
+        if len(items) == 1:
+            out[index] = {**out[index], **items[0]}
+        else:
+            shared = set.intersection(*(set(i) for i in items)) if items else set()
+            same = {k: items[0][k] for k in sorted(shared) if all(i[k] == items[0][k] for i in items)}
+            out[index] = {**out[index], **same, "items": [{k: v for k, v in i.items() if k not in same} for i in items]}
+    return out
+
+
+def _objects(name: str | None, frame: pl.DataFrame, path: str, classifier: Classifier) -> Iterator[tuple[int, int, bytes]]:
+    message = classifier.catalog.grammar.messages[name] if name else None
+    fields = _fields(frame, message.directives.get("normalise", "")) if message else [{} for _ in range(frame.height)]
+    heads = frame.select([c for c in frame.columns if c.startswith("_")]).to_dicts()
+    for head, values in zip(heads, fields, strict=True):
+        rank = values.get("rank", head["_launcher_rank"])
+        item = {
+            "input": path,
+            "line": head["_line"],
+            **{k: head[f"_{k}"] for k in _HEAD},
+            "rank": rank if isinstance(rank, int) else None,
+            **{k: head[f"_{k}"] for k in _TAIL},
+            "message": name,
+            "table": message.table if message else None,
+            "fields": values,
+            "text": head["_body"],
+        }
+        yield head["_line"], head["_sub"], orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE, default=str)
+
+
+def _chunk_objects(result: ChunkResult, path: str, classifier: Classifier, keep_foreign: bool) -> list[str]:
+    found: list[tuple[int, int, bytes]] = []
+    for name, frame in result.messages.items():
+        found += _objects(name, frame, path, classifier)
+    if result.unknown.height:
+        found += _objects(None, result.unknown, path, classifier)
+    if keep_foreign:
+        for line, text in result.foreign.select("_line", "_text").iter_rows():
+            item = {"input": path, "line": line, "level": None, "message": None, "text": text}
+            found.append((line, 0, orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE)))
+    found.sort(key=lambda f: (f[0], f[1]))
+    return [f[2].decode("utf-8") for f in found]
+
+
+def parse_objects(files: Iterable[InputFile], keep_foreign: bool = False) -> Iterator[str]:
+    """JSON lines of every record of the inputs (docs/tables.md, ``parse``)."""
+    classifier = Classifier(default_catalog())
+    for file in files:
+        for result in chunk_results(file, ChunkIndex(), classifier):
+            yield from _chunk_objects(result, file.display, classifier, keep_foreign)

@@ -1,0 +1,191 @@
+"""Inputs -> a run: finds files, sees what they are, reads them, joins what they gave."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight import schema
+from nccl_insight.errors import UsageError
+from nccl_insight.formats import Format, discover
+from nccl_insight.grammar.catalog import default_catalog
+from nccl_insight.ingest.assemble.tables import assemble
+from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.log import LogPart, read_log
+from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
+from nccl_insight.io.nccl_tests import scan_lines
+from nccl_insight.io.source import InputFile, find_inputs
+from nccl_insight.run import Partial, Run, build_run
+
+LOG: Final = "nccl_log"
+_LOG_HEAD: Final = re.compile(rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) ")
+_SMALL: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one input gave: tables of a format, or a log."""
+
+    file: InputFile
+    kind: str
+    index: ChunkIndex
+    partial: Partial | None = None
+    log: LogPart | None = None
+
+
+def kind_of(file: InputFile, formats: Sequence[Format]) -> Format | None:
+    """The format that is surest of an input, None for a log (which anything textual may be)."""
+    head = file.head()
+    scored = [(f.sniff(head, file.display), f) for f in formats]
+    score, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    if best is None or score < 0.5:
+        return None
+    return None if score < 0.9 and _LOG_HEAD.search(head) else best
+
+
+def _chosen(file: InputFile, formats: Sequence[Format], kind: str | None) -> Format | None:
+    if kind is None or kind == "auto":
+        return kind_of(file, formats)
+    if kind == LOG:
+        return None
+    for format_ in formats:
+        if format_.kind == kind:
+            return format_
+    names = ", ".join(sorted({LOG, *(f.kind for f in formats)}))
+    raise UsageError(f"unknown input format {kind!r}; known: {names}")
+
+
+def _read(file: InputFile, format_: Format | None, classifier: Classifier, workers: int | None) -> _Part:
+    index = ChunkIndex()
+    if format_ is not None:
+        index.sha256 = file_sha256(file)
+        return _Part(file, format_.kind, index, partial=format_.read(file))
+    log = read_log(file, index, classifier, workers)
+    return _Part(file, LOG, index, log=log)
+
+
+def read_inputs(files: Sequence[InputFile], kind: str | None = None) -> list[_Part]:
+    """Reads every input; small ones side by side, large ones with their chunks side by side."""
+    formats = discover()
+    classifier = Classifier(default_catalog())
+    chosen = [(file, _chosen(file, formats, kind)) for file in files]
+    small = [pair for pair in chosen if pair[0].size_bytes <= _SMALL and not pair[0].compression]
+    parts: dict[int, _Part] = {}
+    if len(small) > 1:
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            for part in pool.map(lambda pair: _read(pair[0], pair[1], classifier, 1), small):
+                parts[part.file.input_id] = part
+    for file, format_ in chosen:
+        if file.input_id not in parts:
+            parts[file.input_id] = _read(file, format_, classifier, None)
+    return [parts[file.input_id] for file in files]
+
+
+def _benchmarks(part: _Part) -> pl.DataFrame | None:
+    if part.log is None or not part.log.foreign.height:
+        return None
+    rows = scan_lines(part.log.foreign.rename({"_line": "line", "_text": "text"}))
+    return rows.with_columns(input_id=pl.lit(part.file.input_id, pl.UInt16)) if rows.height else None
+
+
+def _notes(part: _Part) -> pl.DataFrame | None:
+    rows: list[tuple[int, str, str]] = []
+    if part.index.damage:
+        rows.append((part.index.lines, "log-truncated", f"the stream is damaged: {part.index.damage}"))
+    if part.log is not None:
+        rows += [(line, "log-torn", "several writers tore this line") for line in part.log.torn_lines[:20]]
+        count, line = part.log.repeats
+        if count:
+            rows.append((line, "log-truncated", f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)"))
+    if not rows:
+        return None
+    return pl.DataFrame(
+        {
+            "input_id": [part.file.input_id] * len(rows),
+            "line": [r[0] for r in rows],
+            "kind": [r[1] for r in rows],
+            "detail": [r[2] for r in rows],
+        },
+        schema=dict(schema.SCHEMA["notes"]),
+    )
+
+
+def _input_row(part: _Part, benchmarks: bool) -> dict[str, object]:
+    fate = part.log.fate if part.log else None
+    kind = part.kind
+    if fate is not None and fate.parsed + fate.unknown + fate.torn == 0:
+        kind = "nccl_tests" if benchmarks else "unknown"
+    return {
+        "input_id": part.file.input_id,
+        "path": part.file.display,
+        "kind": kind,
+        "size_bytes": part.file.size_bytes,
+        "sha256": part.index.sha256,
+        "lines": fate.lines if fate else None,
+        "nccl_lines": fate.parsed + fate.unknown if fate else None,
+        "parsed_lines": fate.parsed if fate else None,
+        "unknown_lines": fate.unknown if fate else None,
+        "foreign_lines": fate.foreign if fate else None,
+        "torn_lines": fate.torn if fate else None,
+        "bad_bytes": part.index.bad_bytes if fate else None,
+    }
+
+
+def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Facts that need the traces of all ranks (skew, matching); see :mod:`nccl_insight.formats._match`."""
+    try:
+        match = importlib.import_module("nccl_insight.formats._match")
+    except ModuleNotFoundError:
+        return tables
+    finished: dict[str, pl.DataFrame] = match.finish(tables)
+    return finished
+
+
+def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
+    frames: dict[str, list[pl.DataFrame]] = {}
+
+    def add(name: str, frame: pl.DataFrame | None) -> None:
+        if frame is not None and frame.height:
+            frames.setdefault(name, []).append(schema.conform(name, frame))
+
+    logs = [part.log for part in parts if part.log is not None]
+    if logs:
+        for name, frame in assemble(logs, default_catalog().grammar).items():
+            add(name, frame)
+        for log in logs:
+            add("unknown", log.unknown)
+    inputs: list[dict[str, object]] = []
+    for part in parts:
+        benchmarks = _benchmarks(part)
+        add("benchmarks", benchmarks)
+        add("notes", _notes(part))
+        for name, frame in (part.partial.tables if part.partial else {}).items():
+            add(name, frame)
+        inputs.append(_input_row(part, benchmarks is not None))
+    tables = {name: pl.concat(group, how="diagonal_relaxed") for name, group in frames.items()}
+    tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
+    return _finish_traces(tables)
+
+
+def load(paths: Iterable[str | os.PathLike[str]], input_format: str | None = None) -> Run:
+    """Reads logs, traces and side files of one job into a run.
+
+    Args:
+        paths: files, directories (one run of many files), globs or ``-`` for standard input.
+        input_format: a value of ``inputs.kind`` to use for every input instead of looking.
+
+    Raises:
+        UsageError: a path does not exist or the format is unknown.
+        NotJudgedError: the paths name no file.
+    """
+    files = find_inputs([os.fspath(p) for p in paths])
+    parts = read_inputs(files, input_format)
+    reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
+    return build_run(_join(parts), reader)
