@@ -93,7 +93,13 @@ def table(
     ``total`` is the number of rows that there are; when it is more than given, the table says how many
     were left out. ``numeric`` are the columns set to the right.
     """
-    head = el("thead", el("tr", [el("th", h, scope="col", class_="n" if i in numeric else None) for i, h in enumerate(header)]))
+    head = el(
+        "thead",
+        el(
+            "tr",
+            [el("th", h, scope="col", class_="n" if i in numeric else None) for i, h in enumerate(header)],
+        ),
+    )
     body = []
     for row in rows:
         cells = []

@@ -1,0 +1,17 @@
+"""Figures of a run: plain plotly dictionaries with a sentence and a table behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nccl_insight.model import Analysis
+from nccl_insight.render.figures.base import Figure
+from nccl_insight.run import Run
+
+Builder = Callable[[Analysis, Run], "Figure | None"]
+BUILDERS: tuple[Builder, ...] = ()
+
+
+def build(analysis: Analysis, run: Run) -> Sequence[Figure]:
+    """The figures that the run has data for, in the order of the report."""
+    return [figure for builder in BUILDERS if (figure := builder(analysis, run)) is not None]

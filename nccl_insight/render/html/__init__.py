@@ -1,0 +1,39 @@
+"""The HTML report: one self-contained file that is complete without JavaScript and never uses the network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from nccl_insight.model import Analysis
+from nccl_insight.render import figures as figure_set
+from nccl_insight.render.html.details import environment, gaps, provenance
+from nccl_insight.render.html.figures import figure_section
+from nccl_insight.render.html.findings import findings
+from nccl_insight.render.html.markup import el, join
+from nccl_insight.render.html.page import page
+from nccl_insight.render.html.summary import summary
+from nccl_insight.run import Run
+
+JsMode = Literal["inline", "cdn", "none"]
+
+
+def render(analysis: Analysis, run: Run, *, js: JsMode = "inline", command: str | None = None) -> str:
+    """The report as one HTML document; the same analysis and run always give the same bytes.
+
+    Args:
+        analysis: what was found.
+        run: tables for figures, settings and versions, and the lines around the evidence.
+        js: ``inline`` embeds the chart library, ``cdn`` links it, ``none`` leaves out all scripts; the
+            report holds the same facts in each case.
+        command: the command line to show; values that look like secrets are masked.
+    """
+    figures = figure_set.build(analysis, run)
+    body = join([
+        el("div", summary(analysis)),
+        findings(analysis, run),
+        figure_section(figures, interactive=js != "none"),
+        environment(run),
+        gaps(analysis, run),
+        provenance(analysis, command),
+    ])  # fmt: skip
+    return page(analysis, body, figures, js)

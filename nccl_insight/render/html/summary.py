@@ -1,0 +1,157 @@
+"""First screen of the report: verdict, what to do first, the job, how much was understood."""
+
+from __future__ import annotations
+
+from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.render import words
+from nccl_insight.render.html.markup import Child, Markup, el, icon, join, prose
+from nccl_insight.render.sanitize import one_line
+from nccl_insight.units import plural
+
+STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "NOT JUDGED": "none"}
+_TOP = 3
+
+
+def summary(analysis: Analysis) -> Markup:
+    """The hero and the two columns under it."""
+    return join([_hero(analysis), el("div", _top(analysis), _side(analysis), class_="wrap first")])
+
+
+def badge(severity: Severity) -> Markup:
+    """Severity as a symbol and a word."""
+    return el("span", icon(severity.value), severity.value.capitalize(), class_=f"badge s-{severity.value}")
+
+
+def headline(analysis: Analysis) -> str:
+    """The verdict as a sentence for people."""
+    word = words.verdict_word(analysis)
+    if word == "OK":
+        notes = analysis.count(Severity.INFO)
+        return "No faults found" + (f", {plural(notes, 'note')}" if notes else "")
+    if word == "NOT JUDGED":
+        return "There was nothing to judge"
+    return words.verdict_counts(analysis)
+
+
+def _hero(analysis: Analysis) -> Markup:
+    word = words.verdict_word(analysis)
+    stamp = el("span", icon(STAMPS[word]), word, class_=f"stamp s-{STAMPS[word]}")
+    facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
+    lead = el("p", facts, class_="lead") if facts else None
+    redaction = (
+        "Hosts, addresses, users and paths are replaced by stable names in this report."
+        if analysis.redacted
+        else "NOT redacted: this report holds host names, addresses and paths as the inputs have them."
+    )
+    notes = [el("p", prose(note), class_="note") for note in analysis.notes[:5]]
+    title = el("h1", stamp, el("span", headline(analysis)))
+    return el("div", title, lead, el("p", redaction, class_="small"), notes, class_="wrap hero")
+
+
+def _top(analysis: Analysis) -> Markup:
+    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
+    shown = causes[:_TOP] or list(analysis.findings[:_TOP])
+    title = "What to do first" if loud else "Worth knowing"
+    if not shown:
+        body: Child = el("p", _nothing(analysis))
+    else:
+        body = el("ol", [_entry(f) for f in shown], class_="top")
+    rest = len(analysis.findings) - len(shown)
+    more = el("p", el("a", f"All {len(analysis.findings)} findings", href="#findings")) if rest > 0 else None
+    return el("section", el("h2", title, id="first"), body, more, class_="panel", aria_labelledby="first")
+
+
+def _nothing(analysis: Analysis) -> str:
+    if analysis.status == "not_judged":
+        return "No input could be judged. This means neither healthy nor broken: see the notes above and what was not analysed."
+    return "Nothing was found that needs doing. What was not judged is listed below."
+
+
+def _entry(finding: Finding) -> Markup:
+    link = el("a", one_line(finding.title, 400), href=f"#{finding.anchor}")
+    step = el("p", el("b", "Next: "), prose(finding.next_step), class_="d") if finding.next_step else None
+    where = words.affected(finding, 6)
+    code = f"{finding.code} {finding.name}" + (f", {where}" if where else "")
+    return el(
+        "li", badge(finding.severity), el("div", link, class_="t"), step, el("p", code, class_="d small")
+    )
+
+
+def _side(analysis: Analysis) -> Markup:
+    return el("div", _job(analysis), _coverage(analysis), class_="side")
+
+
+def _job(analysis: Analysis) -> Markup:
+    job = analysis.job
+    facts = [
+        ("NCCL", _versions(job.nccl_versions)),
+        ("CUDA", _versions(job.cuda_versions)),
+        ("Driver", _versions(job.driver_versions)),
+        ("Ranks", _number(job.nranks)),
+        ("Nodes", _number(job.n_nodes)),
+        ("GPUs", _number(job.gpus)),
+        ("Networks", _versions(job.networks)),
+        ("Communicators", _number(job.communicators or None)),
+        ("Hosts", words.host_list(job.hosts, 3)),
+    ]
+    rows = [[el("dt", name), el("dd", value or "unknown")] for name, value in facts]
+    return el(
+        "section", el("h2", "Job", id="job"), el("dl", rows, class_="facts"), class_="panel",
+        aria_labelledby="job",
+    )  # fmt: skip
+
+
+def _versions(values: tuple[str, ...]) -> str:
+    shown = ", ".join(one_line(v, 60) for v in values[:4])
+    return shown + (f" and {len(values) - 4} more" if len(values) > 4 else "")
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _coverage(analysis: Analysis) -> Markup:
+    coverage = analysis.coverage
+    title = el("h2", "How much was understood", id="understood")
+    if not coverage.lines:
+        body: Child = el("p", "The inputs have no log lines.", class_="small")
+        return el("section", title, body, class_="panel", aria_labelledby="understood")
+    parts = (
+        ("c-parsed", "understood", coverage.parsed),
+        ("c-unknown", "NCCL lines of unknown kind", coverage.unknown),
+        ("c-foreign", "lines of other programs", coverage.foreign),
+        ("c-torn", "torn lines", coverage.torn),
+    )
+    bars, start = [], 0.0
+    for css, _, count in parts:
+        width = round(100 * count / coverage.lines, 3)
+        if count:
+            bars.append(
+                el("rect", x=f"{start:g}%", y="0", width=f"{max(width, 0.6):g}%", height="100%", class_=css)
+            )
+        start = round(start + width, 3)
+    keys = [
+        el(
+            "li",
+            el(
+                "svg",
+                el("rect", width="12", height="12", rx="3", class_=css),
+                viewBox="0 0 12 12",
+                aria_hidden="true",
+            ),
+            f"{count:,} {label}",
+        )
+        for css, label, count in parts
+        if count
+    ]
+    share = (
+        f"{words.percent(coverage.understood)} of {coverage.nccl_lines:,} NCCL lines"
+        if coverage.nccl_lines
+        else "No NCCL line"
+    )
+    return el(
+        "section", title, el("p", el("b", share)),
+        el("div", el("svg", bars, aria_hidden="true", focusable="false"), class_="cover"),
+        el("ul", keys, class_="key"), class_="panel", aria_labelledby="understood",
+    )  # fmt: skip
