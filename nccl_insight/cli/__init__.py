@@ -30,6 +30,7 @@ def build_app() -> typer.Typer:
     @app.callback(invoke_without_command=True)
     def root(
         version: bool = typer.Option(False, "--version", help="Show versions and exit.", is_eager=True),
+        verbose: bool = typer.Option(False, "-v", help="Show where an internal error happened."),
     ) -> None:
         if version:
             _show_version()

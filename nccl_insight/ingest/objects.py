@@ -22,6 +22,8 @@ _TAIL = ("level", "source", "timestamp", "launcher")
 def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
     """Captured and normalised columns of every row; rows that a normaliser split become lists again."""
     captured = [c for c in frame.columns if not c.startswith("_")]
+    if not captured:
+        return [{} for _ in range(frame.height)]
     out = [{k: v for k, v in row.items() if v is not None} for row in frame.select(captured).to_dicts()]
     names = [s for s in steps.replace(",", " ").split() if s in NORMALISERS]
     if not names:
