@@ -52,13 +52,22 @@ def read(source: InputFile) -> Partial:
             pl.DataFrame(walker.nodes, schema=NODES, strict=False), source.input_id
         ),
         "topology_links": _side.with_input(
-            pl.DataFrame(walker.links, schema=LINKS, strict=False), source.input_id
+            _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)), source.input_id
         ),
     }
     problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
     if problems:
         tables["notes"] = _side.notes(source.input_id, *problems)
     return Partial({k: v for k, v in tables.items() if not v.is_empty()})
+
+
+def _merged(links: pl.DataFrame) -> pl.DataFrame:
+    """One row a pair: NCCL adds up the NVLinks of a GPU to the same target."""
+    return links.group_by("src", "dst", "link", maintain_order=True).agg(
+        pl.col("line").first(),
+        pl.when(pl.col("bw_gbps").is_not_null().any()).then(pl.col("bw_gbps").sum()).alias("bw_gbps"),
+        pl.when(pl.col("count").is_not_null().any()).then(pl.col("count").sum()).alias("count"),
+    )
 
 
 def _bus_number(bus_id: str) -> str:
