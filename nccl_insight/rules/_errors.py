@@ -1,0 +1,135 @@
+"""Shared by the rules that rest on failure lines: one finding per cause, with figures, hosts, ranks, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.run import Run
+from nccl_insight.units import format_ranks, plural
+from nccl_insight.views.errors import causes
+from nccl_insight.views.settings import hosts_of, named, ranks_of
+
+_EVIDENCE = 4
+_EXCERPT = 200
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Failure lines of one kind, in reading order."""
+
+    rows: pl.DataFrame
+
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return self.rows.height
+
+    @property
+    def loud(self) -> bool:
+        """Whether at least one is a WARN, ABORT or of unknown level."""
+        return bool(self.rows["loud"].any())
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks that printed them."""
+        return ranks_of(self.rows)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that printed them."""
+        return hosts_of(self.rows)
+
+    @property
+    def text(self) -> str:
+        """The first loud line's text on one line, else the first."""
+        texts = self.rows.sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
+        return " ".join(str(texts[0]).split())[:_EXCERPT] if len(texts) else ""
+
+    @property
+    def evidence(self) -> tuple[Ref, ...]:
+        """The first lines, one a process before a second of any, loud ones first, then reading order."""
+        ordered = (
+            self.rows.drop_nulls(["input_id", "line"])
+            .with_columns(
+                pl.int_range(pl.len()).over("input_id", "host", "pid").alias("nth"),
+                pl.col("loud").not_().alias("quiet"),
+            )
+            .sort("quiet", "nth", "input_id", "line", maintain_order=True)
+            .head(_EVIDENCE)
+            .sort("quiet", "input_id", "line")
+        )
+        return tuple(Ref(int(i), int(n)) for i, n in ordered.select("input_id", "line").iter_rows())
+
+    @property
+    def where(self) -> str:
+        """``ranks 0-3 on gpu01``, ``gpu01``, or empty when the lines name neither."""
+        hosts = named(self.hosts)
+        if self.ranks:
+            who = f"{'rank' if len(self.ranks) == 1 else 'ranks'} {format_ranks(self.ranks)}"
+            return f"{who} on {hosts}" if hosts else who
+        return hosts
+
+    @property
+    def figures(self) -> str:
+        """``(3 lines, ranks 0-2 on gpu01)``."""
+        return f"({', '.join(part for part in (plural(self.count, 'line'), self.where) if part)})"
+
+    def matching(self, pattern: str) -> Trouble | None:
+        """The lines whose text matches, if any."""
+        return _of(self.rows.filter(pl.col("text").str.contains(pattern)))
+
+    def extract(self, pattern: str) -> str | None:
+        """First value that the pattern's group captures."""
+        found = self.rows["text"].str.extract(pattern).drop_nulls()
+        return str(found[0]) if len(found) else None
+
+
+def _of(rows: pl.DataFrame) -> Trouble | None:
+    return Trouble(rows) if rows.height else None
+
+
+def trouble(run: Run, *names: str) -> Trouble | None:
+    """The lines of these causes, or None."""
+    return _of(causes(run).filter(pl.col("cause").is_in(list(names))))
+
+
+def report(
+    run: Run,
+    name: str,
+    headline: str,
+    next_step: str,
+    *,
+    explanation: str = "",
+    expected: str = "",
+    quiet: Severity | None = Severity.INFO,
+    confidence: Confidence | None = None,
+    severity: Severity | None = None,
+    action: Action | None = None,
+    caused_by: tuple[str, ...] = (),
+    rows: Trouble | None = None,
+) -> Iterator[Hit]:
+    """One hit for all lines of a cause; nothing when there are none.
+
+    ``quiet`` is the severity when all lines are of level INFO (None: the usual one).
+    """
+    found = rows if rows is not None else trouble(run, name)
+    if found is None:
+        return
+    yield Hit(
+        title=f"{headline} {found.figures}",
+        next_step=next_step,
+        explanation=explanation,
+        observed=found.text,
+        expected=expected,
+        severity=severity if found.loud or quiet is None else quiet,
+        confidence=confidence,
+        action=action,
+        ranks=found.ranks,
+        hosts=found.hosts,
+        evidence=found.evidence,
+        caused_by=caused_by,
+    )
