@@ -53,9 +53,10 @@ def check_deprecated(name: str, version: str | None, data: Catalogue | None = No
             step, variable.advice, f"{name} set", "not set", source_of(data, name),
         )  # fmt: skip
     if variable.deprecated_any or (variable.deprecated and _reached(variable, assumed)):
-        since = f" since {variable.deprecated}" if variable.deprecated else ""
+        product = {"nccl": "NCCL ", "ofi": "aws-ofi-nccl "}.get(variable.library, "")
+        since = f" since {product}{variable.deprecated}" if variable.deprecated else ""
         return Issue(
-            "env-deprecated", Severity.INFO, name, f"{name} is deprecated{since}: {variable.advice}",
+            "env-deprecated", Severity.INFO, name, f"{name} is deprecated{since}",
             step, variable.advice, f"{name} set", "not set", source_of(data, name),
         )  # fmt: skip
     return None

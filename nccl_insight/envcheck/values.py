@@ -39,8 +39,14 @@ def check_value(
     shown = value if len(value) <= 80 else f"{value[:80]}..."
     return Issue(
         "env-invalid-value", severity, name, f"{name}={shown}: {text}",
-        f"Set {name} to {expected}, or remove it.", variable.advice, shown, expected, source_of(data, name),
+        f"Set {name} to {expected}, or remove it.", _why(variable), shown, expected, source_of(data, name),
     )  # fmt: skip
+
+
+def _why(variable: Variable) -> str:
+    if variable.type in {"int", "bool"}:
+        return "NCCL reads integers with strtoll: it stops at the first character that is no digit, and no digits are 0."
+    return ""
 
 
 def _problem(variable: Variable, value: str, version: str | None) -> tuple[Severity, str, str] | None:

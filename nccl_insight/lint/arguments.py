@@ -12,6 +12,7 @@ LAUNCHERS = frozenset(
      "horovodrun", "docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "ssh", "pdsh",
      "clush", "aprun", "jsrun", "flux", "enroot"}
 )  # fmt: skip
+CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _WRAPPERS = frozenset(
     {"sudo", "time", "timeout", "nohup", "stdbuf", "numactl", "taskset", "exec", "eval", "env"}

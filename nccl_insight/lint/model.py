@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from nccl_insight.envcheck import Issue
 from nccl_insight.model import Severity
+
+# Codes of the diagnoses that lint shares with the rules. Checks of scripts only have no code.
+CODES: Final = {
+    "env-unknown-name": "NI105", "env-deprecated": "NI106", "env-tuning-pinned": "NI108", "env-invalid-value": "NI114",
+    "ifname-wrong": "NI206", "p2p-disabled-by-env": "NI209", "net-socket-by-config": "NI211",
+    "algorithm-unavailable": "NI317", "shm-too-small": "NI401", "memlock-limit": "NI407",
+    "debug-output-insufficient": "NI903",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,7 @@ class Script:
     not_evaluated: list[tuple[int, str]] = field(default_factory=list)
     mentioned: set[str] = field(default_factory=set)
     exported_later: set[str] = field(default_factory=set)
+    problems: list[tuple[int, Issue]] = field(default_factory=list)
     version: str | None = None
 
 
@@ -78,6 +88,7 @@ class LintResult:
     settings: tuple[Setting, ...]
     not_evaluated: tuple[tuple[int, str], ...]
     version: str | None
+    judged: bool = True
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nccl_insight.envdata import catalogue
-from nccl_insight.lint.arguments import argument_settings, nested_scripts, program_of
+from nccl_insight.lint.arguments import CONTAINERS, argument_settings, nested_scripts, program_of
 from nccl_insight.lint.model import Launch, Script, Setting
 from nccl_insight.lint.words import Token, expand, tokenize
 
@@ -35,20 +35,35 @@ class _State:
     functions: int = 0
     allexport: bool = False
     nesting: int = 0
+    scope: str = ""
 
     @property
     def conditional(self) -> bool:
         return self.depth > 0 or self.functions > 0 or self.conditional_next
 
 
-def read_shell(script: Script, text: str, first_line: int = 1, nesting: int = 0) -> None:
-    """Adds the settings and launches of shell text to ``script``."""
-    state = _State(script, nesting=nesting)
-    state.known.update({s.name: s.value for s in script.settings if s.complete and nesting})
+def read_shell(script: Script, text: str, first_line: int = 1, nesting: int = 0, scope: str = "") -> None:
+    """Adds the settings and launches of shell text to ``script``.
+
+    ``scope`` names the container or remote command that runs the text; its settings stay in there.
+    """
+    state = _State(script, nesting=nesting, scope=scope)
     for words, bodies in _commands(tokenize(text, first_line), state):
         if words:
             _command(words, bodies, state)
     _mentions(script, text)
+
+
+def read_words(script: Script, words: list[tuple[str, int]], scope: str = "") -> None:
+    """Adds what a command given as a list of words (YAML, Dockerfile) sets and starts."""
+    state = _State(script, nesting=1, scope=scope)
+    tokens = [Token("word", _quote(text), line) for text, line in words if text]
+    if tokens:
+        _program(tokens, [], state)
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _mentions(script: Script, text: str) -> None:
@@ -84,7 +99,10 @@ def _commands(tokens: Iterator[Token], state: _State) -> Iterator[tuple[list[Tok
             else:
                 yield words, []
             words = []
-            state.conditional_next = token.text in {"&&", "||"} or (token.kind == "newline" and chained and not pending)  # fmt: skip  # noqa: E501
+            if token.kind == "newline":
+                state.conditional_next = chained and not pending[0] if pending else False
+            else:
+                state.conditional_next = token.text in {"&&", "||"}
         elif token.kind == "op":
             redirect = token.text not in {"<<", "<<-"}
             if words and words[-1].text.isdigit():
@@ -172,7 +190,7 @@ def _remember(state: _State, name: str, value: str, complete: bool) -> None:
 
 
 def _program(words: list[Token], bodies: list[Token], state: _State) -> None:
-    program = words[0].text.rsplit("/", 1)[-1]
+    program = expand(words[0].text, state.known)[0].rsplit("/", 1)[-1]
     if program in _EXPORTERS:
         _export(program, words[1:], state)
         return
@@ -194,11 +212,12 @@ def _program(words: list[Token], bodies: list[Token], state: _State) -> None:
             Launch(launcher, tuple(texts), words[0].line, state.depth > 0 or state.conditional_next, complete)
         )
     if state.nesting < _MAX_NESTING:
+        inside = launcher if launcher in CONTAINERS or launcher == "ssh" else state.scope
         for index, text in nested_scripts(texts):
-            read_shell(state.script, text, words[index].line, state.nesting + 1)
+            read_shell(state.script, text, words[index].line, state.nesting + 1, inside or "")
         if texts[0].rsplit("/", 1)[-1] in {"bash", "sh", "srun", "ssh", "sbatch", "cat", "tee"}:
             for body in bodies:
-                read_shell(state.script, body.text, body.line, state.nesting + 1)
+                read_shell(state.script, body.text, body.line, state.nesting + 1, texts[0])
 
 
 def _export(program: str, words: list[Token], state: _State) -> None:
@@ -229,7 +248,7 @@ def _add(
     if not catalogue().relevant(name):
         return
     state.script.settings.append(
-        Setting(name, value, line, how, exported, state.conditional, complete, scope)
+        Setting(name, value, line, how, exported, state.conditional, complete, scope or state.scope)
     )
     if not complete:
         state.script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))

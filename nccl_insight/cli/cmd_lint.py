@@ -1,0 +1,100 @@
+"""``nccl-insight lint``: launch scripts and environments, checked before they cost an allocation."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import typer
+
+from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
+
+_MAX_BYTES = 4 << 20
+_LEVELS = ("error", "warning", "info", "never")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def lint(
+        scripts: list[str] = typer.Argument(
+            None,
+            metavar="SCRIPT...|-",
+            help="Shell scripts, Kubernetes YAML, Dockerfiles, nccl.conf.",
+        ),
+        env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
+        nccl_version: str = typer.Option(
+            None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."
+        ),
+        kind: str = typer.Option(
+            "auto", "--kind", help="shell, yaml, dockerfile, nccl.conf, env-file or python."
+        ),
+        format_: str = typer.Option("text", "--format", help="text or json."),
+        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+        fail_on: str = typer.Option(
+            "warning", "--fail-on", help="Severity for exit code 1: error, warning, info, never."
+        ),
+        color: str = typer.Option("auto", "--color", help="auto, always or never."),
+        quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the verdict line of each file."),
+    ) -> None:
+        """Checks NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
+
+        Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
+        """
+        from nccl_insight.cli.output import use_color, write_text
+        from nccl_insight.lint import KINDS, lint_environment, lint_text
+        from nccl_insight.render import lint_report
+
+        if not scripts and not env:
+            raise UsageError("lint: name a script, or use --env for this shell's variables")
+        if kind not in {"auto", *KINDS}:
+            raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
+        if fail_on not in _LEVELS:
+            raise UsageError(f"--fail-on {fail_on!r}: use one of {', '.join(_LEVELS)}")
+        if format_ not in {"text", "json"}:
+            raise UsageError(f"--format {format_!r}: use text or json")
+        if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
+            raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
+        colored = use_color(color)
+        chosen = None if kind == "auto" else kind
+        results = [
+            lint_text(
+                "standard input" if path == "-" else path,
+                _read(path),
+                nccl_version,
+                None if kind == "auto" else kind,
+            )
+            for path in scripts or []
+        ]
+        if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
+            raise NotJudgedError(
+                f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
+                " --kind says otherwise)"
+            )
+        if env:
+            results.append(lint_environment(os.environ, nccl_version))
+        text = lint_report.render_json(results) if format_ == "json" else lint_report.render_text(
+            results, color=colored and output == "-", quiet=quiet
+        )  # fmt: skip
+        write_text(output, text)
+        limit = _LEVELS.index(fail_on)
+        if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
+            raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _read(path: str) -> str:
+    try:
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if path == "-" else _read_file(Path(path))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{path}: larger than {_MAX_BYTES >> 20} MiB, which is no launch script")
+    return data.decode("utf-8", errors="replace")
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES + 1)
