@@ -61,12 +61,7 @@ def register(app: typer.Typer) -> None:
         colored = use_color(color)
         chosen = None if kind == "auto" else kind
         results = [
-            lint_text(
-                "standard input" if path == "-" else path,
-                _read(path),
-                nccl_version,
-                None if kind == "auto" else kind,
-            )
+            lint_text("standard input" if path == "-" else path, _read(path), nccl_version, chosen)
             for path in scripts or []
         ]
         if results and not any(r.settings or r.findings or r.judged for r in results) and not env:

@@ -45,7 +45,7 @@ def check_value(
 
 def _why(variable: Variable) -> str:
     if variable.type in {"int", "bool"}:
-        return "NCCL reads integers with strtoll: it stops at the first character that is no digit, and no digits are 0."
+        return "NCCL reads integers with strtoll: it stops at the first character that is no digit; no digits are 0."
     return ""
 
 
