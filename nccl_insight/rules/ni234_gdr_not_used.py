@@ -81,9 +81,7 @@ def _capable(run: Run) -> bool:
     return bool(names.str.starts_with("mlx5_").any()) and bool(nvlink)
 
 
-def _hit(
-    run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]
-) -> Hit:
+def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
     names = hosts_of(concerned, "local_host")
     ranks = tuple(sorted({r for rows in concerned.get_column("ranks").to_list() for r in rows}))
     total, without = int(hosts["total"].sum()), int(hosts["without"].sum())

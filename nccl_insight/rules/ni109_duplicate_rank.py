@@ -1,0 +1,85 @@
+"""One rank number appears twice in a communicator.
+
+What it finds
+-------------
+Two processes that join the same communicator with the same rank, and NCCL's message that a rank has already
+checked in.
+
+Why it matters
+--------------
+The start-up exchange waits for the rank that nobody took: init hangs or fails.
+
+How it decides
+--------------
+Init lines of one communicator id with equal rank from different processes. Made-up ids of old logs are not
+used, since they are guesses.
+
+What to do
+----------
+Look at how RANK is set: a launcher started twice, a stale rendezvous, two jobs on one port.
+
+False positives
+---------------
+Logs of a restarted job appended to the first run have different communicator ids and do not fire.
+
+References
+----------
+NCCL source bootstrap.cc ("has already checked in").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.run import Run
+from nccl_insight.units import format_ranks
+from nccl_insight.views.members import comms
+from nccl_insight.views.mentions import mentions
+from nccl_insight.views.settings import hosts_of, named, ranks_of, refs
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("ranks", "errors")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each communicator, else one for NCCL's message."""
+    real = [c.comm_id for c in comms(run) if c.comm_id and not c.made]
+    doubled = (
+        run.lazy("ranks")
+        .filter(pl.col("comm_id").is_in(real) & pl.col("pid").is_not_null() & pl.col("host").is_not_null())
+        .unique(["comm_id", "rank", "host", "pid"], keep="first", maintain_order=True)
+        .filter(pl.len().over("comm_id", "rank") > 1)
+        .collect()
+    )
+    stated = mentions(run, r"rank [0-9]+ of [0-9]+ ranks has already checked in|has already checked in")
+    for _, rows in doubled.group_by("comm_id", maintain_order=True):
+        ranks = ranks_of(rows)
+        yield Hit(
+            title=f"Rank {format_ranks(ranks)} appears twice in one communicator, on {named(hosts_of(rows))}",
+            explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
+            observed=f"{rows.height} processes for {len(ranks)} rank(s)",
+            expected="one process for each rank",
+            next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
+            "stale MASTER_PORT",
+            ranks=ranks,
+            hosts=hosts_of(rows),
+            comm_id=rows.item(0, "comm_id"),
+            evidence=(*refs(rows, 3), *refs(stated, 1)),
+        )
+    if doubled.is_empty() and stated.height:
+        yield Hit(
+            title="A rank joined the communicator twice",
+            explanation="NCCL's root saw the same rank a second time: two processes carry the same RANK.",
+            observed="a rank checked in twice",
+            expected="each rank once",
+            next_step="print RANK and WORLD_SIZE of every process; look for a second launcher or a stale port",
+            confidence=Confidence.HIGH,
+            ranks=ranks_of(stated),
+            hosts=hosts_of(stated),
+            evidence=refs(stated, 2),
+        )
