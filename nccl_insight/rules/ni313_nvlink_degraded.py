@@ -1,0 +1,102 @@
+"""A GPU has fewer or slower NVLinks than its peers.
+
+What it finds
+-------------
+GPUs whose NVLink bandwidth in the topology is below that of the majority, and links that ``nvidia-smi nvlink -s``
+shows as inactive or slower.
+
+Why it matters
+--------------
+A lost link takes its share of every collective of that GPU, and all others wait for it.
+
+How it decides
+--------------
+The sum of NVLink bandwidths of each GPU (topology dump in the log or topology XML) against the most frequent
+value of its host, then of all hosts; links of ``nvidia-smi nvlink`` output against the fastest state. GPUs at the
+edge of an uneven mesh (V100 servers) have equal sums.
+
+What to do
+----------
+``nvidia-smi nvlink -s`` and ``-e`` on the host; drain it, check cables, bridges and the fabric manager.
+
+False positives
+---------------
+Machines with bridges between some of the GPUs only.
+
+References
+----------
+NVIDIA documentation of NVLink; NCCL source graph/topo.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.run import Run
+from nccl_insight.views.paths import nvlink_per_gpu
+from nccl_insight.views.settings import hosts_of, named, refs
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.ISOLATE
+NEEDS = ("topology_links", "nvlinks")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding from the topology, one from nvidia-smi."""
+    yield from _topology(run)
+    yield from _smi(run)
+
+
+def _topology(run: Run) -> Iterator[Hit]:
+    gpus = nvlink_per_gpu(run).filter(pl.col("bw_gbps") > 0).with_columns(pl.col("bw_gbps").round(1))
+    votes = gpus.group_by("bw_gbps").len().sort("len", "bw_gbps", descending=True)
+    if votes.height < 2:
+        return
+    usual, count = float(votes.item(0, "bw_gbps")), int(votes.item(0, "len"))
+    low = gpus.filter(pl.col("bw_gbps") < usual * 0.95)
+    # A property of the machine, not a lost link, when many GPUs are alike in it.
+    if low.is_empty() or 3 * low.height > count:
+        return
+    names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
+    hosts = hosts_of(low)
+    yield Hit(
+        title=f"{names}"
+        + (f" on {named(hosts)}" if hosts else "")
+        + f" has less NVLink bandwidth than {count} "
+        f"other GPUs ({usual:.0f} GB/s)",
+        explanation="NCCL counts active links only: some links of this GPU are down or slower.",
+        observed=f"{low.item(0, 'bw_gbps'):.0f} GB/s",
+        expected=f"{usual:.0f} GB/s",
+        unit="GB/s",
+        next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
+        confidence=Confidence.HIGH,
+        hosts=hosts,
+        evidence=(*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
+    )
+
+
+def _smi(run: Run) -> Iterator[Hit]:
+    links = run.table("nvlinks")
+    if links.is_empty() or not {"gpu", "active"} <= set(links.columns):
+        return
+    down = links.filter(~pl.col("active").fill_null(True))
+    per_gpu = links.group_by("gpu").agg(pl.col("active").fill_null(True).sum().alias("up"))
+    most = max(per_gpu.get_column("up").to_list())
+    short = per_gpu.filter(pl.col("up") < most)
+    if down.is_empty() or short.is_empty():
+        return
+    gpus = ", ".join(str(g) for g in short.get_column("gpu").sort().to_list()[:8])
+    yield Hit(
+        title=f"GPU {gpus}: {down.height} NVLink(s) inactive, other GPUs have {most} active links",
+        explanation="An inactive link takes its share of the bandwidth of that GPU.",
+        observed=f"{min(short.get_column('up').to_list())} active links",
+        expected=f"{most} active links",
+        unit="links",
+        next_step="nvidia-smi nvlink -e; check the fabric manager; drain the host",
+        confidence=Confidence.HIGH,
+        evidence=refs(down, 3) if "line" in down.columns else (),
+    )

@@ -1,0 +1,124 @@
+"""Most collectives are too small to use the bandwidth.
+
+What it finds
+-------------
+Jobs in which most collectives of a rank are far below the size at which bandwidth counts.
+
+Why it matters
+--------------
+A small collective costs its latency (10-50 us) whatever its size; thousands of them a step cost more than one
+large one.
+
+How it decides
+--------------
+Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
+than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
+10 % of the communication time.
+
+What to do
+----------
+Larger gradient buckets (DDP ``bucket_cap_mb``), fused or coalesced calls, ``ncclGroupStart/End``.
+
+False positives
+---------------
+Inference with tensor parallelism sends small messages by nature; look at the time that they take.
+
+References
+----------
+PyTorch DistributedDataParallel, bucket_cap_mb; hardware notes on latency-bound sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.run import Run
+from nccl_insight.units import format_bytes, format_ns
+from nccl_insight.views.settings import refs
+from nccl_insight.views.thresholds import threshold
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("calls", "collectives")
+SOURCES = ("PyTorch DDP documentation: bucket_cap_mb",)
+_COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding from traces, else one from the log."""
+    name = "too-many-small-collectives"
+    limit = threshold(run, name, "small_bytes", 64 << 10)
+    least = threshold(run, name, "least_calls", 200)
+    share = threshold(run, name, "share", 0.5)
+    time_share = threshold(run, name, "time_share", 0.1)
+    traced = _per_rank(run, "collectives", limit)
+    if traced.height:
+        bad = traced.filter(
+            (pl.col("calls") >= least)
+            & (pl.col("small") > share * pl.col("calls"))
+            & (pl.col("small_ns") > time_share * pl.col("total_ns"))
+        )
+    else:
+        traced = _per_rank(run, "calls", limit)
+        bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
+    if bad.height:
+        yield _hit(run, bad, limit)
+
+
+def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
+    frame = run.lazy(table).filter(
+        pl.col("op").cast(pl.String).is_in(_COLLECTIVES) & pl.col("size_bytes").is_not_null()
+    )
+    small = pl.col("size_bytes") < limit
+    if table == "collectives":
+        frame = frame.filter(~pl.col("source").cast(pl.String).is_in(["nccl_tests"]))
+        keys = ["rank"]
+        time = [
+            pl.col("duration_ns").filter(small).sum().alias("small_ns"),
+            pl.col("duration_ns").sum().alias("total_ns"),
+        ]
+    else:
+        keys = ["comm_id", "host", "pid", "rank"]
+        time = [
+            pl.lit(None, dtype=pl.Int64).alias("small_ns"),
+            pl.lit(None, dtype=pl.Int64).alias("total_ns"),
+        ]
+        frame = frame.with_columns(pl.col("comm_id"))
+    return (
+        frame.group_by(keys, maintain_order=True)
+        .agg(
+            pl.len().alias("calls"),
+            small.sum().alias("small"),
+            pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
+            pl.col("size_bytes").median().alias("median_bytes"),
+            *time,
+        )
+        .collect()
+    )
+
+
+def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
+    worst = bad.sort("small", descending=True, maintain_order=True).row(0, named=True)
+    percent = 100 * worst["small"] / worst["calls"]
+    ranks = tuple(sorted(set(bad.get_column("rank").drop_nulls().to_list())))
+    spent = f", {format_ns(worst['small_ns'])} in all" if worst["small_ns"] else ""
+    fused = max(1, round(worst["small_bytes"] / (25 << 20)))
+    evidence: tuple[Ref, ...] = ()
+    if worst["total_ns"] is None:
+        calls = run.lazy("calls").filter(pl.col("size_bytes") < limit).head(2).collect()
+        evidence = refs(calls, 2)
+    return Hit(
+        title=f"{percent:.0f} % of {worst['calls']:,} collectives a rank are smaller than {format_bytes(limit)}{spent}",
+        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "
+        "would do. Each costs its latency whatever its size.",
+        observed=f"median size {format_bytes(worst['median_bytes'])}",
+        expected="mostly above 1 MiB",
+        next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
+        confidence=Confidence.HIGH if worst["total_ns"] is not None else Confidence.MEDIUM,
+        ranks=ranks,
+        evidence=evidence,
+    )
