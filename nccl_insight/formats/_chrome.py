@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
+
+from nccl_insight.formats._blocks import DamagedStream
 
 CHUNK_BYTES: Final = 8 << 20
 _HEADER_LIMIT: Final = 64 << 20
@@ -45,7 +46,7 @@ class ChromeScan:
     ``marker`` is matched against the raw bytes: an event is decoded when a match begins inside it.
     """
 
-    stream: BinaryIO
+    blocks: Iterator[bytes]
     marker: re.Pattern[bytes]
     head: bytes = b""
     tail: bytes = b""
@@ -54,22 +55,13 @@ class ChromeScan:
     damage: Damage = field(default_factory=Damage)
 
     def _chunks(self) -> Iterator[bytes]:
-        """Decompressed chunks; a damaged stream ends the iteration and is noted."""
-        while True:
-            try:
-                block = self.stream.read(CHUNK_BYTES)
-            except (OSError, EOFError, ValueError, zlib.error) as error:
-                self.damage.truncated = f"the compressed stream is damaged ({type(error).__name__}: {error})"
-                return
-            except Exception as error:  # zstandard raises its own class, imported only where it is used
-                if type(error).__module__.split(".")[0] != "zstandard":
-                    raise
-                self.damage.truncated = f"the compressed stream is damaged ({error})"
-                return
-            if not block:
-                return
-            self.size += len(block)
-            yield block
+        """Blocks of the file; a damaged stream ends the iteration and is noted."""
+        try:
+            for block in self.blocks:
+                self.size += len(block)
+                yield block
+        except DamagedStream as error:
+            self.damage.truncated = str(error)
 
     def __iter__(self) -> Iterator[list[Event]]:
         """Decoded events, chunk by chunk, in file order."""
@@ -91,7 +83,10 @@ class ChromeScan:
         if not _CLOSED.search(self.tail[-64:]) and not self.damage.truncated:
             self.damage.truncated = "the file ends inside the list of events"
         cuts = [m.start() + 1 for m in _BOUNDARY.finditer(buffer)]
-        yield self._decode(buffer, [*cuts, len(buffer)])
+        complete = bool(buffer.strip(b" \t\r\n,]}"))
+        yield self._decode(
+            buffer, [*cuts, len(buffer)] if complete else cuts, last=bool(self.damage.truncated)
+        )
 
     def _open_array(self, chunks: Iterator[bytes]) -> bytes | None:
         """Reads up to the list of events; the rest of what was read, or None when there is no such list."""
@@ -110,8 +105,11 @@ class ChromeScan:
         self.damage.no_events = True
         return None
 
-    def _decode(self, data: bytes, cuts: list[int]) -> list[Event]:
-        """The events of ``data`` that hold a marker. ``cuts`` are the ends of its events."""
+    def _decode(self, data: bytes, cuts: list[int], last: bool = False) -> list[Event]:
+        """The events of ``data`` that hold a marker. ``cuts`` are the ends of its events.
+
+        With ``last`` the final event may be cut in the middle, which is not counted as unreadable.
+        """
         self.events += len(cuts)
         wanted: list[int] = []
         for match in self.marker.finditer(data):
@@ -128,14 +126,24 @@ class ChromeScan:
             found = None
         if found is not None and len(found) == len(pieces):
             return [e for e in found if isinstance(e, dict)]
-        return [e for (a, _), piece in zip(spans, pieces, strict=True) for e in self._rescue(data, a, piece)]
+        bad = self.damage.unreadable_events
+        events = [
+            e for (a, _), piece in zip(spans, pieces, strict=True) for e in self._rescue(data, a, piece)
+        ]
+        if last and wanted[-1] >= len(cuts) - 1 and self.damage.unreadable_events > bad:
+            self.damage.unreadable_events -= 1
+        return events
 
     def _rescue(self, data: bytes, start: int, piece: bytes) -> list[Event]:
         """One event by itself: NaN, control characters and nested lists of objects are allowed here."""
         try:
             event = orjson.loads(piece)
         except orjson.JSONDecodeError:
-            text = data[start : start + max(len(piece) + 2, 1 << 16)].decode("utf-8", "replace").lstrip(" \t\r\n,")
+            text = (
+                data[start : start + max(len(piece) + 2, 1 << 16)]
+                .decode("utf-8", "replace")
+                .lstrip(" \t\r\n,")
+            )
             try:
                 event, _ = _STRICT.raw_decode(text)
             except (ValueError, RecursionError):
