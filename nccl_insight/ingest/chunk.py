@@ -108,9 +108,9 @@ def _clean(text: str) -> str:
 
 
 def _lines_frame(text: str, chunk: Chunk) -> pl.DataFrame:
-    lines = pl.Series("_text", [text]).str.split("\n").explode()
-    if lines.len() > chunk.count:
-        lines = lines.head(chunk.count)
+    lines = text.split("\n")
+    if len(lines) > chunk.count:
+        lines.pop()
     return pl.DataFrame({"_text": lines}).with_row_index("_line", chunk.first_line).cast({"_line": pl.UInt64})
 
 

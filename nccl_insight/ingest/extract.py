@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import Final
 
 import polars as pl
@@ -10,6 +12,7 @@ from nccl_insight.grammar.catalog import Match
 from nccl_insight.grammar.compile import Compiled
 
 _ALL: Final = "_matched"
+_FEW: Final = 1500
 
 
 def typed(name: str, dtype: str) -> pl.Expr:
@@ -39,20 +42,51 @@ def extract(rule: Compiled, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     """Rows that the rule accepts with their typed columns added, and the rows that it does not accept.
 
     The text is in ``_body``. Rows keep their other columns (which all begin with ``_``) and their order.
+    Few rows go through Python's engine, because compiling a pattern for Rust's costs more than it saves.
     """
-    groups = pl.col("_body").str.extract_groups(f"^(?P<{_ALL}>{rule.pattern})$").alias("_g")
-    out = frame.with_columns(groups).unnest("_g")
-    accepted = pl.col(_ALL).is_not_null()
+    if frame.height <= _FEW:
+        accepted, captured = _by_python(rule, frame["_body"])
+    else:
+        accepted, captured = _by_polars(rule, frame["_body"])
+    if accepted.all():
+        kept, dropped = frame, frame.clear()
+    else:
+        kept, dropped = frame.filter(accepted), frame.filter(~accepted)
+        captured = captured.filter(accepted) if captured.width else captured
+    if captured.width:
+        kept = kept.hstack(captured.select(typed(name, dtype) for name, dtype in rule.columns))
+    constants = rule.message.constants
+    return kept.with_columns(pl.lit(v).alias(k) for k, v in constants.items()) if constants else kept, dropped
+
+
+def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+    if not rule.columns:
+        return texts.str.contains(f"^(?:{rule.pattern})$"), pl.DataFrame()
+    groups = texts.str.extract_groups(f"^(?P<{_ALL}>{rule.pattern})$").struct.unnest()
+    accepted = groups[_ALL].is_not_null()
     for guard in rule.guards:
-        probe = (pl.col(guard.column) + guard.literal[:-1]).str.contains(guard.literal, literal=True)
+        probe = (groups[guard.column] + guard.literal[:-1]).str.contains(guard.literal, literal=True)
         accepted &= ~probe.fill_null(False)
-    kept = out.filter(accepted)
-    dropped = frame if not kept.height else frame.filter(~out.select(accepted.alias("a"))["a"])
-    kept = kept.with_columns(
-        *(typed(n, t) for n, t in rule.columns if t != "str"),
-        *(pl.lit(v).alias(k) for k, v in rule.message.constants.items()),
-    ).drop(_ALL)
-    return kept, dropped
+    return accepted, groups.drop(_ALL)
+
+
+def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+    match = python_regex(rule.pattern).fullmatch
+    found = [match(text) for text in texts.to_list()]
+    rows = [m.groupdict() if m else None for m in found]
+    good = [r is not None and all(g.holds(r[g.column] or "") for g in rule.guards) for r in rows]
+    accepted = pl.Series("a", good, dtype=pl.Boolean)
+    if not rule.columns:
+        return accepted, pl.DataFrame()
+    names = [name for name, _ in rule.columns]
+    columns = {n: [r[n] if r else None for r in rows] for n in names}
+    return accepted, pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
+
+
+@lru_cache(maxsize=8192)
+def python_regex(pattern: str) -> re.Pattern[str]:
+    """A rule's pattern for Python's engine."""
+    return re.compile(pattern)
 
 
 def row_of(match: Match, dtypes: dict[str, str]) -> dict[str, object]:

@@ -41,13 +41,23 @@ def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
         else:
             shared = set.intersection(*(set(i) for i in items)) if items else set()
             same = {k: items[0][k] for k in sorted(shared) if all(i[k] == items[0][k] for i in items)}
-            out[index] = {**out[index], **same, "items": [{k: v for k, v in i.items() if k not in same} for i in items]}
+            out[index] = {
+                **out[index],
+                **same,
+                "items": [{k: v for k, v in i.items() if k not in same} for i in items],
+            }
     return out
 
 
-def _objects(name: str | None, frame: pl.DataFrame, path: str, classifier: Classifier) -> Iterator[tuple[int, int, bytes]]:
+def _objects(
+    name: str | None, frame: pl.DataFrame, path: str, classifier: Classifier
+) -> Iterator[tuple[int, int, bytes]]:
     message = classifier.catalog.grammar.messages[name] if name else None
-    fields = _fields(frame, message.directives.get("normalise", "")) if message else [{} for _ in range(frame.height)]
+    fields = (
+        _fields(frame, message.directives.get("normalise", ""))
+        if message
+        else [{} for _ in range(frame.height)]
+    )
     heads = frame.select([c for c in frame.columns if c.startswith("_")]).to_dicts()
     for head, values in zip(heads, fields, strict=True):
         rank = values.get("rank", head["_launcher_rank"])
