@@ -1,0 +1,245 @@
+"""Flight Recorder dumps: reading, safety, and the verdict over several ranks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from nccl_insight.formats import flight_recorder
+from nccl_insight.io.source import InputFile, find_inputs
+from nccl_insight.model import Hit
+from nccl_insight.rules import ni503_rank_desync
+from nccl_insight.run import Run, build_run
+from nccl_insight.views.flight_recorder import verdict
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="reference traces are not beside the repository"
+)
+
+
+def entry(seq: int, op: str = "all_reduce", group: str = "0", **more: Any) -> dict[str, Any]:
+    return {
+        "record_id": seq, "pg_id": 0, "process_group": [group, "default_pg"], "collective_seq_id": seq,
+        "p2p_seq_id": 0, "op_id": seq, "profiling_name": f"nccl:{op}",
+        "time_created_ns": 1_700_000_000_000_000_000 + seq,
+        "input_sizes": [[1024, 2]], "input_dtypes": ["Float"], "output_sizes": [[1024, 2]], "output_dtypes": ["Float"],
+        "state": "scheduled", "time_discovered_started_ns": None, "time_discovered_completed_ns": None,
+        "retired": False, "timeout_ms": 600_000, "is_p2p": False, **more,
+    }  # fmt: skip
+
+
+def done(seq: int, **more: Any) -> dict[str, Any]:
+    return entry(seq, state="completed", retired=True, **more)
+
+
+def dump(entries: list[dict[str, Any]], ranks: int = 4) -> dict[str, Any]:
+    members = str(list(range(ranks)))
+    return {
+        "version": "2.10", "entries": entries,
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": members}}, "pg_status": {},
+    }  # fmt: skip
+
+
+def load(directory: Path) -> Run:
+    tables: dict[str, list[pl.DataFrame]] = {}
+    for source in find_inputs([str(directory)]):
+        for name, frame in flight_recorder.read(source).tables.items():
+            tables.setdefault(name, []).append(frame)
+    return build_run({n: pl.concat(f, how="diagonal_relaxed") for n, f in tables.items()})
+
+
+def dumps(directory: Path, by_rank: dict[int, list[dict[str, Any]]], ranks: int = 4) -> Run:
+    for rank, entries in by_rank.items():
+        (directory / f"dump_{rank}").write_bytes(pickle.dumps(dump(entries, ranks), protocol=2))
+    return load(directory)
+
+
+def one(path: Path) -> InputFile:
+    return find_inputs([str(path)])[0]
+
+
+def test_pickle_and_json_give_the_same_rows(tmp_path: Path) -> None:
+    content = dump([done(1), entry(2, "_all_gather_base", input_sizes=[[8]], output_sizes=[[32]])])
+    (tmp_path / "fr_rank3.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    (tmp_path / "fr_rank3.json").write_text(json.dumps(content))
+    rows = [
+        flight_recorder.read(one(tmp_path / name)).tables["flight_recorder"].drop("input_id")
+        for name in ("fr_rank3.pkl", "fr_rank3.json")
+    ]
+    assert rows[0].equals(rows[1])
+    second = rows[0].row(1, named=True)
+    assert (second["rank"], second["op"], second["size_bytes"], second["state"]) == (
+        3,
+        "AllGather",
+        128,
+        "scheduled",
+    )
+    assert second["group_ranks"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("_dump_0", 0),
+        ("nccl_trace_rank_12", 12),
+        ("fr_rank3.json", 3),
+        ("run2024_rank7.pkl.gz", 7),
+        ("dump", None),
+    ],
+)
+def test_the_rank_comes_from_the_file_name(name: str, rank: int | None) -> None:
+    assert flight_recorder.rank_of_name(f"/logs/job99/{name}") == rank
+
+
+class Evil:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return (Path.touch, (self.target,))
+
+
+def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+    marker = tmp_path / "touched"
+    bad = dump([entry(1)])
+    bad["extra"] = Evil(marker)
+    path = tmp_path / "dump_0"
+    path.write_bytes(pickle.dumps(bad, protocol=2))
+    result = flight_recorder.read(one(path)).tables
+    assert not marker.exists()
+    assert "flight_recorder" not in result
+    assert "could run code" in result["notes"]["detail"][0]
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_cut_pickle_gives_the_complete_entries(tmp_path: Path, protocol: int) -> None:
+    whole = pickle.dumps(dump([done(n) for n in range(1, 41)]), protocol=protocol)
+    path = tmp_path / "dump_0"
+    path.write_bytes(whole[: len(whole) * 3 // 4])
+    result = flight_recorder.read(one(path)).tables
+    assert 10 < result["flight_recorder"].height < 40
+    assert result["notes"]["kind"].to_list() == ["trace-truncated"]
+
+
+def test_a_huge_memo_index_does_not_allocate(tmp_path: Path) -> None:
+    path = tmp_path / "dump_0"
+    path.write_bytes(b"\x80\x02}r\xff\xff\xff\x7fX\x0e\x00\x00\x00profiling_name")
+    assert "notes" in flight_recorder.read(one(path)).tables
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.99])
+def test_cut_json_gives_the_complete_entries(tmp_path: Path, cut: float) -> None:
+    text = json.dumps(dump([done(n) for n in range(1, 41)]))
+    path = tmp_path / "dump_0.json"
+    path.write_text(text[: int(len(text) * cut)])
+    result = flight_recorder.read(one(path)).tables
+    assert 0 < result["flight_recorder"].height <= 40
+    assert result["notes"]["kind"].to_list() == ["trace-truncated"]
+
+
+def test_values_beyond_bounds_become_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "dump_0.json"
+    odd = entry(
+        2**70, time_created_ns=-5, input_sizes=[[2**62, 2**62]], state=7, process_group=[None], pg_id="x"
+    )
+    path.write_text(json.dumps(dump([odd, "no entry", entry(1)])))  # type: ignore[list-item]
+    rows = flight_recorder.read(one(path)).tables["flight_recorder"]
+    assert rows["collective_seq"].to_list() == [None, 1]
+
+
+def test_a_rank_that_never_issued_a_collective_is_named(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [done(1), entry(2)] if r != 2 else [done(1)] for r in range(4)})
+    judged = verdict(run)
+    assert judged is not None
+    assert judged.suspects == (2,)
+    assert judged.starved[0].waiting == (0, 1, 3)
+    hits = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    assert [h.ranks for h in hits] == [(2,)]
+    assert "never issued collective 2 (all_reduce 1024x2 Float)" in hits[0].title
+
+
+def test_a_rank_that_waits_for_the_missing_one_is_not_blamed(tmp_path: Path) -> None:
+    pair = {"process_group": ["7", "pair"], "pg_id": 1}
+    run = dumps(
+        tmp_path,
+        {0: [entry(5)], 1: [entry(5)], 2: [done(4), {**entry(9), **pair}], 3: [done(4), {**done(8), **pair}]},
+    )
+    judged = verdict(run)
+    assert judged is not None
+    assert {s.missing for s in judged.starved} == {(2, 3), (3,)}
+    assert judged.suspects == (3,)
+
+
+def test_a_rank_that_never_finishes_what_others_finished_is_named(tmp_path: Path) -> None:
+    ahead = [done(1), done(2), entry(3)]
+    run = dumps(tmp_path, {0: ahead, 1: ahead, 2: [done(1), entry(2), entry(3)], 3: ahead})
+    judged = verdict(run)
+    assert judged is not None
+    assert judged.suspects == (2,)
+    assert not judged.starved
+    assert judged.lagging[0].ahead == (0, 1, 3)
+
+
+def test_all_waiting_in_the_same_collective_blames_nobody(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [done(1), entry(2)] for r in range(4)})
+    assert list(ni503_rank_desync.check(run)) == []
+
+
+def test_retired_counts_as_done_for_gloo(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [entry(1, retired=True), entry(2, retired=True)] for r in range(4)})
+    judged = verdict(run)
+    assert judged is not None
+    assert (judged.stuck_groups, judged.suspects) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [
+        ("type", {"profiling_name": "nccl:broadcast"}),
+        ("data type", {"input_dtypes": ["BFloat16"]}),
+        ("size", {"input_sizes": [[512, 2]]}),
+    ],
+)
+def test_differing_operations_under_one_number(tmp_path: Path, what: str, changed: dict[str, Any]) -> None:
+    run = dumps(tmp_path, {r: [done(1), entry(2, **(changed if r == 1 else {}))] for r in range(4)})
+    judged = verdict(run)
+    assert judged is not None
+    (found,) = judged.mismatches
+    assert (found.what, found.seq) == (what, 2)
+    assert [ranks for _, ranks in found.variants] == [(1,), (0, 2, 3)]
+
+
+def test_sizes_of_all_to_all_may_differ(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [entry(2, "all_to_all", input_sizes=[[100 + r]])] for r in range(4)})
+    judged = verdict(run)
+    assert judged is not None
+    assert judged.mismatches == ()
+
+
+@needs_shared
+def test_sixteen_ranks_with_an_injected_fault() -> None:
+    """The set's fault_injection.log names ranks 12 and 14."""
+    run = load(SHARED / "flight_recorder_16rank_gpu_error")
+    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    assert hit.ranks == (12, 14)
+    judged = verdict(run)
+    assert judged is not None
+    assert all(s.missing == (12,) for s in judged.starved)
+    assert "74" in {s.group.name for s in judged.starved}
+    assert judged.mismatches == ()
+
+
+@needs_shared
+def test_a_healthy_gloo_job_is_silent() -> None:
+    run = load(SHARED / "gloo_own_4rank_healthy")
+    assert run.table("flight_recorder")["rank"].n_unique() == 4
+    assert list(ni503_rank_desync.check(run)) == []
+    judged = verdict(run)
+    assert judged is not None
+    assert judged.mismatches == ()
