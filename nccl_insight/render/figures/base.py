@@ -23,6 +23,8 @@ PURPLE: Final = "#b56fa0"
 YELLOW: Final = "#d9c400"
 GREY: Final = "#7d8797"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
+# A pattern over a bar's colour, so that neighbours differ without colour too.
+OVERLAY: Final[dict[str, Any]] = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.55, "size": 7}
 MAX_ROWS: Final = 50
 
 

@@ -111,6 +111,7 @@ def _settings(run: Run) -> Markup:
 def gaps(analysis: Analysis, run: Run) -> Markup:
     """What was not judged, suppressed or not understood."""
     parts: list[Child] = [el("h2", "What was not analysed", id="gaps")]
+    rows: list[list[Child]]
     groups = words.not_judged_groups(analysis.not_judged)
     if groups:
         rows = [
@@ -161,6 +162,7 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
 
 def provenance(analysis: Analysis, command: str | None) -> Markup:
     """Inputs with their hashes, the command, the tool, and what redaction covers."""
+    rows: list[list[Child]]
     rows = [
         [el("span", one_line(i.path, 300)), i.kind, format_bytes(i.size_bytes), f"{i.lines:,}", el("code", i.sha256)]
         for i in analysis.inputs[:ROWS]

@@ -20,7 +20,7 @@ class Markup(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | int | None | Iterable[Child]"
+Child: TypeAlias = "str | int | Iterable[Child] | None"
 
 
 def el(tag: str, *children: Child, **attributes: str | int | bool | None) -> Markup:

@@ -58,9 +58,9 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
     )
     blocks = [json_block("nccl-insight", embedded(analysis))]
     if js != "none":
-        blocks.append(json_block("markdown", _markdown(analysis)))
+        blocks.append(json_block("data-markdown", _markdown(analysis)))
     if plots:
-        blocks.append(json_block("figures", {f.id: _figure_data(f) for f in plots}))
+        blocks.append(json_block("data-figures", {f.id: _figure_data(f) for f in plots}))
     document = el(
         "body",
         el("a", "Skip to the verdict", href="#main", class_="skip"),

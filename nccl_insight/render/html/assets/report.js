@@ -22,7 +22,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () { label(); retheme(); });
 
   /* copy as markdown */
-  var texts = data("markdown") || {};
+  var texts = data("data-markdown") || {};
   function copy(text) {
     if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text).catch(function () { return old(text); });
     return old(text);
@@ -55,7 +55,7 @@
   addEventListener("hashchange", reveal); reveal();
 
   /* figures, drawn when they come near the screen */
-  var figures = data("figures") || {}, drawn = {};
+  var figures = data("data-figures") || {}, drawn = {};
   function ink() {
     var style = getComputedStyle(root);
     function v(name) { return style.getPropertyValue(name).trim(); }
@@ -64,6 +64,7 @@
   function paint(layout) {
     var c = ink(), out = JSON.parse(JSON.stringify(layout));
     out.paper_bgcolor = "rgba(0,0,0,0)"; out.plot_bgcolor = "rgba(0,0,0,0)";
+    out.modebar = { bgcolor: "rgba(0,0,0,0)", color: c.muted, activecolor: c.text };
     out.font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: c.text };
     out.hoverlabel = { bgcolor: c.panel, bordercolor: c.strong, font: { color: c.text, size: 13 }, align: "left" };
     Object.keys(out).forEach(function (key) {
@@ -86,7 +87,7 @@
     var layout = narrow(paint(figure.layout), box.clientWidth);
     Plotly.newPlot(box, figure.data, layout, {
       responsive: true, displaylogo: false, scrollZoom: false,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { filename: "nccl-insight-" + id, scale: 2 }
     });
     box.setAttribute("data-drawn", "1");
