@@ -1,0 +1,43 @@
+"""Candidates: causes outside of the log that an error often has. Never a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.model import Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.run import Run
+from nccl_insight.views.mentions import mentions
+
+
+def hint(
+    run: Run,
+    beside: tuple[str, ...],
+    named: str,
+    title: str,
+    next_step: str,
+    explanation: str,
+    expected: str,
+    *,
+    stated: bool = False,
+) -> Iterator[Hit]:
+    """A candidate beside errors of the given causes.
+
+    Information of low confidence; a warning of medium confidence when a line that matches ``named`` (NCCL's
+    own hint) or a setting (``stated``) speaks for it.
+    """
+    found = trouble(run, *beside)
+    if found is None or not found.loud:
+        return
+    sure = stated or not mentions(run, named).is_empty()
+    yield from report(
+        run,
+        beside[0],
+        title,
+        next_step,
+        explanation=explanation,
+        expected=expected,
+        severity=Severity.WARNING if sure else Severity.INFO,
+        confidence=Confidence.MEDIUM if sure else Confidence.LOW,
+        rows=found,
+    )
