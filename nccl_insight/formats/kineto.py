@@ -7,7 +7,6 @@ from ``distributedInfo`` or from a process group's member list; the file name is
 from __future__ import annotations
 
 import gc
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -146,7 +145,6 @@ class _Builder:
         self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
     ) -> None:
         damage: Damage = self.scan.damage
-        path = self.source.display
         if damage.no_events and not self.scan.size:
             self._note("trace-truncated", damage.truncated or "the file is empty")
             return
@@ -156,6 +154,8 @@ class _Builder:
             return
         if damage.truncated:
             self._note("trace-truncated", f"{damage.truncated}; {self.scan.events:,} events were read")
+        elif not self.scan.events:
+            self._note("trace-truncated", "the list of events is empty")
         if damage.unreadable_events:
             at = damage.first_unreadable
             self._note(
@@ -170,9 +170,9 @@ class _Builder:
         if origin == "file_name":
             self._note(
                 "trace-metadata-missing",
-                f"the trace names no rank (distributedInfo); rank {rank} was taken from the file name {path.split('/')[-1]}",
+                f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file",
             )
-        elif rank is None and (found.height or activity.height):
+        elif rank is None and not damage.truncated and (found.height or activity.height):
             self._note(
                 "trace-metadata-missing",
                 "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
@@ -188,7 +188,7 @@ class _Builder:
                 f"{bare:,} of {kernels.height:,} communication kernels have no message size or operation, so no "
                 f"bandwidth is known for them; {_RECORD}",
             )
-        if activity.is_empty() and (self.events.param_comms or self.events.ranges):
+        if activity.is_empty() and not damage.truncated and (self.events.param_comms or self.events.ranges):
             self._note(
                 "trace-metadata-missing",
                 f"{max(self.events.param_comms, len(self.events.ranges)):,} calls of collectives but no GPU activity "
