@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.run import Run
-from nccl_insight.views.mentions import mentions
+from nccl_insight.views.mentions import library_missing, mentions, no_device
 from nccl_insight.views.networks import ipoib, nics
 from nccl_insight.views.settings import setting, settings, switched_on
 from nccl_insight.views.transports import TCP_NETWORKS
@@ -65,14 +65,14 @@ def causes(run: Run) -> tuple[Cause, ...]:
         Cause(
             "libibverbs is not installed in the image",
             "ldconfig -p | grep libibverbs   # inside the container",
-            mentions(run, r"Failed to open libibverbs\.so"),
+            library_missing(run),
             False,
             "ib-libibverbs-missing",
         ),
         Cause(
             "no RDMA device is visible or all are filtered out",
             "ibv_devinfo; env | grep NCCL_IB_HCA   # inside the container",
-            mentions(run, r"NET/IB : No device found"),
+            no_device(run),
             False,
             "ib-no-device",
         ),

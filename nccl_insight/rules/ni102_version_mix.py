@@ -115,14 +115,14 @@ def _unjoined(run: Run) -> Iterator[Hit]:
         return
     for clash in wording_clashes(run) if not finished else ():
         yield Hit(
-            title=f"{named(clash.hosts)} prints messages of NCCL {clash.observed}, but {named(clash.other_hosts)} "
+            title=f"{clash.host} prints messages of NCCL {clash.observed}, but {clash.other_host} "
             f"those of {clash.expected}",
             explanation="The wording of a message changes between releases; the two hosts load different ones.",
             observed=f"wording of {clash.observed}",
             expected=f"wording of {clash.expected} on every host",
             next_step=_STEP,
             confidence=Confidence.MEDIUM,
-            hosts=clash.hosts,
+            hosts=(clash.host,),
             evidence=clash.evidence,
         )
         return

@@ -13,9 +13,9 @@ for a slower rank).
 
 How it decides
 --------------
-``total`` of "Init timings" against 30 s plus 10 ms a rank, and against ten times the median of the
-communicator (at least 5 s). Waiting for others counts for the others: among slow ranks those with the longest
-own phases are named.
+``total`` of "Init timings" against 120 s plus 10 ms a rank, and against ten times the median of the
+communicator (at least 5 s): a warning. From 30 s on it is information. Waiting for others counts for the
+others: among slow ranks those with the longest own phases are named.
 
 What to do
 ----------
@@ -64,7 +64,7 @@ _ADVICE = {
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the slowest communicator."""
-    limit = threshold(run, "init-slow", "total_s", 30.0)
+    limit = threshold(run, "init-slow", "total_s", 120.0)
     factor = threshold(run, "init-slow", "factor", 10.0)
     least = threshold(run, "init-slow", "least_s", 5.0)
     table = run.table("init_timings").filter(pl.col("total_s").is_not_null())
@@ -74,6 +74,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         pl.col("total_s").median().over("comm_id").alias("median_s"),
     ).with_columns(pl.col("own_s").median().over("comm_id").alias("own_median_s"))
     absolute = pl.col("total_s") > limit + 0.01 * pl.col("n")
+    noted = pl.col("total_s") > limit / 4 + 0.01 * pl.col("n")
     relative = (
         (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))
     )
@@ -81,13 +82,16 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         (pl.col("n") > 2) & (pl.col("own_s") > least) & (pl.col("own_s") > factor * pl.col("own_median_s"))
     )
     slow = table.filter(absolute | relative | alone)
+    severity = Severity.WARNING
+    if slow.is_empty():
+        slow, severity = table.filter(noted), Severity.INFO
     if slow.is_empty():
         return
     worst = slow.sort("total_s", descending=True, maintain_order=True).row(0, named=True)
-    yield _hit(run, table, slow, worst["comm_id"])
+    yield _hit(run, table, slow, worst["comm_id"], severity)
 
 
-def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None) -> Hit:
+def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None, severity: Severity) -> Hit:
     inside = slow.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
     every = table.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
     guilty = inside.filter(pl.col("own_s") > 3 * pl.col("own_median_s"))
@@ -113,6 +117,7 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None)
         expected=f"about {median:.1f} s" if some and median < first["total_s"] / 2 else "a few seconds",
         unit="s",
         next_step=_ADVICE[phase],
+        severity=severity,
         confidence=Confidence.HIGH if some else Confidence.MEDIUM,
         ranks=ranks,
         hosts=hosts if some else (),

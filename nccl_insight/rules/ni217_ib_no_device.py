@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.views.mentions import mentions
+from nccl_insight.views.mentions import no_device
 from nccl_insight.views.reach import spans_hosts
 from nccl_insight.views.settings import hosts_of, named, refs, setting
 
@@ -44,7 +44,7 @@ NEEDS = ("errors", "net_devices", "unknown")
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
-    rows = mentions(run, r"NET/IB ?: No device found")
+    rows = no_device(run)
     if rows.is_empty():
         return
     hosts = hosts_of(rows)

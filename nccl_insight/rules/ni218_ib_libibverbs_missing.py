@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
 from nccl_insight.run import Run
-from nccl_insight.views.mentions import mentions
+from nccl_insight.views.mentions import library_missing
 from nccl_insight.views.networks import socket_processes
 from nccl_insight.views.reach import spans_hosts
 from nccl_insight.views.settings import hosts_of, named, refs
@@ -43,13 +43,13 @@ from nccl_insight.views.settings import hosts_of, named, refs
 CLASS = "P"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
-NEEDS = ("errors", "plugins", "unknown")
+NEEDS = ("host", "errors")
 SOURCES = ("sgl-project/sglang#1427",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
-    rows = mentions(run, r"Failed to open libibverbs\.so")
+    rows = library_missing(run)
     if rows.is_empty():
         return
     hosts = hosts_of(rows)

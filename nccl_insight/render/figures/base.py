@@ -33,7 +33,7 @@ class Figure:
     """One figure: its sentence and table carry every fact, the plot (plotly data and layout) shows it.
 
     ``choices`` name what a select box switches between; ``masks`` gives for each trace the choice that it
-    belongs to, -1 for all. ``total`` is the number of rows that the table would have uncapped.
+    belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row. ``total`` is the number of rows that the table would have uncapped.
     """
 
     id: str
@@ -46,6 +46,7 @@ class Figure:
     caption: str = ""
     plot: dict[str, Any] | None = None
     size: str = "m"
+    wide: bool = False
     choices: tuple[str, ...] = ()
     choice_label: str = "Show"
     masks: tuple[int, ...] = field(default=())
@@ -59,7 +60,7 @@ def label(text: object, limit: int = 60) -> str:
 def layout(**settings: Any) -> dict[str, Any]:
     """Common layout; colours and fonts are added by the page, which knows the theme."""
     base: dict[str, Any] = {
-        "margin": {"l": 60, "r": 20, "t": 16, "b": 48},
+        "margin": {"l": 60, "r": 20, "t": 34, "b": 48},
         "hovermode": "closest",
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "xaxis": {"automargin": True},

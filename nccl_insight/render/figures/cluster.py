@@ -64,7 +64,7 @@ def cluster_map(analysis: Analysis, run: Run) -> Figure | None:
     return Figure(
         "cluster", "Cluster map", "; ".join(said) + ".",
         ("Node", "Ranks", "NICs", "Links to other nodes", "Findings"), tuple(rows), len(where.hosts),
-        caption="Nodes, those with findings first", plot=plot, size="l",
+        caption="Nodes, those with findings first", plot=plot, size="m" if len(where.hosts) <= 4 else "l", wide=True,
     )  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def _detailed(
     return {
         "data": data,
         "layout": layout(
-            shapes=shapes, annotations=notes, xaxis=bare(), margin={"l": 8, "r": 8, "t": 20, "b": 8},
+            shapes=shapes, annotations=notes, xaxis=bare(), margin={"l": 8, "r": 8, "t": 34, "b": 8},
             yaxis=bare(scaleanchor="x", scaleratio=1),
         ),
     }  # fmt: skip
@@ -226,7 +226,7 @@ def _ringed(
     return {
         "data": data,
         "layout": layout(
-            annotations=notes, margin={"l": 8, "r": 8, "t": 20, "b": 8}, xaxis=bare(range=[-1.9, 1.9]),
+            annotations=notes, margin={"l": 8, "r": 8, "t": 34, "b": 8}, xaxis=bare(range=[-1.9, 1.9]),
             yaxis=bare(scaleanchor="x", scaleratio=1, range=[-1.15, 1.15]),
         ),
     }  # fmt: skip

@@ -68,7 +68,7 @@ def rings(analysis: Analysis, run: Run) -> Figure | None:
     return Figure(
         "rings", "Rings", said + ".", ("Channel", "Ranks", "Hops between nodes", "Transports", "Order"),
         tuple(rows_out[:50]), len(rows_out), (0, 1, 2), "Ring order by channel", plot, "l",
-        tuple(f"channel {c}" for c in drawn), "Ring of", masks,
+        choices=tuple(f"channel {c}" for c in drawn), choice_label="Ring of", masks=masks,
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def _circle(
     return {
         "data": data,
         "layout": layout(
-            annotations=notes, margin={"l": 8, "r": 8, "t": 20, "b": 8}, xaxis=bare(range=[-2, 2]),
+            annotations=notes, margin={"l": 8, "r": 8, "t": 34, "b": 8}, xaxis=bare(range=[-2, 2]),
             yaxis=bare(scaleanchor="x", scaleratio=1, range=[-1.4, 1.4]),
         ),
     }, tuple(masks)  # fmt: skip
@@ -203,12 +203,12 @@ def trees(analysis: Analysis, run: Run) -> Figure | None:
     plot = {
         "data": data,
         "layout": layout(
-            xaxis=bare(), yaxis=bare(autorange="reversed"), margin={"l": 8, "r": 8, "t": 20, "b": 8}
+            xaxis=bare(), yaxis=bare(autorange="reversed"), margin={"l": 8, "r": 8, "t": 34, "b": 8}
         ),
     }
     return Figure(
         "trees", "Trees", said + ".", ("Channel", "Tree", "Root", "Depth", "Most children", "Hops between nodes"),
-        tuple(rows[:50]), len(rows), (0, 1, 3, 4, 5), "Trees by channel", plot, "m", tuple(choices), "Tree of", tuple(masks),
+        tuple(rows[:50]), len(rows), (0, 1, 3, 4, 5), "Trees by channel", plot, "l", choices=tuple(choices), choice_label="Tree of", masks=tuple(masks),
     )  # fmt: skip
 
 

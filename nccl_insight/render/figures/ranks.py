@@ -189,7 +189,7 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
     return Figure(
         "ranks", "Ranks compared", said + ". An outlier is more than five robust standard deviations and 10 % away from the median.",
         ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"), tuple(rows), len(rows), (1, 2, 3, 4),
-        "Figures by rank", plot, "m", tuple(order), "Compare", tuple(masks),
+        "Figures by rank", plot, "m", wide=len(metrics[order[0]]) > 256, choices=tuple(order), choice_label="Compare", masks=tuple(masks),
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
             "type": "bar", "orientation": "h", "name": "exposed part", "y": [f"rank {r}" for r in exposed["rank"]],
             "base": rounded((exposed["at_ms"] + exposed["long_ms"] - exposed["exposed_ms"]).to_list(), 7),
             "x": rounded(exposed["exposed_ms"].to_list()), "width": 0.26,
-            "marker": {"color": "#111827", "pattern": {"shape": "/", "fgcolor": "#ffffff", "solidity": 0.4}},
+            "marker": {"color": "#111827", "pattern": {"shape": "/", "solidity": 0.3, **OVERLAY}},
             "hovertemplate": "%{y}<br>%{x:.3f} ms not covered by computation<extra></extra>",
         })  # fmt: skip
     totals = (
@@ -105,7 +105,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
     }
     return Figure(
         "timeline", "Timeline", said + ".", ("Rank", "Collectives", "Communication", "Exposed", "Longest"), rows[:50], len(rows),
-        (0, 1, 2, 3, 4), f"Communication of {what} by rank", plot, "l" if len(ranks) > 8 else "m",
+        (0, 1, 2, 3, 4), f"Communication of {what} by rank", plot, "l" if len(ranks) > 8 else "m", wide=True,
     )  # fmt: skip
 
 

@@ -77,7 +77,7 @@
     return out;
   }
   function narrow(layout, width) {
-    if (width < 560) { layout.margin = Object.assign({}, layout.margin, { r: 12 }); layout.legend = Object.assign({}, layout.legend, { orientation: "h", x: 0, y: -0.18, yanchor: "top" }); }
+    if (width < 560) layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
     return layout;
   }
   function draw(box) {

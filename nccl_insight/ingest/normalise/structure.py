@@ -1,8 +1,4 @@
-"""Named normalisers: old notations of a message turned into the columns of its table.
-
-A grammar rule names one by ``//! normalise:``. Each takes the rows of one rule and returns rows (possibly more,
-one an item of a list). Columns that begin with ``_`` pass through.
-"""
+"""Lists, trees, rings and settings: spans of a message that hold several values."""
 
 from __future__ import annotations
 
@@ -10,17 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import polars as pl
-
-Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
-
-# ncclDataType_t (nccl.h): number -> name. 2.10 inserted bfloat16, 2.24 added the two float8.
-DTYPES: Final = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
-                 "bfloat16", "float8e4m3", "float8e5m2")  # fmt: skip
-DTYPE_BYTES: Final = {
-    "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "float32": 4,
-    "float64": 8, "bfloat16": 2, "float8e4m3": 1, "float8e5m2": 1, "ncclInt8": 1, "ncclUint8": 1,
-}  # fmt: skip
-RED_OPS: Final = ("sum", "prod", "max", "min", "avg")
 
 
 def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
@@ -163,10 +148,31 @@ def version_line(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-NORMALISERS: Final[Mapping[str, Normaliser]] = {
+_PLUGIN_NIC: Final = r"\[([0-9]+)\] ?([^\[\]]+)"
+
+
+def nic_list_plugin(frame: pl.DataFrame) -> pl.DataFrame:
+    """``[0]rdmap16s27:1/RoCE [1]...`` as external network plugins list their devices."""
+    rows = frame.with_columns(_nic=pl.col("plugin_nics").str.extract_all(_PLUGIN_NIC))
+    rows = rows.explode("_nic").filter(pl.col("_nic").is_not_null())
+    device = pl.col("_nic").str.extract(_PLUGIN_NIC, 2).str.strip_chars(" ;,")
+    layer = device.str.extract(r"/(IB|RoCE)")
+    rows = rows.with_columns(
+        index=pl.col("_nic").str.extract(_PLUGIN_NIC, 1).cast(pl.Int32, strict=False),
+        name=device.str.extract(r"^([^:/ ]+)"),
+        port=device.str.extract(r":([0-9]+)/").cast(pl.Int32, strict=False),
+        address=device.str.extract(r":([0-9a-fA-F.:]+<[0-9]+>)"),
+        link_layer=pl.coalesce(layer, pl.lit("other")),
+    )
+    if "vendor_network" in rows.columns:
+        rows = rows.rename({"vendor_network": "network"})
+    return rows.drop("plugin_nics", "_nic")
+
+
+NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     f.__name__: f
     for f in (
         trees_children_first, trees_parent_first, trees_joined, tree_neighbours, ring_ranks, env_value, env_config,
-        nic_list_ib, nic_list_socket, version_line,
+        nic_list_ib, nic_list_socket, nic_list_plugin, version_line,
     )
 }  # fmt: skip

@@ -1,0 +1,105 @@
+"""Numbers that stand for names: datatypes, reductions, algorithms, patterns, kinds of plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+# ncclDataType_t and ncclRedOp_t of nccl.h; 2.10 added bfloat16 and avg, 2.24 the two float8.
+DTYPES: Final = (
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
+    "float8e4m3", "float8e5m2",
+)  # fmt: skip
+DTYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+RED_OPS: Final = ("sum", "prod", "max", "min", "avg")
+# Order of NCCL_ALGO_* and NCCL_PROTO_* (nccl_tuner.h), used as numbers by 2.20-2.23.
+ALGORITHMS: Final = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+PROTOCOLS: Final = ("LL", "LL128", "SIMPLE")
+# Patterns of graph/topo.h: 1-3 trees, 4 ring, 5 NVLS, 6 CollNet direct.
+PATTERNS: Final = {1: "TREE", 2: "TREE", 3: "TREE", 4: "RING", 5: "NVLS", 6: "COLLNET_DIRECT"}
+_PLUGINS: Final = {
+    "NET": "net", "COLLNET": "collnet", "TUNER": "tuner", "PROFILER": "profiler", "GIN": "gin", "ENV": "env",
+    "RMA": "rma", "COLL": "collnet",
+}  # fmt: skip
+_OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")
+
+
+def name_of(code: pl.Expr, names: Sequence[str]) -> pl.Expr:
+    """Names by number; numbers beyond the list stay as they are, as text."""
+    known = dict(enumerate(names))
+    return code.replace_strict(known, default=None, return_dtype=pl.String).fill_null(code.cast(pl.String))
+
+
+def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
+    """COLL and CALL lines: names for numbers, the operation count from hex, the size in bytes (count x type)."""
+    width = pl.col("dtype_code").replace_strict(
+        dict(enumerate(DTYPE_BYTES)), default=None, return_dtype=pl.Int64
+    )
+    columns = [
+        name_of(pl.col("dtype_code"), DTYPES).alias("dtype"),
+        name_of(pl.col("red_op_code"), RED_OPS).alias("red_op"),
+        pl.when(pl.col("count") >= 0).then(pl.col("count") * width).alias("size_bytes"),
+        *(
+            (pl.lit("0x") + pl.col(bare).str.strip_prefix("0x")).alias(name)
+            for bare, name in (("sendbuff_bare", "sendbuff"), ("recvbuff_bare", "recvbuff"))
+            if bare in frame.columns
+        ),
+    ]
+    if "op_count_hex" in frame.columns:
+        columns.append(pl.col("op_count_hex").str.to_integer(base=16, strict=False).alias("op_count"))
+    return frame.with_columns(columns)
+
+
+def tuning_codes(frame: pl.DataFrame) -> pl.DataFrame:
+    """2.20-2.23: numbers for algorithm and protocol."""
+    return frame.with_columns(
+        algorithm=name_of(pl.col("algorithm_code"), ALGORITHMS),
+        protocol=name_of(pl.col("protocol_code"), PROTOCOLS),
+    )
+
+
+def graph_pattern(frame: pl.DataFrame) -> pl.DataFrame:
+    """The algorithm that a graph's pattern is for."""
+    known = pl.col("pattern").replace_strict(PATTERNS, default=None, return_dtype=pl.String)
+    return frame.with_columns(algorithm=known)
+
+
+def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
+    """``NET``, ``TUNER`` ... as the ``plugins`` table spells them; other outcomes than the table's become null."""
+    kinds = [pl.col(c) for c in ("plugin_kind", "loaded_kind") if c in frame.columns]
+    upper = pl.coalesce(kinds).str.to_uppercase()
+    kind = upper.replace_strict(_PLUGINS, default="other", return_dtype=pl.String)
+    names = [pl.col(c) for c in ("plugin", "plugin_list") if c in frame.columns]
+    rows = frame.with_columns(kind=kind, name=pl.coalesce(names) if names else pl.lit(None, pl.String))
+    if "detail" not in rows.columns and "dl_error" in rows.columns:
+        rows = rows.with_columns(detail=pl.col("dl_error"))
+    if "outcome" in rows.columns:
+        outcome = pl.col("outcome")
+        rows = rows.with_columns(event=outcome, outcome=pl.when(outcome.is_in(_OUTCOMES)).then(outcome))
+    return rows
+
+
+def ofi_build(frame: pl.DataFrame) -> pl.DataFrame:
+    """The OFI plugin's own version line."""
+    return frame.with_columns(name=pl.lit("aws-ofi-nccl"), detail=pl.col("plugin_build"))
+
+
+def keep(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose span is kept as printed."""
+    return frame
+
+
+NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
+    "coll_codes": coll_codes,
+    "tuning_codes": tuning_codes,
+    "graph_pattern": graph_pattern,
+    "plugin_kind": plugin_kind,
+    "plugin_not_found": plugin_kind,
+    "ofi_build": ofi_build,
+    "topology_line": keep,
+    "topo_paths": keep,
+    "tuning_header": keep,
+    "tuning_row": keep,
+}
