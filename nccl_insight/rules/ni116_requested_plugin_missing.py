@@ -106,4 +106,5 @@ def _bare(text: str) -> str | None:
     if _DEFAULT.fullmatch(name) or name.lower() in _NO_NAME:
         return None
     match = re.fullmatch(r"lib[nr]ccl-[a-z]+-(.+)\.so(?:\.[0-9]+)*", name)
-    return match[1] if match else name
+    bare = match[1] if match else name
+    return None if bare.lower() in _NO_NAME else bare
