@@ -12,6 +12,7 @@ from nccl_insight.ingest.assemble.attribute import attribute
 from nccl_insight.ingest.assemble.base import column, finish, table_rows
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
+from nccl_insight.ingest.assemble.topology import topology_tables
 from nccl_insight.ingest.assemble.trouble import error_rows
 from nccl_insight.ingest.log import LogPart
 from nccl_insight.schema import SCHEMA
@@ -108,6 +109,13 @@ def _ring_rows(rings: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     return out.with_columns(truncated=pl.col("truncated") | (seen < pl.col("_nranks")).fill_null(False))
 
 
+def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
+    """At level TRACE one call prints a CALL line and a COLL line: the CALL lines go where COLL lines are."""
+    api = pl.col("_level") == "CALL"
+    both = api.any().over("_host", "_pid") & (~api).any().over("_host", "_pid")
+    return calls.filter(~(api & both).fill_null(False))
+
+
 def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
     """Tables by name (contract tables still to be conformed). The order of rows is reading order."""
     rows = table_rows(_merge(parts), grammar)
@@ -124,6 +132,10 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
     if trouble is not None:
         rows["errors"] = trouble
     out: dict[str, pl.DataFrame] = {}
+    if "calls" in rows:
+        rows["calls"] = _without_api_calls(rows["calls"])
+    if "topology_lines" in rows:
+        out.update(topology_tables(rows.pop("topology_lines")))
     for name, frame in rows.items():
         if name in _OWNED:
             frame = attribute(frame, ranks)

@@ -80,13 +80,20 @@
     if (width < 560) layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
     return layout;
   }
+  function slim(traces, id, width) {
+    if (id !== "cluster" || width >= 560) return traces;
+    return traces.map(function (t) {
+      if (!t.marker) return t;
+      return Object.assign({}, t, { mode: "markers", marker: Object.assign({}, t.marker, { size: t.marker.size * 0.4 }) });
+    });
+  }
   function draw(box) {
     var id = box.id.slice(5), figure = figures[id];
     if (!figure || drawn[id] || !window.Plotly) return;
     drawn[id] = true;
     var layout = narrow(paint(figure.layout), box.clientWidth);
-    Plotly.newPlot(box, figure.data, layout, {
-      responsive: true, displaylogo: false, scrollZoom: false,
+    Plotly.newPlot(box, slim(figure.data, id, box.clientWidth), layout, {
+      responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, scrollZoom: false,
       modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { filename: "nccl-insight-" + id, scale: 2 }
     });
@@ -96,7 +103,7 @@
     Object.keys(drawn).forEach(function (id) {
       var box = document.getElementById("plot-" + id);
       var visible = (box.data || []).map(function (t) { return t.visible; });
-      Plotly.react(box, figures[id].data.map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }), narrow(paint(figures[id].layout), box.clientWidth));
+      Plotly.react(box, slim(figures[id].data, id, box.clientWidth).map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }), narrow(paint(figures[id].layout), box.clientWidth));
     });
   }
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".plot"));

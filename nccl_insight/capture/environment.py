@@ -1,0 +1,136 @@
+"""Environment of captured processes, the world that a launcher describes, and what the machine has."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nccl_insight.errors import UsageError
+
+SUBSYSTEMS = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING"
+_WORLDS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """This process's place in a job started by torchrun, srun or mpirun."""
+
+    rank: int
+    size: int
+    local_rank: int
+    address: str
+    port: int
+
+    def variables(self) -> dict[str, str]:
+        """The settings that torch's ``env://`` reads."""
+        return {
+            "RANK": str(self.rank), "WORLD_SIZE": str(self.size), "LOCAL_RANK": str(self.local_rank),
+            "MASTER_ADDR": self.address, "MASTER_PORT": str(self.port),
+        }  # fmt: skip
+
+
+def world_of(environ: Mapping[str, str]) -> World | None:
+    """The world a launcher describes, None outside of one or with a single process.
+
+    Raises:
+        UsageError: it does not say where rank 0 is.
+    """
+    for rank, size, local in _WORLDS:
+        if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
+            address = environ.get("MASTER_ADDR") or _first_host(environ.get("SLURM_STEP_NODELIST", ""))
+            if not address:
+                raise UsageError(
+                    f"{size}={environ[size]} but MASTER_ADDR is not set: export the address of rank 0's host"
+                )
+            port = environ.get("MASTER_PORT") or str(20_000 + int(environ.get("SLURM_JOB_ID", "0")[-4:] or 0))
+            if not port.isdigit():
+                raise UsageError(f"MASTER_PORT={port!r} is not a port number")
+            local_rank = environ.get(local, "0")
+            return World(
+                int(environ[rank]),
+                int(environ[size]),
+                int(local_rank) if local_rank.isdigit() else 0,
+                address,
+                int(port),
+            )
+    return None
+
+
+def _first_host(nodelist: str) -> str:
+    """First host of a Slurm list: ``gpu[07-09,12]`` -> ``gpu07``."""
+    match = re.match(r"([A-Za-z0-9.-]+?)\[([0-9]+)|([A-Za-z0-9.-]+)", nodelist)
+    if match is None:
+        return ""
+    return match[1] + match[2] if match[1] else match[3]
+
+
+def nccl_settings(directory: Path, *, calls: bool) -> dict[str, str]:
+    """Settings that make NCCL write all that the rules need into ``directory``, one log a process.
+
+    ``calls`` adds every collective call, which is too much for a long job.
+    """
+    return {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": SUBSYSTEMS + (",COLL" if calls else ""),
+        "NCCL_DEBUG_FILE": str(directory / "nccl.%h.%p.log"),
+        "NCCL_TOPO_DUMP_FILE": str(directory / "topology.xml"),
+        "NCCL_GRAPH_DUMP_FILE": str(directory / "graphs.xml"),
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": str(directory / "nccl_trace_rank_"),
+        "TORCH_FR_DUMP_TEMP_FILE": str(directory / "nccl_trace_rank_"),
+    }
+
+
+def gpu_count(environ: Mapping[str, str], dev: str = "/dev") -> int:
+    """GPUs that a process of this environment may use, told from device files; nothing is imported or started."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES", environ.get("HIP_VISIBLE_DEVICES"))
+    devices = len(
+        [p for p in glob.glob(f"{dev}/nvidia[0-9]*") if re.fullmatch(r"nvidia[0-9]+", os.path.basename(p))]
+    )
+    if not devices and os.path.exists(f"{dev}/kfd"):
+        devices = len(glob.glob(f"{dev}/dri/renderD*"))
+    if visible is None:
+        return devices
+    listed = [v for v in visible.split(",") if v.strip() not in ("", "-1")]
+    return min(devices, len(listed))
+
+
+def run_tool(argv: tuple[str, ...], timeout_s: float = 20.0) -> str | None:
+    """Output of a tool of the system, None if it is not there, fails or does not return in time."""
+    if shutil.which(argv[0]) is None:
+        return None
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def save_node_facts(directory: Path, host: str) -> list[Path]:
+    """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that could be had."""
+    saved = []
+    for name, argv in (
+        ("topo", ("nvidia-smi", "topo", "-m")),
+        ("nvlink", ("nvidia-smi", "nvlink", "-s")),
+    ):
+        text = run_tool(argv)
+        if text and text.strip():
+            path = directory / f"{name}.{re.sub(r'[^A-Za-z0-9._-]', '_', host)}.txt"
+            path.write_text(text, encoding="utf-8")
+            saved.append(path)
+    return saved

@@ -1,0 +1,102 @@
+"""What a capture measures: the plan that the parent writes and every child reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from nccl_insight.errors import UsageError
+
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "sendrecv")
+BACKENDS = ("nccl", "gloo")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of one capture. Sizes are bytes as nccl-tests counts them (the whole buffer of an operation)."""
+
+    backend: str = "nccl"
+    ops: tuple[str, ...] = ("all_reduce",)
+    sizes: tuple[int, ...] = (8, 1 << 20, 128 << 20)
+    iterations: int = 20
+    warmup: int = 5
+    profile_steps: int = 30
+    profile_bytes: int = 4 << 20
+    host_copies: bool = True
+    slow_rank: int | None = None
+    slow_ms: float = 5.0
+    timeout_s: int = 60
+    rendezvous: str = ""
+
+    def write(self, path: Path) -> None:
+        """Saves the plan as JSON."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Plan:
+        """The plan of a file written by :meth:`write`."""
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        known = {f.name for f in fields(Plan)}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
+        return Plan(**values)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``8``, ``64K``, ``128M`` or ``1G`` (binary units).
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    match = re.fullmatch(r"([0-9]{1,12})([KMG]?)i?B?", text.strip().upper().replace("IB", "B"))
+    if match is None or int(match[1]) * _UNITS[match[2]] == 0:
+        raise UsageError(f"size {text!r} is not a number of bytes such as 8, 64K, 128M or 1G")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def sweep(smallest: int, largest: int, factor: int) -> tuple[int, ...]:
+    """Sizes from ``smallest`` to ``largest``, each ``factor`` times the one before.
+
+    Raises:
+        UsageError: the range is empty or the factor below 2.
+    """
+    if smallest > largest or factor < 2:
+        raise UsageError("the size sweep needs --min-bytes <= --max-bytes and --factor >= 2")
+    sizes: list[int] = []
+    size = smallest
+    while size <= largest and len(sizes) < 64:
+        sizes.append(size)
+        size *= factor
+    return tuple(sizes)
+
+
+def parse_ops(text: str) -> tuple[str, ...]:
+    """Operations of a comma-separated list (``all`` for every one).
+
+    Raises:
+        UsageError: an operation is not known.
+    """
+    if text == "all":
+        return OPS
+    names = tuple(dict.fromkeys(n.strip().replace("-", "_") for n in text.split(",") if n.strip()))
+    for name in names:
+        if name not in OPS:
+            raise UsageError(f"operation {name!r} is not known; choose from {', '.join(OPS)} or all")
+    if not names:
+        raise UsageError("no operation given")
+    return names
+
+
+def parse_injection(text: str) -> int:
+    """Rank of ``slow-rank=K``.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    match = re.fullmatch(r"slow-rank=([0-9]{1,6})", text)
+    if match is None:
+        raise UsageError(f"--inject {text!r} is not known; use slow-rank=K")
+    return int(match[1])

@@ -1,0 +1,112 @@
+"""The system topology that NCCL_DEBUG_SUBSYS=GRAPH dumps: a tree drawn with indentation -> nodes and links.
+
+Every rank prints its own view of its host; the first complete dump of each host is taken, further ones would repeat it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+_KINDS: Final = ("GPU", "CPU", "PCI", "NVS", "NIC", "NET", "GIN")
+_LINKS: Final = ("NVL", "PCI", "SYS", "NET", "C2C", "LOC", "XGMI")
+_DUMP_MOST: Final = 4096
+_COLUMNS: Final = (
+    "input_id",
+    "_line",
+    "_host",
+    "_pid",
+    "_pos",
+    "indent",
+    "link",
+    "bw_gbps",
+    "node",
+    "node_id",
+    "node_detail",
+)
+_NODES: Final = {
+    "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "node": pl.String, "kind": pl.String,
+    "index": pl.Int32, "bus_id": pl.String, "rank": pl.Int32, "numa": pl.Int32,
+}  # fmt: skip
+_EDGES: Final = {
+    "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "src": pl.String, "dst": pl.String,
+    "link": pl.String, "bw_gbps": pl.Float64,
+}  # fmt: skip
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() and len(text) < 10 else None
+
+
+def _node_row(row: dict[str, object], name: str) -> dict[str, object]:
+    kind = str(row["node"])
+    detail = row["node_detail"] if isinstance(row["node_detail"], str) else None
+    identity = str(row["node_id"]).rsplit("-", 1)[-1]
+    return {
+        "input_id": row["input_id"],
+        "line": row["_line"],
+        "host": row["_host"],
+        "node": name,
+        "kind": kind if kind in _KINDS else None,
+        "index": _number(identity) if kind in {"CPU", "NVS", "NET"} else None,
+        "bus_id": identity.lower() if kind in {"GPU", "PCI", "NIC"} else None,
+        "rank": _number(detail) if kind == "GPU" else None,
+        "numa": _number(identity) if kind == "CPU" else None,
+    }
+
+
+def _walk(rows: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    nodes: dict[str, dict[str, object]] = {}
+    links: list[dict[str, object]] = []
+    above: list[tuple[int, str]] = []
+    for row in rows:
+        name = f"{row['node']}/{row['node_id']}"
+        indent = len(str(row["indent"] or ""))
+        if row["link"] is None:
+            above = [(-1, name)]
+        else:
+            while above and above[-1][0] >= indent:
+                above.pop()
+            if above:
+                link = row["link"] if row["link"] in _LINKS else None
+                links.append(
+                    {
+                        "input_id": row["input_id"], "line": row["_line"], "host": row["_host"], "src": above[-1][1],
+                        "dst": name, "link": link, "bw_gbps": row["bw_gbps"],
+                    }
+                )  # fmt: skip
+            above.append((indent, name))
+        if name not in nodes or (row["link"] is None and nodes[name]["rank"] is None):
+            nodes[name] = _node_row(row, name)
+    return list(nodes.values()), links
+
+
+def topology_tables(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """``topology_nodes`` and ``topology_links`` from the lines of the dumps."""
+    known = [c for c in _COLUMNS if c in rows.columns]
+    frame = rows.select(known).with_columns(
+        pl.lit(None, pl.String).alias(c) for c in _COLUMNS if c not in known and c not in {"bw_gbps"}
+    )
+    if "bw_gbps" not in frame.columns:
+        frame = frame.with_columns(bw_gbps=pl.lit(None, pl.Float64))
+    first = frame.group_by("input_id", "_host", maintain_order=True).agg(pl.col("_pid").first())
+    chosen = frame.join(first, on=["input_id", "_host", "_pid"], how="semi", nulls_equal=True)
+    nodes: list[dict[str, object]] = []
+    links: list[dict[str, object]] = []
+    for _, dump in chosen.sort("_pos").group_by(["input_id", "_host"], maintain_order=True):
+        lines = dump.head(_DUMP_MOST).to_dicts()
+        roots = [i for i, r in enumerate(lines) if r["link"] is None]
+        again = [
+            i
+            for i in roots[1:]
+            if (lines[i]["node"], lines[i]["node_id"])
+            == (lines[roots[0]]["node"], lines[roots[0]]["node_id"])
+        ]
+        more_nodes, more_links = _walk(lines[: again[0]] if again else lines)
+        nodes += more_nodes
+        links += more_links
+    return {
+        "topology_nodes": pl.DataFrame(nodes, schema=_NODES),
+        "topology_links": pl.DataFrame(links, schema=_EDGES),
+    }

@@ -1,0 +1,391 @@
+# ruff: noqa: E501 - markup is long
+"""The HTML report as text: what it says, that it is safe, small, complete and always the same."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Any
+
+import polars as pl
+import pytest
+import render_samples as samples
+from hostile import PAYLOADS
+
+from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
+from nccl_insight.render import figures, html, json_
+from nccl_insight.render.html.details import scrub
+from nccl_insight.run import Run, build_run
+
+
+class Page(HTMLParser):
+    """Elements, ids, links and text of a document; fails on wrong nesting."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.stack: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in {"meta", "link", "br", "hr", "img", "input", "col", "path", "circle", "rect"}:
+            self.stack.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack, f"</{tag}> without a start"
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.stack and self.stack[-1] == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        elif not self.stack or self.stack[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def data(self, element_id: str) -> Any:
+        return json.loads(next(body for attrs, body in self.scripts if attrs.get("id") == element_id))
+
+
+def _page(name: str, **options: Any) -> Page:
+    return Page(_html(name, **options))
+
+
+def _html(name: str, **options: Any) -> str:
+    analysis, run = samples.ALL[name]()
+    return html.render(analysis, run, **{"js": "none", **options})
+
+
+def _policy(text: str) -> dict[str, list[str]]:
+    match = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert match
+    rules = (rule.split() for rule in match[1].replace("&#x27;", "'").split("; "))
+    return {rule[0]: rule[1:] for rule in rules}
+
+
+@pytest.mark.parametrize("name", sorted(samples.ALL))
+@pytest.mark.parametrize("js", ["inline", "none"])
+def test_sizes_stay_within_the_budget(name: str, js: str) -> None:
+    size = len(_html(name, js=js).encode())
+    assert size <= (6_000_000 if js == "inline" else 300_000)
+
+
+@pytest.mark.parametrize("name", sorted(samples.ALL))
+def test_same_input_gives_the_same_bytes(name: str) -> None:
+    assert _html(name, js="cdn") == _html(name, js="cdn")
+
+
+def test_first_screen_has_verdict_top_findings_with_next_step_job_and_coverage() -> None:
+    text = _html("failing")
+    first = Page(
+        f"<main>{text[text.index('<main') :].split('>', 1)[1].split('id="findings"')[0].rsplit('<section', 1)[0]}</main>"
+    ).text
+    assert "FAIL 2 errors, 2 warnings" in first
+    assert "64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0 % understood)" in first
+    titles = [
+        "Queue pair set-up to 10.1.7.23",
+        "Two NCCL versions in one communicator",
+        "16 inter-node connections use TCP",
+    ]
+    places = [first.index(t) for t in titles]
+    assert places == sorted(places)
+    assert "Next: Run ibping -G 0xb8599f03001a2b3c" in first
+    assert "62 ranks lost a connection" not in first, "a cascade is not what to do first"
+    assert re.search(
+        r"NCCL 2\.27\.3, 2\.26\.2 CUDA 12\.8 Driver 570\.86\.15 Ranks 64 Nodes 8 GPUs 64 Networks IB, Socket",
+        first,
+    )
+    assert "57,400 understood" in first
+    assert "NOT redacted" in first
+
+
+def test_every_finding_shows_all_of_its_parts() -> None:
+    page = _page("failing")
+    assert [a["id"] for t, a in page.tags if t == "article"] == ["NI223-1", "NI102-1", "NI210-1", "NI501-1"]
+    for part in (
+        "Error NI223 ib-qp-timeout action isolate, take the node or link out confidence high kind stops the job",
+        "2 ranks: 40-41; 1 host: gpu-node-05",
+        "Observed errno 110 after 20.4 s Expected a connected queue pair in under 1 s",
+        "job-4711/all.log : 214,215",
+        "The HCA retried the address handshake until its timeout.",
+        "Follows from ib-qp-timeout : look there first.",
+        "confidence medium",
+    ):
+        assert part in page.text
+
+
+def test_evidence_stands_among_the_lines_around_it() -> None:
+    page = _page("failing")
+    assert re.search(
+        r"212 gpu-node-05\S+ \[4\] NCCL INFO Channel .* 213 .* 214 evidence: gpu-node-05\S+ \[0\] misc/ibvwrap\.cc:262 NCCL WARN",
+        page.text,
+    )
+    assert "217 gpu-node-05" in page.text
+    assert "218 gpu-node-05:24140:24640 [2] NCCL INFO Channel 10/0" in page.text, "context of line 220"
+
+
+def test_absence_is_shown_as_evidence() -> None:
+    assert "searched 480 AllReduce kernels of 8 ranks" in _page("traced").text
+
+
+def test_versions_list_the_odd_ones_first() -> None:
+    text = _page("failing").text
+    assert text.index("2.26.2 (differs)") < text.index("2.27.3 12.8 12080 nccl IB 0-31,40-63")
+
+
+def test_settings_say_value_origin_default_and_what_is_unusual() -> None:
+    text = _page("failing").text
+    assert re.search(r"NCCL_IB_GID_INDEX 0 environment \S+ 1 process on gpu-node-02 2 different values", text)
+    assert text.index("NCCL_IB_GID_INDEX 0") < text.index("NCCL_DEBUG INFO environment")
+
+
+def test_what_was_not_analysed_is_listed() -> None:
+    text = _page("failing").text
+    assert (
+        "no trace was given give a PyTorch profiler trace of the same job 2 exposed-communication, straggler-rank"
+        in text
+    )
+    assert "NI106 env-deprecated" in text
+    assert "known on this cluster 2027-01-01" in text
+    assert "Bootstrap timings total # (create #, send #) 420" in text
+    assert "3,200 lines of other programs and 4 torn lines" in text
+
+
+def test_provenance_has_hash_command_version_and_redaction() -> None:
+    text = _page("failing", command="nccl-insight analyze job --token=s3cret -o html=r.html").text
+    assert "5f" * 32 in text
+    assert "nccl-insight analyze job --token=*** -o html=r.html" in text
+    assert "Tool nccl-insight 0.1.0 Grammar 9f2c4e1ab07d Schema version 1" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a --api-key abc b", "a --api-key *** b"),
+        ("WANDB_API_KEY=abc x", "WANDB_API_KEY=*** x"),
+        ("https://u:p@host/x", "https://***@host/x"),
+        ("--password=a", "--password=***"),
+        ("analyze run.log", "analyze run.log"),
+    ],
+)
+def test_secrets_of_the_command_line_are_masked(given: str, shown: str) -> None:
+    assert scrub(given) == shown
+
+
+def test_machine_readable_copy_is_the_json_output() -> None:
+    analysis, _ = samples.failing()
+    assert _page("failing").data("nccl-insight") == json.loads(json_.render(analysis))
+
+
+def test_a_huge_machine_readable_copy_is_shortened_and_says_so() -> None:
+    many = tuple(
+        dataclasses.replace(samples.finding(), ranks=tuple(range(1024)), anchor=f"NI223-{n}")
+        for n in range(300)
+    )
+    hosts = tuple(f"node-{n}" for n in range(4096))
+    gaps = tuple(NotJudged(f"name-{n}", "because " * 20, "how " * 20) for n in range(100))
+    inputs = tuple(InputInfo(f"job/rank{n}.log", "nccl_log", 1, "0" * 64, 1) for n in range(4096))
+    big = Analysis(
+        "findings", many, Job(hosts=hosts, nranks=4096), Coverage(), inputs, samples.TOOL, not_judged=gaps
+    )
+    text = html.render(big, build_run({}), js="none")
+    assert len(text.encode()) <= 300_000
+    assert Page(text).data("nccl-insight")["shortened"] is True
+    assert "and 4,046 more" in text
+    assert "further finding" in text
+
+
+@pytest.mark.parametrize("name", sorted(samples.ALL))
+def test_document_structure_is_semantic(name: str) -> None:
+    page = _page(name, js="inline")
+    names = Counter(tag for tag, _ in page.tags)
+    assert dict(page.tags)["html"]["lang"] == "en"
+    assert names["h1"] == names["main"] == 1
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert names["caption"] == names["table"]
+    assert all(attrs.get("scope") for tag, attrs in page.tags if tag == "th")
+    ids = Counter(attrs["id"] for _, attrs in page.tags if "id" in attrs)
+    assert max(ids.values()) == 1
+    for tag, attrs in page.tags:
+        href = attrs.get("href") or ""
+        if tag in {"a", "use"} and href.startswith("#"):
+            assert href[1:] in ids, f"{href} leads nowhere"
+        assert not [key for key in attrs if key.startswith("on") or key == "style"]
+
+
+def test_every_figure_has_a_sentence_and_a_table() -> None:
+    for sample in samples.ALL.values():
+        for figure in figures.build(*sample()):
+            assert len(figure.summary) > 20
+            assert figure.rows
+            assert all(len(row) == len(figure.columns) for row in figure.rows)
+            assert figure.total >= len(figure.rows) <= 50
+            if figure.choices:
+                assert figure.plot is not None
+                assert len(figure.masks) == len(figure.plot["data"])
+                assert set(figure.masks) - {-1} == set(range(len(figure.choices)))
+
+
+def test_figures_are_valid_for_plotly() -> None:
+    graph_objects = pytest.importorskip("plotly.graph_objects")
+    for sample in samples.ALL.values():
+        for figure in figures.build(*sample()):
+            assert figure.plot is not None
+            layout = {
+                **figure.plot["layout"],
+                "shapes": [{k: v for k, v in s.items()} for s in figure.plot["layout"].get("shapes", [])],
+            }
+            graph_objects.Figure(figure.plot["data"], layout)
+
+
+def test_which_figures_a_run_gets() -> None:
+    got = {name: [f.id for f in figures.build(*sample())] for name, sample in samples.ALL.items()}
+    log = ["cluster", "matrix", "rings", "trees", "nics", "ranks", "init", "calls"]
+    assert got["healthy"] == got["failing"] == got["thousand"] == log
+    assert got["traced"] == [
+        *(i for i in log if i != "nics"),
+        "steps",
+        "timeline",
+        "durations",
+        "busbw",
+        "stragglers",
+    ]
+
+
+def test_figure_sentences_state_the_facts() -> None:
+    said = {f.id: f.summary for f in figures.build(*samples.failing())}
+    assert "8 nodes with 64 ranks" in said["cluster"]
+    assert "24 pairs over NET with GPUDirect RDMA, 8 pairs over NET over TCP sockets" in said["cluster"]
+    assert said["matrix"].startswith("96 ordered pairs of ranks with a connection: 64 P2P (GPU memory)")
+    assert "each goes from node to node 8 times" in said["rings"]
+    assert "initialisation, s: ranks 32-39 (on gpu-node-05)" in said["ranks"]
+    assert "the slowest, rank 34, took 3.54 s, most of it in connections" in said["init"]
+    traced = {f.id: f.summary for f in figures.build(*samples.traced())}
+    assert traced["stragglers"].startswith("Rank 5:")
+    assert "computation 66 %, communication, exposed 9 %" in traced["steps"]
+
+
+def test_a_large_job_is_drawn_by_node() -> None:
+    by_id = {f.id: f for f in figures.build(*samples.thousand())}
+    plot = by_id["matrix"].plot
+    assert plot is not None
+    assert {len(trace["z"]) for trace in plot["data"]} == {128}
+    assert "inside, all 128 nodes are connected alike" in by_id["matrix"].summary
+    assert by_id["matrix"].total > 50
+
+
+def test_a_run_without_tables_still_gives_a_complete_page() -> None:
+    text = html.render(
+        Analysis("not_judged", (), Job(), Coverage(), (), samples.TOOL), build_run({}), js="inline"
+    )
+    page = Page(text)
+    assert "NOT JUDGED" in page.text
+    assert "neither healthy nor broken" in page.text
+    assert len(text) < 100_000, "no chart library without charts"
+
+
+def test_policy_forbids_everything_but_the_scripts_of_this_file() -> None:
+    text = _html("failing", js="inline")
+    policy = _policy(text)
+    assert policy["default-src"] == ["'none'"]
+    assert policy["form-action"] == policy["base-uri"] == ["'none'"]
+    assert "connect-src" not in policy
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    hashes = [
+        "'sha256-" + base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() + "'" for s in scripts
+    ]
+    assert sorted(policy["script-src"]) == sorted(hashes)
+    assert len(hashes) == 3
+    without = _policy(_html("failing", js="none"))
+    assert without["script-src"] == ["'none'"]
+    assert all(source.startswith("'sha256-") for source in without["style-src"])
+
+
+def test_cdn_variant_is_small_and_pins_the_library() -> None:
+    text = _html("failing", js="cdn")
+    assert len(text) < 400_000
+    tag = re.search(
+        r'<script src="(https://cdn\.plot\.ly/plotly-[0-9.]+\.min\.js)" integrity="sha256-[^"]+" crossorigin="anonymous">',
+        text,
+    )
+    assert tag
+    assert tag[1] in _policy(text)["script-src"]
+
+
+def test_nothing_is_fetched_from_elsewhere() -> None:
+    for name in samples.ALL:
+        for tag, attrs in _page(name, js="inline").tags:
+            for key in ("src", "srcset", "data", "poster", "action", "background"):
+                assert key not in attrs, f"<{tag} {key}>"
+            if tag == "link":
+                assert (attrs["href"] or "").startswith("data:")
+
+
+def hostile_run(payload: str) -> tuple[Analysis, Run]:
+    """A run in which every text is the payload."""
+    analysis, run = samples.failing()
+    evidence = (
+        Evidence(payload, 1, payload, True),
+        Evidence("job-4711/all.log", 214, payload),
+        Evidence(payload, 0, payload),
+    )
+    bad = dataclasses.replace(
+        samples.finding(), title=payload, explanation=payload, next_step=payload, observed=payload, expected=payload, unit=payload,
+        hosts=(payload,), comm_id=payload, caused_by=payload, evidence=evidence, sources=(payload, "https://" + payload), fingerprint=payload,
+    )  # fmt: skip
+    job = Job((payload,), 64, 8, (payload,), 64, (payload,), 1, (payload,), (payload,))
+    analysis = dataclasses.replace(
+        analysis, findings=(bad,), job=job, inputs=(InputInfo(payload, payload, 1, payload, 1),), notes=(payload,),
+        coverage=Coverage(10, 10, 5, 5, 0, 0, ((payload, 3),)), not_judged=(NotJudged(payload, payload, payload),),
+    )  # fmt: skip
+    short = payload.encode("utf-8", "replace").decode()[:5000]
+    tables = {
+        name: frame.with_columns(
+            pl.lit(short).alias(c)
+            for c, dtype in frame.schema.items()
+            if dtype == pl.String and c not in ("comm_id", "host", "transport", "network", "op", "direction")
+        ).with_columns(pl.concat_str(pl.lit(short[:200]), pl.col("host")).alias("host") if "host" in frame.columns else [])
+        for name, frame in run.tables.items()
+    }  # fmt: skip
+    lines = dict.fromkeys(((0, n) for n in range(200, 230)), payload)
+    return analysis, build_run(tables, samples.FakeReader(lines))
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_hostile_text_adds_no_element_and_no_attribute(payload: str) -> None:
+    harmless = Page(html.render(*hostile_run("harmless"), js="cdn", command="harmless"))
+    text = html.render(*hostile_run(payload), js="cdn", command=payload)
+    text.encode()
+    assert len(text) < 900_000
+    page = Page(text)
+    allowed = {tag for tag, _ in harmless.tags} | {"code"}
+    assert {tag for tag, _ in page.tags} <= allowed
+    executable = [attrs for attrs, _ in page.scripts if attrs.get("type") != "application/json"]
+    assert len(executable) == 3
+    known = {(tag, key) for tag, attrs in harmless.tags for key in attrs}
+    assert {(tag, key) for tag, attrs in page.tags for key in attrs} <= known
+    links = {attrs.get("href") or "" for tag, attrs in page.tags if tag == "a"}
+    assert all(link.startswith(("#", "https://")) for link in links)
+    for hidden in "\u202e\u2066\u200b\u2028\x1b\x00\x9b":
+        assert hidden not in text
+    for block in ("nccl-insight", "data-markdown", "data-figures"):
+        page.data(block)
