@@ -39,7 +39,7 @@ import polars as pl
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
-from nccl_insight.views.members import members
+from nccl_insight.views.members import members, unambiguous
 from nccl_insight.views.outliers import Outlier, outliers
 from nccl_insight.views.settings import named, settings
 
@@ -75,7 +75,9 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
     wanted = values.filter(pl.col("name").is_in(MUST_AGREE) & (pl.col("origin") != "config"))
     if wanted.is_empty():
         return []
-    ranks = members(run).select("comm_id", "rank", "host", "pid", "nranks").filter(pl.col("nranks") > 1)
+    ranks = unambiguous(run, members(run).select("comm_id", "rank", "host", "pid", "nranks")).filter(
+        pl.col("nranks") > 1
+    )
     speaking = values.group_by("host", "pid", maintain_order=True).agg(pl.col("input_id", "line").first())
     ranks = ranks.join(speaking, on=["host", "pid"], how="inner", nulls_equal=True, maintain_order="left")
     found: list[tuple[str, Outlier]] = []

@@ -52,8 +52,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     doubled = (
         run.lazy("ranks")
         .filter(pl.col("comm_id").is_in(real) & pl.col("pid").is_not_null() & pl.col("host").is_not_null())
-        .unique(["comm_id", "rank", "host", "pid"], keep="first", maintain_order=True)
-        .filter(pl.len().over("comm_id", "rank") > 1)
+        .unique(["comm_id", "nranks", "rank", "host", "pid"], keep="first", maintain_order=True)
+        .filter(pl.len().over("comm_id", "nranks", "rank") > 1)
         .collect()
     )
     stated = mentions(run, r"rank [0-9]+ of [0-9]+ ranks has already checked in|has already checked in")

@@ -12,8 +12,8 @@ Shared host memory carries 8-15 GB/s; NVLink and PCIe switches carry more.
 How it decides
 --------------
 SHM between GPUs of a PCIe-only machine is normal (consumer cards, other socket, NCCL's distance limit) and is
-information. It is a warning where it is odd: NVLink exists between the GPUs, NCCL says that P2P between connected
-GPUs is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
+information. It is a warning where it is odd: NVLink exists between the GPUs, NCCL says that P2P between NVLink
+neighbours is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
 neighbours use P2P.
 
 What to do
@@ -71,9 +71,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     chosen = pl.concat([switched_on(run, "NCCL_P2P_DISABLE"), setting(run, "NCCL_P2P_LEVEL")])
     shm = shm.join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
     refused = _refused(run)
-    said = mentions(run, r"P2P is disabled between (NVLINK )?connected GPUs")
-    if said.is_empty() and run.has("p2p_check") and "outcome" in run.table("p2p_check").columns:
-        said = run.table("p2p_check").filter(pl.col("outcome") == "disabled")
+    said = mentions(run, r"P2P is disabled between NVLINK connected GPUs")
     if chosen.height:
         said, refused = said.clear(), refused.clear()
     if shm.height or said.height or refused.height:
@@ -88,12 +86,12 @@ def _refused(run: Run) -> pl.DataFrame:
     frame = run.table("p2p_check")
     if frame.is_empty() or "outcome" not in frame.columns:
         return frame.clear()
-    return frame.filter(pl.col("outcome").is_in(["query_failed", "not_enabled", "not_supported"]))
+    return frame.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
 
 
 def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame, said: pl.DataFrame) -> _Odd | None:
     if said.height:
-        return _Odd("NCCL says that P2P is disabled between connected GPUs", said)
+        return _Odd("NCCL says that P2P is disabled between GPUs that have NVLink", said)
     if shm.is_empty():
         return None
     if has_nvlink(run):

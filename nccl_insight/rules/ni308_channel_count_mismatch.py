@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
-from nccl_insight.views.members import rank_hosts
+from nccl_insight.views.members import rank_hosts, unambiguous
 from nccl_insight.views.outliers import Outlier, outliers
 from nccl_insight.views.settings import named
 
@@ -54,7 +54,7 @@ _FACTS = (
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of odd ranks, for the first count that differs."""
-    counts = run.table("channel_counts").join(
+    counts = unambiguous(run, run.table("channel_counts")).join(
         rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left"
     )
     found: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[Outlier, str]] = {}

@@ -36,7 +36,7 @@ import polars as pl
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
-from nccl_insight.views.members import members, rank_hosts
+from nccl_insight.views.members import members, rank_hosts, unambiguous
 from nccl_insight.views.outliers import outliers
 from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, setting
 
@@ -50,7 +50,7 @@ SOURCES = ("NCCL user guide: NCCL_NVLS_ENABLE",)
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that differ, else one for the run."""
     counts = (
-        run.table("channel_counts")
+        unambiguous(run, run.table("channel_counts"))
         .filter(pl.col("nvls_channels").is_not_null())
         .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
         .with_columns(

@@ -133,3 +133,18 @@ def main_comm(run: Run) -> Comm | None:
     """The communicator with most ranks, the first of them; ``None`` when the run has none."""
     everyone = comms(run)
     return max(everyone, key=lambda c: c.nranks) if everyone else None
+
+
+def unambiguous(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose ``comm_id`` stands for one communicator.
+
+    NCCL 2.21 and 2.22 give splits of one parent with equal colour the same id; their sizes tell them apart.
+    """
+    twice = (
+        run.table("ranks")
+        .filter(pl.col("nranks").is_not_null() & pl.col("comm_id").is_not_null())
+        .group_by("comm_id")
+        .agg(pl.col("nranks").n_unique().alias("sizes"))
+        .filter(pl.col("sizes") > 1)
+    )
+    return frame if twice.is_empty() else frame.join(twice, on="comm_id", how="anti", maintain_order="left")

@@ -8,7 +8,7 @@ import polars as pl
 
 from nccl_insight.run import Run
 from nccl_insight.views.members import comms, rank_hosts
-from nccl_insight.views.settings import switched_on
+from nccl_insight.views.settings import setting, switched_on
 from nccl_insight.views.transports import links
 
 _LAZY_SINCE = (2, 23)
@@ -35,7 +35,9 @@ def _spans_hosts(run: Run) -> bool | None:
 
 def nodes_are_processes(run: Run) -> bool:
     """Whether P2P and SHM are both switched off, so that NCCL takes each process for a node of its own."""
-    return bool(switched_on(run, "NCCL_P2P_DISABLE").height and switched_on(run, "NCCL_SHM_DISABLE").height)
+    level = setting(run, "NCCL_P2P_LEVEL").filter(pl.col("value").str.to_uppercase().is_in(["LOC", "0"]))
+    no_p2p = switched_on(run, "NCCL_P2P_DISABLE").height or level.height
+    return bool(no_p2p and switched_on(run, "NCCL_SHM_DISABLE").height)
 
 
 def net_crosses(run: Run) -> bool:
