@@ -42,7 +42,9 @@ DTYPES = ("int", "float", "str", "ints", "strs")
 
 
 @dataclass(frozen=True)
-class _Definition:
+class Definition:
+    """One definition of a file as it stands there: name, text behind the colon, directives, file and line."""
+
     name: str
     body: str
     directives: dict[str, str]
@@ -59,15 +61,20 @@ def grammar_files() -> Mapping[str, str]:
     return {p.name: p.read_text("utf-8") for p in sorted(beside.glob("*.lark"))}
 
 
-def _definitions(name: str, text: str) -> Iterator[_Definition]:
+def definitions(name: str, text: str) -> Iterator[Definition]:
+    """The definitions of a file in order.
+
+    Raises:
+        GrammarError: a line that is neither definition, continuation, comment nor known directive.
+    """
     directives: dict[str, str] = {}
     header: tuple[str, str, int, dict[str, str]] | None = None
     body: list[str] = []
 
-    def flush() -> Iterator[_Definition]:
+    def flush() -> Iterator[Definition]:
         if header is not None:
             first, rest, number, given = header
-            yield _Definition(first, "\n".join([rest, *body]), given, f"{name}:{number}")
+            yield Definition(first, "\n".join([rest, *body]), given, f"{name}:{number}")
 
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -92,7 +99,7 @@ def _definitions(name: str, text: str) -> Iterator[_Definition]:
 class _Parser:
     """Recursive descent over one definition's body."""
 
-    def __init__(self, definition: _Definition, columns: set[str], terminals: set[str]) -> None:
+    def __init__(self, definition: Definition, columns: set[str], terminals: set[str]) -> None:
         self._where = f"{definition.where} ({definition.name})"
         self._columns = columns
         self._terminals = terminals
@@ -179,7 +186,7 @@ def _expand(expr: Expr, fragments: Mapping[str, Expr], where: str) -> Expr:
     return sequence(tuple(_expand(i, fragments, where) for i in expr.items))
 
 
-def _terminal(definition: _Definition) -> TerminalDef:
+def _terminal(definition: Definition) -> TerminalDef:
     body = definition.body.strip()
     if not (body.startswith("/") and body.endswith("/") and len(body) > 2):
         raise GrammarError(f"{definition.where}: terminal {definition.name} must be one /pattern/")
@@ -201,23 +208,23 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
     Raises:
         GrammarError: syntax outside the subset, an unknown or doubly defined name.
     """
-    definitions: list[tuple[bool, _Definition]] = []
+    found: list[tuple[bool, Definition]] = []
     for name, text in files.items():
         is_fields = name.startswith("fields")
-        definitions += [(is_fields, d) for d in _definitions(name, text)]
+        found += [(is_fields, d) for d in definitions(name, text)]
     seen: dict[str, str] = {}
-    for _, definition in definitions:
+    for _, definition in found:
         if definition.name in seen:
             raise GrammarError(
                 f"{definition.where}: {definition.name} is already defined at {seen[definition.name]}"
             )
         seen[definition.name] = definition.where
-    terminals = {d.name: _terminal(d) for _, d in definitions if d.name.isupper()}
-    lower = [(f, d) for f, d in definitions if not d.name.isupper()]
+    terminals = {d.name: _terminal(d) for _, d in found if d.name.isupper()}
+    lower = [(f, d) for f, d in found if not d.name.isupper()]
     names = {d.name for f, d in lower if f and not d.name.startswith("_")}
     columns: dict[str, ColumnDef] = {}
     fragments: dict[str, Expr] = {}
-    rules: list[tuple[_Definition, Expr]] = []
+    rules: list[tuple[Definition, Expr]] = []
     for is_field, definition in lower:
         expr = _Parser(definition, names, set(terminals)).parse()
         if definition.name.startswith("_"):

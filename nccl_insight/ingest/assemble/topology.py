@@ -60,8 +60,15 @@ def _walk(rows: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[
     nodes: dict[str, dict[str, object]] = {}
     links: list[dict[str, object]] = []
     above: list[tuple[int, str]] = []
+    # 2.21 and later print the system's number in front of an id, but not everywhere: `CPU/0-1` is `CPU/1` in links.
+    short = {
+        f"{r['node']}/{str(r['node_id']).rsplit('-', 1)[-1]}": f"{r['node']}/{r['node_id']}"
+        for r in rows
+        if r["link"] is None
+    }
     for row in rows:
         name = f"{row['node']}/{row['node_id']}"
+        name = short.get(name, name)
         indent = len(str(row["indent"] or ""))
         if row["link"] is None:
             above = [(-1, name)]

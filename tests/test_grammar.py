@@ -1,0 +1,152 @@
+"""The grammar as a whole: determinism, samples, one rule a line, lark reads the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.errors import GrammarError
+from nccl_insight.grammar.catalog import Catalog, default_catalog
+from nccl_insight.grammar.compile import check
+from nccl_insight.grammar.lint import lint
+from nccl_insight.grammar.load import default_grammar, read_grammar
+from nccl_insight.ingest.normalise import NORMALISERS
+
+GRAMMAR = default_grammar()
+SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
+FIELDS = r"""
+INT: /-?[0-9]+/
+HEX: /[0-9a-f]+/
+TEXT: /[^\r\n]+/
+WORD: /[^ \r\n]+/
+rank: INT
+nranks: INT
+reason: TEXT
+host: WORD
+kind: "Abort" | "Destroy"
+"""
+
+
+def problems(rule: str) -> list[str]:
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": f"one: {rule}\n"})
+    return check(grammar, grammar.messages["one"])
+
+
+def test_grammar_is_clean() -> None:
+    assert [str(p) for p in lint(GRAMMAR)] == []
+
+
+def test_every_rule_has_samples_that_only_it_accepts() -> None:
+    catalog = default_catalog()
+    wrong: list[str] = []
+    for name in sorted(GRAMMAR.messages):
+        path = SAMPLES / f"{name}.txt"
+        texts = path.read_text("utf-8").splitlines() if path.exists() else []
+        texts = [t.replace("\\n", "\n") for t in texts if t.strip()]
+        if not texts:
+            wrong.append(f"{name}: no sample")
+        for text in texts:
+            accepted = [c for c in catalog.candidates(text.rstrip()) if catalog.try_rule(c, text.rstrip())]
+            if accepted != [name]:
+                wrong.append(f"{name}: {text[:80]!r} accepted by {accepted}")
+    assert wrong == []
+
+
+def test_no_sample_without_a_rule() -> None:
+    assert sorted(p.stem for p in SAMPLES.glob("*.txt") if p.stem not in GRAMMAR.messages) == []
+
+
+def test_directives_name_things_that_exist() -> None:
+    for message in GRAMMAR.messages.values():
+        for step in message.directives.get("normalise", "").replace(",", " ").split():
+            assert step in NORMALISERS, f"{message.name}: normaliser {step}"
+
+
+def test_families_are_diagnoses() -> None:
+    names = {p.stem.split("_", 1)[1].replace("_", "-") for p in _rule_files()}
+    families = {m.directives["family"] for m in GRAMMAR.messages.values() if "family" in m.directives}
+    assert sorted(families - names - {"other"}) == []
+
+
+def _rule_files() -> list[Path]:
+    return list((Path(__file__).parents[1] / "nccl_insight" / "rules").glob("ni[0-9]*.py"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        '"rank " rank " of " nranks',
+        '"failed " reason " errno " rank',
+        '"comm - " kind " COMPLETE"',
+        '"on " host [" rank " rank]',
+        '"value " reason "."',
+    ],
+)
+def test_accepted_shapes(rule: str) -> None:
+    assert problems(rule) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ('"rank " rank "0" nranks', "could swallow"),
+        ('"a" rank nranks', "may start with"),
+        ('"x " ("ab" | "abc") " y"', "told apart"),
+        ('"x " ["1" ] rank', "told apart"),
+        ('rank " " rank', "stands twice"),
+        ('"a " (rank " ")*', "repeat"),
+    ],
+)
+def test_refused_shapes(rule: str, word: str) -> None:
+    assert any(word in problem for problem in problems(rule))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("one: NOPE\n", "neither a column nor a terminal"),
+        ('one: ("a"\n', "not closed"),
+        ("  one\n", "not a definition"),
+        ('//! shape: x\none: "a"\n', "unknown directive"),
+        ('one: "a"\none: "b"\n', "already defined"),
+        ('one: "a" | \n', "empty branch"),
+    ],
+)
+def test_syntax_errors_say_where(text: str, word: str) -> None:
+    with pytest.raises(GrammarError, match=word):
+        read_grammar({"fields.lark": FIELDS, "a.lark": text})
+
+
+def test_a_string_ends_at_the_first_occurrence() -> None:
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": 'one: "failed " reason " errno " rank\n'})
+    catalog = Catalog(grammar)
+    found = catalog.match("failed no route errno 113")
+    assert found is not None
+    assert found.captures == {"reason": "no route", "rank": "113"}
+    assert catalog.match("failed no errno 1 route errno 113") is None
+
+
+def test_blanks_may_be_folded() -> None:
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": 'one: "Chains  " rank "  of " nranks\n'})
+    catalog = Catalog(grammar)
+    assert catalog.match("Chains 3 of 4") is None
+    found = catalog.match_collapsed("Chains 3 of 4")
+    assert found is not None
+    assert found.captures == {"rank": "3", "nranks": "4"}
+
+
+def test_a_rule_over_lines_takes_its_first_line_alone() -> None:
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": 'one: "bind failed " rank ".\\nAsk " host\n'})
+    catalog = Catalog(grammar)
+    whole = catalog.match("bind failed 3.\nAsk node1")
+    alone = catalog.match("bind failed 3.")
+    assert whole is not None
+    assert alone is not None
+    assert whole.captures == {"rank": "3", "host": "node1"}
+    assert alone.captures == {"rank": "3"}
+
+
+def test_headless_rules_have_a_key() -> None:
+    """A headless rule is only tried on lines that hold one of the keys, so every key must be distinctive."""
+    assert min(len(k) for k in default_catalog().headless_keys()) >= 3
