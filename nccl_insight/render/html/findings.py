@@ -200,7 +200,7 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
         if not e.line
     ]
     caption = el(
-        "caption", one_line(path, 300) or "input", ":" + ",".join(map(str, sorted(hits))) if hits else None
+        "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
     )
     return el(
         "div", el("table", caption, el("tbody", rows)), class_="log", tabindex="0", role="region",

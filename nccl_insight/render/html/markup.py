@@ -11,6 +11,7 @@ import orjson
 from nccl_insight.render.sanitize import sanitize
 from nccl_insight.render.words import code_parts
 
+LIMIT = 4000
 _VOID = frozenset({"meta", "br", "hr", "input", "link", "img", "col"})
 
 
@@ -34,7 +35,9 @@ def el(tag: str, *children: Child, **attributes: str | int | bool | None) -> Mar
         if value is None or value is False:
             continue
         key = name.rstrip("_").replace("_", "-")
-        parts.append(f" {key}" if value is True else f' {key}="{escape(sanitize(str(value)), quote=True)}"')
+        parts.append(
+            f" {key}" if value is True else f' {key}="{escape(sanitize(str(value), LIMIT), quote=True)}"'
+        )
     parts.append(">")
     if tag in _VOID:
         return Markup("".join(parts))
@@ -52,7 +55,7 @@ def _text(child: Child) -> str:
     if isinstance(child, Markup):
         return child
     if isinstance(child, str):
-        return escape(sanitize(child), quote=False)
+        return escape(sanitize(child, LIMIT), quote=False)
     if isinstance(child, int):
         return str(child)
     return join(child)
@@ -71,10 +74,20 @@ def icon(name: str) -> Markup:
 
 def json_block(element_id: str, value: object) -> Markup:
     """A data block that no text in it can end: ``<``, ``>``, ``&`` and line separators are escaped."""
-    text = orjson.dumps(value).decode()
+    text = orjson.dumps(_clean(value)).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(f'<script type="application/json" id="{escape(element_id)}">{text}</script>')
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return sanitize(value)
+    if isinstance(value, dict):
+        return {sanitize(str(key)): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
 
 
 def table(
