@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,19 +116,23 @@ def _operation(
         mine, out = full(share, float(rank + 1)), full(share * world, 0.0)
         want = torch.arange(1, world + 1, dtype=torch.float32, device=device).repeat_interleave(share)
 
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
         def check_gather() -> int:
-            dist.all_gather_into_tensor(out, mine)
+            gather(out, mine)
             return wrong(out, want)
 
-        return (lambda: dist.all_gather_into_tensor(out, mine) and None), check_gather
+        return (lambda: gather(out, mine) and None), check_gather
     if op == "reduce_scatter":
         source, part = full(share * world, float(rank + 1)), full(share, 0.0)
 
+        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
         def check_scatter() -> int:
-            dist.reduce_scatter_tensor(part, source)
+            scatter(part, source)
             return wrong(part, float(world * (world + 1) // 2))
 
-        return (lambda: dist.reduce_scatter_tensor(part, source) and None), check_scatter
+        return (lambda: scatter(part, source) and None), check_scatter
     if op == "all_to_all":
         source = (rank * world + torch.arange(world, dtype=torch.float32, device=device)).repeat_interleave(
             share
@@ -169,7 +174,8 @@ def _measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int)
         return {}
     bad = check()
     seconds = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
-    mine = torch.tensor([seconds, float(bad)], dtype=torch.float64, device=device)
+    host = float(zlib.crc32(socket.gethostname().encode()))
+    mine = torch.tensor([seconds, float(bad), host], dtype=torch.float64, device=device)
     every = [torch.zeros_like(mine) for _ in range(world)]
     dist.all_gather(every, mine)
     times = [float(t[0]) for t in every]
@@ -183,6 +189,7 @@ def _measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int)
         "time_us": mean * 1e6, "time_min_us": min(times) * 1e6, "time_max_us": max(times) * 1e6,
         "algbw_gbps": algbw, "busbw_gbps": algbw * factor if algbw is not None and factor else None,
         "wrong": int(sum(float(t[1]) for t in every)), "nranks": world,
+        "n_hosts": len({float(t[2]) for t in every}),
         "in_place": op in ("all_reduce", "broadcast"),
     }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -93,7 +92,7 @@ def capture(
         Task(
             f"rank {place['RANK']}",
             (*command, str(plan_file), str(directory)),
-            {**environ, **settings, **place, "PYTHONUNBUFFERED": "1"},
+            {**environ, **settings, **place, "PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "5"},
             directory / f"output.rank{place['RANK']}.log",
         )
         for place in places
@@ -129,11 +128,13 @@ def _gloo(environ: Mapping[str, str], world: World | None) -> dict[str, str]:
 
 
 def _tidy(directory: Path, plan_file: Path) -> None:
-    """Removes working files and empty outputs."""
+    """Removes working files, and outputs that hold nothing but torch's own trace of its profiler."""
     for path in (plan_file, directory / ".rendezvous"):
         path.unlink(missing_ok=True)
     for path in directory.glob("output.rank*.log"):
-        if path.stat().st_size == 0:
+        with path.open("rb") as stream:
+            idle = all(not line.strip() or line.startswith(b"USDT:") for line in stream)
+        if idle:
             path.unlink(missing_ok=True)
 
 
@@ -149,5 +150,6 @@ def describe(captured: Captured) -> str:
         first = outcome.failed[0]
         how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
         more = f" and {len(outcome.failed) - 1} more" if len(outcome.failed) > 1 else ""
-        return f"{first.name}{more} ended with {how}; see {captured.directory}{os.sep}output.*"
+        where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
+        return f"{first.name}{more} ended with {how}{where}"
     return f"{len(outcome.children)} processes ended well in {outcome.seconds:.1f} s"

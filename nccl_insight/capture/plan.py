@@ -41,7 +41,9 @@ class Plan:
         """The plan of a file written by :meth:`write`."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         known = {f.name for f in fields(Plan)}
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known
+        }
         return Plan(**values)
 
 
@@ -58,7 +60,7 @@ def parse_size(text: str) -> int:
 
 
 def sweep(smallest: int, largest: int, factor: int) -> tuple[int, ...]:
-    """Sizes from ``smallest`` to ``largest``, each ``factor`` times the one before.
+    """Sizes from ``smallest`` up, each ``factor`` times the one before, and ``largest``.
 
     Raises:
         UsageError: the range is empty or the factor below 2.
@@ -70,7 +72,7 @@ def sweep(smallest: int, largest: int, factor: int) -> tuple[int, ...]:
     while size <= largest and len(sizes) < 64:
         sizes.append(size)
         size *= factor
-    return tuple(sizes)
+    return tuple(sizes) if sizes[-1] == largest else (*sizes, largest)
 
 
 def parse_ops(text: str) -> tuple[str, ...]:

@@ -1,0 +1,33 @@
+"""A capture directory as one ``.tar.zst`` file."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import zstandard
+
+
+def pack(directory: Path, target: Path) -> int:
+    """Writes the directory's files (hidden ones left out) in a fixed order, without owners. Returns bytes written."""
+    partial = target.with_name(target.name + ".part")
+    with (
+        partial.open("wb") as raw,
+        zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path in sorted(p for p in directory.rglob("*") if p.is_file()):
+            name = path.relative_to(directory)
+            if not any(part.startswith(".") for part in name.parts):
+                tar.add(
+                    path, arcname=f"{directory.name}/{name.as_posix()}", recursive=False, filter=_anonymous
+                )
+    os.replace(partial, target)
+    return target.stat().st_size
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info

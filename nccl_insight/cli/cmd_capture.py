@@ -1,0 +1,150 @@
+"""``nccl-insight capture``: run collectives, or any command, with the right settings and keep everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def capture(
+        command: list[str] = typer.Argument(
+            None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."
+        ),
+        output: Path = typer.Option(
+            None, "--output", "-o", help="New directory for the capture (default: nccl-capture-N)."
+        ),
+        backend: str = typer.Option(
+            "nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."
+        ),
+        nproc: int = typer.Option(0, "--nproc", help="Ranks on this node (default: one a GPU; 2 with gloo)."),
+        ops: str = typer.Option(
+            "all_reduce",
+            "--ops",
+            help="Comma-separated: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, sendrecv; or all.",
+        ),
+        min_bytes: str = typer.Option("8", "--min-bytes", help="Smallest message, e.g. 8 or 64K."),
+        max_bytes: str = typer.Option(
+            "", "--max-bytes", help="Largest message (default 256M, 8M with gloo)."
+        ),
+        factor: int = typer.Option(8, "--factor", help="Ratio of one message size to the next."),
+        iterations: int = typer.Option(20, "--iters", min=1, help="Timed operations a size."),
+        warmup: int = typer.Option(5, "--warmup", min=0, help="Untimed operations before them."),
+        deadline: float = typer.Option(
+            0.0, "--deadline", help="Seconds before everything is killed (default 300; none with CMD)."
+        ),
+        profile: bool = typer.Option(
+            True, "--profile/--no-profile", help="Record a torch.profiler trace of each rank."
+        ),
+        inject: str = typer.Option(
+            "", "--inject", help="slow-rank=K: let rank K come late, to see that it is found."
+        ),
+        archive: Path = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
+    ) -> None:
+        """Runs collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
+
+        `capture -- CMD` runs CMD with the same settings. The directory is read whole by `analyze`.
+        Exit codes: 0 done, 1 a process failed, 2 usage, 3 no GPU or no torch, 5 the deadline passed.
+        """
+        import os
+
+        from nccl_insight.capture import parent, plan
+        from nccl_insight.capture.archive import pack
+        from nccl_insight.capture.environment import world_of
+        from nccl_insight.errors import UsageError
+
+        environ = dict(os.environ)
+        if command:
+            directory = parent.make_directory(output or _fresh())
+            done = parent.wrap(command, directory, deadline or None, environ)
+        else:
+            if backend not in plan.BACKENDS:
+                raise UsageError(
+                    f"--backend {backend!r} is not known; choose from {', '.join(plan.BACKENDS)}"
+                )
+            largest = max_bytes or ("256M" if backend == "nccl" else "8M")
+            wanted = plan.Plan(
+                backend=backend,
+                ops=plan.parse_ops(ops),
+                sizes=plan.sweep(plan.parse_size(min_bytes), plan.parse_size(largest), factor),
+                iterations=iterations,
+                warmup=warmup,
+                profile_steps=30 if profile else 0,
+                slow_rank=plan.parse_injection(inject) if inject else None,
+            )
+            world = world_of(environ)
+            ranks = (
+                world.size if world else nproc or (parent.require_gpu(environ) if backend == "nccl" else 2)
+            )
+            if backend == "nccl":
+                parent.require_gpu(environ)
+            if wanted.slow_rank is not None and wanted.slow_rank >= ranks:
+                raise UsageError(f"--inject slow-rank={wanted.slow_rank}: there are only {ranks} ranks")
+            parent.require_torch()
+            directory = _join(output) if world else parent.make_directory(output or _fresh())
+            done = parent.capture(wanted, directory, ranks, deadline or 300.0, environ, world)
+        typer.echo(parent.describe(done), err=True)
+        if not command and backend == "gloo":
+            typer.echo("gloo: CPU tensors, no GPU, no NCCL log; timings say nothing about GPU links")
+        for line in _table(directory):
+            typer.echo(line)
+        typer.echo(f"captured in {directory}; next: nccl-insight analyze {directory}")
+        if archive is not None:
+            typer.echo(f"{archive}: {pack(directory, archive):,} bytes")
+        raise typer.Exit(done.code)
+
+
+def _fresh() -> Path:
+    """The first free ``nccl-capture-N`` of the working directory."""
+    number = 1
+    while Path(f"nccl-capture-{number}").exists():
+        number += 1
+    return Path(f"nccl-capture-{number}")
+
+
+def _join(output: Path | None) -> Path:
+    """A directory that all ranks of a world share: it has to be named, and may exist."""
+    from nccl_insight.errors import UsageError
+
+    if output is None:
+        raise UsageError("under a launcher every rank needs the same directory: name it with -o")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be used ({error.strerror})") from error
+    return output.resolve()
+
+
+def _table(directory: Path) -> list[str]:
+    """The largest message of each operation, with its bandwidth."""
+    import polars as pl
+
+    from nccl_insight.formats.capture import FORMAT
+    from nccl_insight.io.source import find_inputs
+    from nccl_insight.units import format_bytes
+
+    path = directory / "capture.rank0.jsonl"
+    if not path.exists():
+        return []
+    rows = FORMAT.read(find_inputs([str(path)])[0]).tables.get("benchmarks")
+    if rows is None:
+        return ["no measurement was finished"]
+    best = rows.sort("size_bytes").group_by("op", maintain_order=True).last()
+    lines = []
+    for row in best.select("op", "size_bytes", "time_us", "busbw_gbps", "wrong", "nranks").iter_rows(
+        named=True
+    ):
+        busbw = "-" if row["busbw_gbps"] is None else f"{row['busbw_gbps']:.2f}"
+        lines.append(
+            f"{row['op']:<14} {format_bytes(row['size_bytes']):>10}  {row['nranks']} ranks  "
+            f"{row['time_us']:>12.1f} us  busbw {busbw:>8} GB/s  wrong {row['wrong']}"
+        )
+    wrong = rows.filter(pl.col("wrong") > 0)
+    return [
+        *lines,
+        *([f"WRONG RESULTS in {wrong.height} of {rows.height} measurements"] if wrong.height else []),
+    ]
