@@ -25,8 +25,8 @@ class Trouble:
 
     @property
     def count(self) -> int:
-        """Number of lines."""
-        return self.rows.height
+        """Number of lines; floods that ingest folded count in full."""
+        return int(self.rows["repeats"].sum() or 0) if "repeats" in self.rows.columns else self.rows.height
 
     @property
     def loud(self) -> bool:

@@ -1,0 +1,71 @@
+"""Communicators that started and did not get on, and what makes that doubtful."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.run import Run
+from nccl_insight.views.calls import log_is_cut
+from nccl_insight.views.errors import causes
+
+_LATER = ("connections", "rings", "trees", "channel_counts", "graphs")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A communicator of which no rank finished init. ``doubt`` says why that may be the log's fault."""
+
+    comm_id: str
+    nranks: int
+    ranks: pl.DataFrame
+    missing: tuple[int, ...]
+    reached: str
+    doubt: str
+
+
+def waiting(run: Run) -> tuple[Waiting, ...]:
+    """Communicators with started ranks and none finished, largest first; those that failed loudly are left out."""
+    return run.memo("rules.waiting", _waiting)
+
+
+def _waiting(run: Run) -> tuple[Waiting, ...]:
+    ranks = run.table("ranks").filter(pl.col("comm_id").is_not_null() & pl.col("init_started"))
+    stuck = ranks.filter(~pl.col("init_complete").fill_null(False).any().over("comm_id"))
+    stuck = stuck.filter((pl.col("destroyed").cast(pl.String).fill_null("no") == "no").all().over("comm_id"))
+    if stuck.is_empty():
+        return ()
+    found = [_one(run, str(key[0]), part) for key, part in stuck.group_by("comm_id", maintain_order=True)]
+    return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
+
+
+def _one(run: Run, comm_id: str, started: pl.DataFrame) -> Waiting | None:
+    top = started["nranks"].max()
+    if not isinstance(top, int) or top < 2:
+        return None
+    seen = set(started["rank"].drop_nulls())
+    missing = tuple(r for r in range(top) if r not in seen)
+    later = [t for t in _LATER if run.table(t).filter(pl.col("comm_id") == comm_id).height]
+    reached = (
+        "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "." if later
+        else "They did not get past the bootstrap."
+    )  # fmt: skip
+    return Waiting(comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later)))
+
+
+def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool) -> str:
+    if log_is_cut(run):
+        return "the log says that lines are missing, so an Init COMPLETE may be among them"
+    if started.height < 2:
+        return "only one rank of the communicator is in the log, which may simply end there"
+    if not run.has("processes") or not run.table("processes")["nccl_version"].is_not_null().any():
+        return "the beginning of the log is missing, so its end may be too"
+    if missing and later:
+        return "the log holds only some ranks of the communicator, and those got past the bootstrap"
+    last = started["line"].max()
+    tail = run.table("inputs").filter(pl.col("input_id") == started["input_id"][0])["lines"]
+    ends = bool(len(tail)) and isinstance(last, int) and int(tail[0] or 0) <= last
+    if ends and not missing and not causes(run).height:
+        return "the log ends right after Init START, as a log does that was cut there"
+    return ""

@@ -1,0 +1,81 @@
+"""Init started on all ranks and never finished.
+
+What it finds
+-------------
+Communicators whose ranks all printed Init START, none of them Init COMPLETE, in a log that holds nothing
+of them afterwards.
+
+Why it matters
+--------------
+The job hangs before its first collective: network set-up, a dead peer, P2P that does not work.
+
+How it decides
+--------------
+All ranks are in the log, at least two of them, all started, none finished, and the log is not known to be
+cut. Ranks that printed how far they came are described. A log that shows less is not judged.
+
+What to do
+----------
+Look for the last thing each rank printed; try NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 in turn to find
+the transport that hangs; take a stack with py-spy or gdb.
+
+False positives
+---------------
+A log that was copied while init was going on.
+
+References
+----------
+NCCL troubleshooting guide; NVIDIA/nccl issue 394.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._init import waiting
+from nccl_insight.run import Run
+from nccl_insight.units import plural
+from nccl_insight.views.settings import hosts_of, ranks_of, refs
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("ranks",)
+CAUSED_BY = (
+    *STARTUP,
+    "bootstrap-connect-refused",
+    "bootstrap-connect-timeout",
+    "ifname-wrong",
+    "rank-missing-in-init",
+    "peer-died",
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding a communicator whose ranks are all there and stuck."""
+    for stuck in waiting(run):
+        if stuck.missing:
+            continue
+        if stuck.doubt:
+            yield CannotJudge(
+                stuck.doubt,
+                "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p",
+            )
+            continue
+        yield Hit(
+            title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
+            next_step="py-spy dump --pid <pid of a rank>; then NCCL_P2P_DISABLE=1 <the same job>, then "
+            "NCCL_IB_DISABLE=1, to find the transport that hangs",
+            explanation="All ranks said that they start, none that it is done, and nothing of them follows. "
+            + stuck.reached,
+            observed=f"0 of {stuck.nranks} ranks finished",
+            expected=f"{stuck.nranks} times Init COMPLETE",
+            ranks=ranks_of(stuck.ranks),
+            hosts=hosts_of(stuck.ranks),
+            comm_id=stuck.comm_id,
+            evidence=refs(stuck.ranks),
+            absence="no Init COMPLETE of this communicator in any input",
+        )
