@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.ingest.normalise import codes, families, structure
+from nccl_insight.ingest.normalise import codes, families, model, structure
 
 Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -19,4 +19,5 @@ NORMALISERS: Final[Mapping[str, Normaliser]] = {
     **codes.NORMALISERS,
     **families.NORMALISERS,
     **structure.NORMALISERS,
+    **model.NORMALISERS,
 }
