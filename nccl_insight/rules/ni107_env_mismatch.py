@@ -12,8 +12,9 @@ where they get along, the slowest choice sets the pace.
 
 How it decides
 --------------
-The settings that each process reports are compared within its communicator. A process counts as "not set"
-only if it reports other settings, so that its log level shows them.
+The settings that each process reports are compared within its communicator. A process counts as "not
+set" when its init lines are there, so that its log level would show the setting; in a torn log it must also
+report other settings. Settings that only some ranks read are compared by value alone.
 
 What to do
 ----------
@@ -62,6 +63,8 @@ FATAL: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NET",
     "NCCL_P2P_NET_CHUNKSIZE", "NCCL_IB_DISABLE",
 )  # fmt: skip
+LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_DATA_ON_QPS")
+"""Read by some ranks only, when they need them: silence says nothing."""
 _UNSET: Final = "not set"
 
 
@@ -75,11 +78,10 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
     wanted = values.filter(pl.col("name").is_in(MUST_AGREE) & (pl.col("origin") != "config"))
     if wanted.is_empty():
         return []
-    ranks = unambiguous(run, members(run).select("comm_id", "rank", "host", "pid", "nranks")).filter(
-        pl.col("nranks") > 1
-    )
-    speaking = values.group_by("host", "pid", maintain_order=True).agg(pl.col("input_id", "line").first())
-    ranks = ranks.join(speaking, on=["host", "pid"], how="inner", nulls_equal=True, maintain_order="left")
+    ranks = unambiguous(run, members(run)).filter(pl.col("nranks") > 1)
+    ranks = ranks.select("comm_id", "rank", "host", "pid", "input_id", "line")
+    if run.table("inputs").get_column("torn_lines").sum():
+        ranks = ranks.join(values.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
     found: list[tuple[str, Outlier]] = []
     for name in wanted.get_column("name").unique(maintain_order=True):
         mine = wanted.filter(pl.col("name") == name).select(
@@ -88,7 +90,7 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
         table = (
             ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
             .with_columns(
-                pl.col("value").fill_null(_UNSET),
+                pl.col("value") if name in LAZY else pl.col("value").fill_null(_UNSET),
                 pl.coalesce("set_input", "input_id").alias("input_id"),
                 pl.coalesce("set_line", "line").alias("line"),
             )

@@ -80,7 +80,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))
     )
     alone = (
-        (pl.col("n") > 2) & (pl.col("own_s") > least) & (pl.col("own_s") > factor * pl.col("own_median_s"))
+        (pl.col("n") > 2)
+        & (pl.col("own_s") > 6 * least)
+        & (pl.col("own_s") > factor * pl.col("own_median_s"))
     )
     slow = table.filter(absolute | relative | alone)
     severity = Severity.WARNING

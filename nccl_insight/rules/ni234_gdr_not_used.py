@@ -42,10 +42,10 @@ from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
 from nccl_insight.views.gdr import gdr_by_host
 from nccl_insight.views.mentions import mentions
-from nccl_insight.views.networks import nics
+from nccl_insight.views.networks import networks_in_use, nics
 from nccl_insight.views.reach import spans_hosts
 from nccl_insight.views.settings import hosts_of, named, refs
-from nccl_insight.views.transports import net_links
+from nccl_insight.views.transports import is_rdma, net_links
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -118,7 +118,8 @@ def _explain(reasons: list[Missing], supported: bool) -> str:
 
 def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
     """Without connections: what NCCL or its plugin says in words."""
-    if spans_hosts(run) is False:
+    networks = networks_in_use(run)
+    if spans_hosts(run) is False or (networks and not any(is_rdma(n) for n in networks)):
         return
     rows = mentions(run, PLUGIN_OFF)
     refused, far = devices_refused(run), paths_blocked(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.run import Run
-from nccl_insight.views.transports import net_links
+from nccl_insight.views.transports import net_links, rdma_expr
 
 _SCHEMA = {
     "host": pl.String, "pid": pl.Int64, "scope": pl.String, "enabled": pl.Boolean, "gpu": pl.String,
@@ -16,7 +16,7 @@ _SCHEMA = {
 
 def gdr_lines(run: Run) -> pl.DataFrame:
     """Lines about GPUDirect: ``host, pid, scope`` (device or path), ``enabled, gpu, hca, reason, distance,
-    limit, input_id, line``. Distances are NCCL's path types as numbers."""
+    limit, input_id, line``. Lines about TCP networks are left out. Distances are NCCL's path types as numbers."""
     return run.memo("views.gdr_lines", _gdr_lines)
 
 
@@ -32,6 +32,7 @@ def _gdr_lines(run: Run) -> pl.DataFrame:
     return (
         frame.lazy()
         .filter(pl.col("gdr_state").is_not_null())
+        .filter(rdma_expr("network").fill_null(True) if "network" in frame.columns else pl.lit(True))
         .select(
             first("host").alias("host"),
             first("pid").cast(pl.Int64, strict=False).alias("pid"),
