@@ -26,7 +26,7 @@ _PAGEABLE: Final = r"(?i)pageable"
 def exposed_ns(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.Series:
     """Time of each communication row (``device, start_ns, end_ns``) that no compute kernel of its device covers."""
     parts = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
-    return (comm["end_ns"] - comm["start_ns"]) - _intervals.covered(comm, parts)
+    return comm.select(pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, parts)).to_series()
 
 
 def with_bandwidth(collectives: pl.DataFrame) -> pl.DataFrame:
@@ -58,7 +58,8 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
 
     ``steps`` has ``step, start_ns, end_ns``; without any, the whole span of GPU activity is one row with a null
     ``step``. Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns, other_comm_ns,
-    memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_copy_ns``. ``comm_ns`` is the union of NCCL kernels,
+    memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns, exposed_copy_ns``. ``comm_ns`` is the union of
+    NCCL kernels,
     ``memcpy_ns`` that of copies and sets, ``idle_ns`` the time without any GPU activity, ``overlap_pct`` the share
     of communication that compute covers (null without communication).
     """
@@ -79,6 +80,7 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     }  # fmt: skip
     times = {k: _covered(spans, activity.filter(pl.col("kind").is_in(v))) for k, v in kinds.items()}
     pageable = activity.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
+    working = activity.filter(pl.col("kind").is_in([COMPUTE, COMM]))
     table = spans.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
         compute_ns=times["compute"],
@@ -88,6 +90,7 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
         memcpy_ns=times["memcpy"],
         exposed_copy_ns=times["copy_or_work"] - times["hidden_by"],
         pageable_ns=_covered(spans, pageable),
+        exposed_pageable_ns=_covered(spans, pl.concat([pageable, working])) - times["hidden_by"],
     )
     hidden = pl.col("comm_ns") - pl.col("exposed_comm_ns")
     return table.with_columns(

@@ -207,9 +207,9 @@ class _Builder:
             gpu = devices[0].get("name")
         host, version = self.header.get("host_name"), self.info.get("nccl_version")
         world, backend = self.info.get("world_size"), self.info.get("backend")
-        starts = [*self.events.start[:0], *(c[0] for c in self.events.cpu_ops)]
-        first = activity["start_ns"].min() if activity.height else min(starts, default=None)
-        last = activity["end_ns"].max() if activity.height else None
+        calls = [(start + self.base, end + self.base) for start, end, _, _ in self.events.cpu_ops]
+        first = activity["start_ns"].min() if activity.height else min((c[0] for c in calls), default=None)
+        last = activity["end_ns"].max() if activity.height else max((c[1] for c in calls), default=None)
         return pl.DataFrame(
             {
                 "input_id": [self.source.input_id],
@@ -220,6 +220,7 @@ class _Builder:
                 "backend": [backend if isinstance(backend, str) else None],
                 "nccl_version": [version if isinstance(version, str) else None],
                 "gpu": [gpu if isinstance(gpu, str) else None],
+                "visible_gpus": [len(devices) if isinstance(devices, list) else None],
                 "devices": [activity["device"].n_unique() if activity.height else 0],
                 "clock": ["epoch" if self.base or _is_epoch(first) else "unknown"],
                 "events": [self.scan.events],
@@ -234,7 +235,7 @@ class _Builder:
             schema_overrides={
                 "input_id": pl.UInt16, "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
                 "host": pl.String, "backend": pl.String, "nccl_version": pl.String, "gpu": pl.String,
-                "start_ns": pl.Int64, "end_ns": pl.Int64,
+                "visible_gpus": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
             },
         )  # fmt: skip
 
