@@ -105,21 +105,31 @@ def env_config(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_NIC: Final = r"\[([0-9]+)\] ?([A-Za-z0-9_.+-]+):([0-9]+)/(?:([A-Za-z]+))?"
+_PORT: Final = r"(?:\[([0-9]+)\] ?)?([A-Za-z0-9_.+-]+):([0-9]+)(?::(-?[0-9]+):(-?[0-9]+))?/([A-Za-z]*)"
+_PORTS: Final = r"(?:\[[0-9]+\] ?)?[A-Za-z0-9_.+-]+:[0-9]+(?::-?[0-9]+:-?[0-9]+)?/[A-Za-z]*"
+_DEVICES: Final = r"\[[0-9]+\]=\{[^}]*\}?|\[[0-9]+\]" + _PORTS.removeprefix(r"(?:\[[0-9]+\] ?)?")
 
 
 def nic_list_ib(frame: pl.DataFrame) -> pl.DataFrame:
-    """``[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]``: one row a port."""
-    rows = frame.with_columns(
-        _nic=pl.col("ib_nics").str.extract_all(r"\[[0-9]+\] ?[A-Za-z0-9_.+-]+:[0-9]+/[A-Za-z]*")
+    """``[0]mlx5_0:1/IB [1]={[2] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE} [RO]``: one row a port.
+
+    ``index`` is the device as connections name it; ``physical_index`` the port's own number where several are
+    merged; ``rail`` and ``plane`` where 2.30 prints them.
+    """
+    rows = frame.with_columns(_device=pl.col("ib_nics").str.extract_all(_DEVICES)).explode("_device")
+    rows = rows.with_columns(
+        index=pl.col("_device").str.extract(r"^\[([0-9]+)\]").cast(pl.Int32, strict=False),
+        _nic=pl.col("_device").str.replace(r"^\[[0-9]+\]=?", "").str.extract_all(_PORTS),
     )
     rows = rows.explode("_nic").filter(pl.col("_nic").is_not_null())
-    part = [pl.col("_nic").str.extract(_NIC, i) for i in range(1, 5)]
-    layer = part[3]
+    part = [pl.col("_nic").str.extract(_PORT, i) for i in range(1, 7)]
+    layer = part[5]
     return rows.with_columns(
-        index=part[0].cast(pl.Int32, strict=False), name=part[1], port=part[2].cast(pl.Int32, strict=False),
+        physical_index=part[0].cast(pl.Int32, strict=False), name=part[1],
+        port=part[2].cast(pl.Int32, strict=False),
+        rail=part[3].cast(pl.Int32, strict=False), plane=part[4].cast(pl.Int32, strict=False),
         link_layer=pl.when(layer.is_in(["IB", "RoCE"])).then(layer).otherwise(pl.lit("other")),
-    ).drop("ib_nics", "_nic")  # fmt: skip
+    ).drop("ib_nics", "_device", "_nic")  # fmt: skip
 
 
 def nic_list_socket(frame: pl.DataFrame) -> pl.DataFrame:

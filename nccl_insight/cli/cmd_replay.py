@@ -1,0 +1,51 @@
+"""``nccl-insight replay``: nccl-tests commands with the job's own mix of collectives."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from nccl_insight.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def replay(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs with COLL lines, or traces."),
+        launcher: str = typer.Option(
+            "mpirun", "--launcher", help="mpirun, srun or none (one process, -g GPUs)."
+        ),
+        gpus_per_node: int = typer.Option(
+            None, "--gpus-per-node", min=1, help="Ranks per node, where not in the input."
+        ),
+        bin_dir: str = typer.Option("./build", "--bin-dir", help="Directory of the nccl-tests programs."),
+        limit: int = typer.Option(20, "--limit", min=1, help="At most this many commands, the heaviest."),
+        source: str = typer.Option("auto", "--from", help="auto, log or trace."),
+        format_: str = typer.Option("sh", "--format", help="sh (a script) or json."),
+        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+    ) -> None:
+        """Writes nccl-tests commands that reproduce the mix of collectives of a job: operations, types, sizes, groups.
+
+        Exit codes: 0 written, 2 usage, 3 no collective calls in the input.
+        """
+        from nccl_insight.api import load
+        from nccl_insight.cli.output import write_text
+        from nccl_insight.replay import LAUNCHERS, Options, commands, mix_of, render_json, render_script
+
+        if launcher not in LAUNCHERS:
+            raise UsageError(f"--launcher {launcher!r}: use one of {', '.join(LAUNCHERS)}")
+        if source not in {"auto", "log", "trace"}:
+            raise UsageError(f"--from {source!r}: use auto, log or trace")
+        if format_ not in {"sh", "json"}:
+            raise UsageError(f"--format {format_!r}: use sh or json")
+        if re.fullmatch(r"[\w./~+@ -]+", bin_dir) is None:
+            raise UsageError(f"--bin-dir {bin_dir!r}: not a plain path")
+        run = load(paths)
+        mix = mix_of(run, source)
+        options = Options(launcher, gpus_per_node, bin_dir.rstrip("/") or "/", limit)
+        found = commands(mix, run, options)
+        text = render_json(mix, found) if format_ == "json" else render_script(mix, found, options)
+        write_text(output, text)

@@ -1,0 +1,11 @@
+"""nccl-tests commands that reproduce a job's own mix of collectives."""
+
+from __future__ import annotations
+
+from nccl_insight.replay.commands import LAUNCHERS, Command, Options, commands, render_json, render_script
+from nccl_insight.replay.groups import Shape
+from nccl_insight.replay.mix import Mix, Pattern, mix_of
+
+__all__ = [
+    "LAUNCHERS", "Command", "Mix", "Options", "Pattern", "Shape", "commands", "mix_of", "render_json", "render_script",
+]  # fmt: skip

@@ -1,0 +1,291 @@
+"""The HTML report in a real browser, opened from file://.
+
+Needs Chromium with chromedriver and selenium; the accessibility check also needs axe-core, whose
+``axe.min.js`` the environment variable NCCL_INSIGHT_AXE names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import render_samples as samples
+from hostile import PAYLOADS
+from test_render_html import hostile_run
+
+from nccl_insight.render import html, markdown
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    if not CHROMIUM or not DRIVER:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(60)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    folder = tmp_path_factory.mktemp("reports")
+
+    def write(name: str, js: html.JsMode = "inline") -> Path:
+        path = folder / f"{name}-{js}.html"
+        if not path.exists():
+            path.write_text(html.render(*samples.ALL[name](), js=js), encoding="utf-8")
+        return path
+
+    return write
+
+
+def _open(browser: Any, path: Path, anchor: str = "", *, width: int = 1280, dark: bool = False) -> None:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get("about:blank")
+    browser.get(path.as_uri() + anchor)
+
+
+def _requests(browser: Any) -> list[str]:
+    """Addresses that the page asked for, without the file itself and data or blob addresses."""
+    urls = []
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            urls.append(message["params"]["request"]["url"])
+    return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:"))]
+
+
+def _complaints(browser: Any) -> list[str]:
+    return [e["message"] for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+
+
+def _draw_all(browser: Any) -> int:
+    """Scrolls every plot into view and waits until all are drawn; how many there are."""
+    count = browser.execute_script("return document.querySelectorAll('.plot').length")
+    deadline = time.monotonic() + 60
+    drawn = "return document.querySelectorAll('.plot[data-drawn] .main-svg').length > 0 && "
+    drawn += "document.querySelectorAll('.plot[data-drawn]').length"
+    for index in range(count):
+        browser.execute_script("document.querySelectorAll('.plot')[arguments[0]].scrollIntoView()", index)
+        time.sleep(0.05)
+    while browser.execute_script(drawn) != count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert browser.execute_script(drawn) == count
+    return int(count)
+
+
+@pytest.mark.parametrize("name", sorted(samples.ALL))
+def test_opens_without_network_or_complaint_and_draws_every_figure(
+    browser: Any, report: Callable[..., Path], name: str
+) -> None:
+    _open(browser, report(name))
+    assert _draw_all(browser) >= 8
+    assert _requests(browser) == []
+    assert _complaints(browser) == []
+
+
+def test_theme_follows_the_system_and_the_toggle_survives_a_reload(
+    browser: Any, report: Callable[..., Path]
+) -> None:
+    background = "return getComputedStyle(document.body).backgroundColor"
+    _open(browser, report("failing"), dark=True)
+    browser.execute_script("localStorage.clear()")
+    browser.refresh()
+    dark = browser.execute_script(background)
+    _open(browser, report("failing"))
+    light = browser.execute_script(background)
+    assert light != dark
+    _draw_all(browser)
+    toggle = browser.find_element("id", "theme")
+    assert toggle.get_attribute("aria-pressed") == "false"
+    browser.execute_script("scrollTo(0, 0)")
+    toggle.click()
+    assert browser.execute_script(background) == dark
+    ink = "return getComputedStyle(document.querySelector('#plot-ranks .xtick text')).fill"
+    assert browser.execute_script(ink) == "rgb(231, 235, 243)", "charts follow the theme"
+    browser.refresh()
+    assert browser.execute_script(background) == dark
+    assert browser.find_element("id", "theme").get_attribute("aria-pressed") == "true"
+    browser.execute_script("localStorage.clear()")
+    assert _complaints(browser) == []
+
+
+def test_a_refused_storage_does_not_break_the_toggle(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("healthy"))
+    refuse = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused'); }})"
+    browser.execute_script(refuse)
+    before = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    browser.find_element("id", "theme").click()
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_an_anchor_leads_to_its_finding(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"), "#NI210-1")
+    time.sleep(0.8)
+    top = browser.execute_script("return document.getElementById('NI210-1').getBoundingClientRect().top")
+    assert 0 <= top < 200
+    assert browser.execute_script("return document.querySelector(':target').id") == "NI210-1"
+
+
+def test_copy_button_gives_the_finding_as_markdown(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"))
+    catch = "window.caught = null; document.addEventListener('copy', () => { window.caught = document.activeElement.value; });"
+    browser.execute_script(
+        catch
+        + "navigator.clipboard && (navigator.clipboard.writeText = t => { window.caught = t; return Promise.resolve(); })"
+    )
+    button = browser.find_element("css selector", "button[data-copy='NI223-1']")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    time.sleep(0.5)
+    button.click()
+    time.sleep(0.2)
+    assert browser.execute_script("return window.caught") == markdown.finding(
+        samples.failing()[0].findings[0]
+    )
+    assert button.text == "Copied"
+
+
+def test_a_select_box_switches_the_figure(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"))
+    _draw_all(browser)
+    shown = "return document.getElementById('plot-rings').data.map(t => t.visible !== false)"
+    before = browser.execute_script(shown)
+    browser.execute_script(
+        "const s = document.querySelector('select[data-figure=rings]'); s.value = '2';"
+        "s.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    after = browser.execute_script(shown)
+    assert before != after
+    assert sum(before) == sum(after) > 1
+
+
+def test_without_scripts_everything_is_there(browser: Any, report: Callable[..., Path]) -> None:
+    path = report("failing")
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        _open(browser, path)
+        body = browser.find_element("tag name", "body").text
+        for part in (
+            "FAIL",
+            "2 errors, 2 warnings",
+            "Queue pair set-up",
+            "Next step:",
+            "Table: Connected pairs",
+        ):
+            assert part in body
+        assert not browser.find_element("id", "theme").is_displayed()
+        assert not browser.find_element("css selector", "button[data-copy='NI223-1']").is_displayed()
+        assert not browser.find_element("id", "plot-cluster").is_displayed()
+        summary = browser.find_element("css selector", "figure details summary")
+        summary.click()
+        assert "gpu-node-05" in browser.find_element("css selector", "figure details table").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 2200])
+@pytest.mark.parametrize("name", ["failing", "traced"])
+def test_no_sideways_scrolling_of_the_page(
+    browser: Any, report: Callable[..., Path], name: str, width: int
+) -> None:
+    """320 pixels is what 400 % zoom leaves of a 1,280 pixel window."""
+    _open(browser, report(name), width=width)
+    _draw_all(browser)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
+    browser: Any, report: Callable[..., Path]
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    _open(browser, report("failing"))
+    seen, outlines = [], []
+    for _ in range(40):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        active = browser.switch_to.active_element
+        seen.append(active.get_attribute("data-copy") or active.get_attribute("id") or active.text)
+        outlines.append(active.value_of_css_property("outline-style"))
+    assert seen[0] == "Skip to the verdict"
+    assert {"Findings", "all", "theme", "NI223-1", "NI102-1"} <= set(seen)
+    assert set(outlines) == {"solid"}
+
+
+def test_printing_shows_what_is_folded(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"))
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.execute_script("return [...document.querySelectorAll('details')].every(d => d.open)")
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert not browser.execute_script("return [...document.querySelectorAll('details')].some(d => d.open)")
+    assert browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})["data"]
+
+
+@pytest.mark.parametrize("js", ["inline", "none"])
+def test_hostile_text_runs_nothing_and_asks_for_nothing(
+    browser: Any, tmp_path: Path, js: html.JsMode
+) -> None:
+    path = tmp_path / "hostile.html"
+    for payload in PAYLOADS:
+        path.write_text(html.render(*hostile_run(payload), js=js, command=payload), encoding="utf-8")
+        _open(browser, path)
+        if js == "inline":
+            browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+            browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        assert browser.execute_script("return window.pwned === undefined"), payload[:80]
+        assert (
+            browser.execute_script("return document.querySelectorAll('iframe,object,embed,form,img').length")
+            == 0
+        )
+        assert _requests(browser) == [], payload[:80]
+        assert _complaints(browser) == [], payload[:80]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", sorted(samples.ALL))
+def test_axe_finds_no_serious_violation(
+    browser: Any, report: Callable[..., Path], name: str, dark: bool
+) -> None:
+    axe = os.environ.get("NCCL_INSIGHT_AXE")
+    if not axe or not Path(axe).is_file():
+        pytest.skip("NCCL_INSIGHT_AXE does not name axe.min.js of axe-core")
+    _open(browser, report(name), dark=dark)
+    _draw_all(browser)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": Path(axe).read_text(encoding="utf-8")})
+    result = browser.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations))"
+    )
+    serious = [
+        f"{v['id']} ({v['impact']}): {n['html'][:200]} {n['failureSummary'][:200]}"
+        for v in result
+        if v["impact"] in ("serious", "critical")
+        for n in v["nodes"][:3]
+    ]
+    assert serious == []
