@@ -21,8 +21,8 @@ LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG")
 HOST: Final = r"\[[^\]\s]+\]|<[^>\s]+>|[^\s:|()\[\]<>\"'`*,;]+"
 _ID: Final = r"[0-9]+|[X*]+"
 _FULL: Final = (
-    rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})(?::(?P<tid>{_ID}))?"
-    r"(?: \[(?P<dev>-?[0-9]+)\])?(?: (?P<source>\S.*))?$"
+    rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})"
+    rf"(?::(?P<tid>{_ID})(?: \[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?)?| \[(?P<dev_alone>-?[0-9]+)\])?$"
 )
 _DEVICE: Final = (
     r"^(?P<launcher>.*?)(?:(?P<host>[A-Za-z0-9_.-]+):? )?\[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?$"
@@ -34,6 +34,7 @@ _TIMESTAMP: Final = (
     r"|\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]?) ?$"
 )
 _SOURCE: Final = r"^\S.*[:(]"
+_FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
 _RANK: Final = (
     r"^\[[0-9]+,([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
 )  # fmt: skip
@@ -56,12 +57,25 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
             rest.select("head", "clean")
             .with_columns(pl.col("clean").str.extract_groups(_DEVICE).alias("g"))
             .unnest("g")
-            .with_columns(pid=pl.lit(None, pl.String), tid=pl.lit(None, pl.String))
+            .with_columns(pl.lit(None, pl.String).alias(c) for c in ("pid", "tid", "dev_alone"))
             .with_columns(
                 launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"),
             )
         )
         full = pl.concat([full.filter(pl.col("host").is_not_null()), device.select(full.columns)])
+    # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
+    bare = pl.col("host").str.contains(_FILE).fill_null(False) & pl.col("tid").is_null()
+    full = full.with_columns(
+        source=pl.when(bare).then(pl.format("{}:{}", "host", "pid")).otherwise("source"),
+        dev_alone=pl.when(bare)
+        .then(pl.col("launcher").str.extract(r"\[(-?[0-9]+)\] ?$"))
+        .otherwise("dev_alone"),
+        launcher=pl.when(bare)
+        .then(pl.col("launcher").str.replace(r"\[-?[0-9]+\] ?$", ""))
+        .otherwise("launcher"),
+        host=pl.when(bare).then(None).otherwise("host"),
+        pid=pl.when(bare).then(None).otherwise("pid"),
+    )
     stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_TIMESTAMP))
     return stamped.select(
         "head",
@@ -74,7 +88,7 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         host=pl.col("host").replace({"": None}),
         pid=pl.col("pid").cast(pl.Int64, strict=False),
         tid=pl.col("tid").cast(pl.Int64, strict=False),
-        dev=pl.col("dev").cast(pl.Int64, strict=False).cast(pl.Int32, strict=False),
+        dev=pl.coalesce("dev", "dev_alone").cast(pl.Int64, strict=False).cast(pl.Int32, strict=False),
         source=pl.col("source"),
         launcher_rank=pl.coalesce([pl.col("launcher").str.extract(p) for p in _RANK]).cast(
             pl.Int32, strict=False

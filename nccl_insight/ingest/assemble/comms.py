@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.ingest.assemble.base import column
 
 _PROCESS: Final = ("input_id", "_host", "_pid")
+_OWNER: Final = ("_scope", "_host", "_pid")
 _DTYPES: Final = {
     "comm": pl.String, "parent_comm": pl.String, "comm_id": pl.String, "api": pl.String, "rank": pl.Int32,
     "nranks": pl.Int32, "cuda_dev": pl.Int32, "nvml_dev": pl.Int32, "bus_id": pl.String, "n_nodes": pl.Int32,
@@ -30,20 +31,22 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _instances(events: pl.DataFrame) -> pl.DataFrame:
     """Numbers the lives of a pointer within its process: a new one begins at a start, or a second completion."""
-    key = [*_PROCESS, "comm", "rank"]
+    key = [*_OWNER, "comm", "rank"]
     starts = pl.col("event") == "init_start"
     done = pl.col("event") == "init_complete"
     had_start = starts.cum_sum().over(key)
-    earlier_done = (done.cum_sum() - done.cast(pl.UInt32)).over(key)
-    life = pl.when(starts.any().over(key)).then(had_start).otherwise(earlier_done)
-    return events.with_columns(_life=life.cast(pl.Int64))
+    had_done = done.cum_sum().over(key)
+    life = pl.when(starts.any().over(key)).then(had_start).otherwise(had_done)
+    return events.with_columns(_life=life.cast(pl.Int64).clip(1))
 
 
 def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """One row a rank of a communicator, with ``_pos`` (first line), ``_begin`` and the ``ranks`` columns."""
     events = _events(rows).filter(pl.col("comm").is_not_null() & pl.col("rank").is_not_null())
+    # The same process may be told twice (its output and its own file): only a nameless one is tied to its input.
+    events = events.with_columns(_scope=pl.when(pl.col("_host").is_null()).then("input_id"))
     events = _instances(events)
-    key = [*_PROCESS, "comm", "rank", "_life"]
+    key = [*_OWNER, "comm", "rank", "_life"]
     first = [
         pl.col(c).drop_nulls().first()
         for c in ("comm_id", "api", "nranks", "cuda_dev", "nvml_dev", "bus_id", "n_nodes", "local_rank", "local_ranks",
@@ -56,6 +59,7 @@ def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("_tid").filter(event.is_in(_INIT)).first().alias("_init_tid"),
         pl.col("_tid").first().alias("_any_tid"),
         pl.col("_dev").first(),
+        pl.col("input_id").first(),
         pl.col("_line").first(),
         pl.col("_launcher_rank").drop_nulls().first(),
         pl.col("_pos").first(),
@@ -84,7 +88,7 @@ def _identify(ranks: pl.DataFrame) -> pl.DataFrame:
     ranks = ranks.with_columns(comm_id_made=~printed)
     split = ranks.filter(~printed & pl.col("parent_comm").is_not_null())
     plain = ranks.filter(~printed & pl.col("parent_comm").is_null())
-    known = ranks.filter(printed)
+    known = _tell_splits_apart(ranks.filter(printed))
     if plain.height:
         nth = pl.int_range(pl.len()).over("nranks", "rank")
         plain = plain.with_columns(comm_id=pl.format("made-n{}-{}", pl.col("nranks").fill_null(0), nth))
@@ -110,6 +114,20 @@ def _identify(ranks: pl.DataFrame) -> pl.DataFrame:
         named = parents.select(*_PROCESS, "comm", "rank", "_pos", parent_comm_id="comm_id")
         return known.join(named, on=[*_PROCESS, "comm", "rank", "_pos"], how="left", nulls_equal=True)
     return known.with_columns(parent_comm_id=pl.lit(None, pl.String))
+
+
+def _tell_splits_apart(known: pl.DataFrame) -> pl.DataFrame:
+    """2.21-2.22 hash a split's id from parent and colour only, so later splits of a parent repeat ids.
+
+    Splits of one id and different sizes, or with a rank that comes again, are different communicators.
+    """
+    child = pl.col("parent_comm").is_not_null()
+    size = (pl.col("nranks") != pl.col("nranks").first().over("comm_id")) & child
+    again = pl.when(child).then(pl.int_range(pl.len()).over("comm_id", "nranks", "rank")).otherwise(0)
+    named = known.with_columns(_size=size.fill_null(False), _again=again)
+    plain = ~pl.col("_size") & (pl.col("_again") == 0)
+    suffixed = pl.format("{}#n{}.{}", "comm_id", "nranks", "_again")
+    return named.with_columns(comm_id=pl.when(plain).then("comm_id").otherwise(suffixed)).drop("_size", "_again")
 
 
 def _name_splits(split: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
