@@ -39,11 +39,10 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import comms, members
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.outliers import Outlier, outliers
-from nccl_insight.views.settings import hosts_of, named, refs
+from nccl_insight.views.settings import hosts_of, named, rank_words, refs
 from nccl_insight.views.wording import wording_clashes
 
 CLASS = "F"
@@ -73,7 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _members_hit(odd: Outlier) -> Hit:
-    where = named(odd.hosts) or f"ranks {format_ranks(odd.ranks)}"
+    where = named(odd.hosts) or rank_words(odd.ranks)
     return Hit(
         title=f"{where} run NCCL {odd.value} while {odd.majority_ranks} ranks of the communicator run {odd.majority}",
         explanation="Ranks of one communicator must run the same NCCL release.",

@@ -39,10 +39,9 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import members, unambiguous
 from nccl_insight.views.outliers import Outlier, outliers
-from nccl_insight.views.settings import named, settings
+from nccl_insight.views.settings import named, rank_words, settings
 
 CLASS = "F"
 SEVERITY = Severity.WARNING
@@ -105,7 +104,7 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
 
 def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
-    where = named(odd.whole_hosts) if odd.whole_hosts else f"ranks {format_ranks(odd.ranks)}"
+    where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{odd.majority_ranks} other ranks have " + (
         "it not set" if odd.majority == _UNSET else odd.majority

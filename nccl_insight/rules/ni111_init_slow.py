@@ -39,9 +39,9 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural
 from nccl_insight.views.members import rank_hosts
-from nccl_insight.views.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs
 from nccl_insight.views.thresholds import threshold
 
 CLASS = "P"
@@ -109,7 +109,7 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
         )
     )
     median = first["median_s"]
-    who = f"ranks {format_ranks(ranks)}" + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
+    who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
     word = phase.removesuffix("_s")
     return Hit(
         title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} "

@@ -40,10 +40,9 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.paths import gpu_paths, has_nvlink
-from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, setting, switched_on
+from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs, setting, switched_on
 from nccl_insight.views.transports import links
 
 CLASS = "P"
@@ -157,7 +156,7 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
     count = f"{n_pairs} pair(s) of GPUs" if n_pairs else "GPUs"
-    who = f"ranks {format_ranks(ranks)}" if ranks else count
+    who = rank_words(ranks) if ranks else count
     return Hit(
         title=f"{who}"
         + (f" on {named(hosts)}" if hosts else "")

@@ -35,9 +35,8 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import members
-from nccl_insight.views.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
+from nccl_insight.views.settings import hosts_of, rank_words, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.views.transports import links
 
 CLASS = "I"
@@ -72,7 +71,7 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
     some = 0 < affected.select("host", "pid").n_unique() < sharing.select("host", "pid").n_unique()
     shm = links(run).filter(pl.col("transport") == "SHM")
     ranks = ranks_of(affected) if some else ()
-    only = f" on ranks {format_ranks(ranks)} only" if some else ""
+    only = f" on {rank_words(ranks)} only" if some else ""
     return Hit(
         title=f"{name}={value} is set{only}: {effect}",
         explanation=(

@@ -39,12 +39,11 @@ import polars as pl
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._gdr import PLUGIN_OFF, Missing, devices_refused, missing, paths_blocked
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.gdr import gdr_by_host
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.networks import networks_in_use, nics
 from nccl_insight.views.reach import spans_hosts
-from nccl_insight.views.settings import hosts_of, named, refs
+from nccl_insight.views.settings import hosts_of, named, rank_words, refs
 from nccl_insight.views.transports import is_rdma, net_links
 
 CLASS = "P"
@@ -133,7 +132,7 @@ def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
     yield Hit(
         title="GPUDirect RDMA is off"
         + (f" on {named(hosts)}" if hosts else "")
-        + (f" (ranks {format_ranks(ranks)})" if ranks else "")
+        + (f" ({rank_words(ranks)})" if ranks else "")
         + f": {first.what}",
         explanation=_explain(reasons, first.rows.height > 0),
         observed="GPUDirect off",

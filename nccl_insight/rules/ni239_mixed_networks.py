@@ -37,11 +37,10 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import comms
 from nccl_insight.views.networks import member_networks
 from nccl_insight.views.outliers import Outlier, outliers
-from nccl_insight.views.settings import named
+from nccl_insight.views.settings import named, rank_words
 from nccl_insight.views.transports import is_rdma
 
 CLASS = "F"
@@ -62,12 +61,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             found[key] = odd
     for odd in found.values():
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
-        where = named(odd.whole_hosts) if odd.whole_hosts else f"ranks {format_ranks(odd.ranks)}"
+        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield Hit(
             title=f"{where} use network {odd.value} while {odd.majority_ranks} other ranks use {odd.majority}",
             explanation="NCCL cannot connect ranks that chose different networks.",
-            observed=f"{odd.value} on ranks {format_ranks(odd.ranks)}",
+            observed=f"{odd.value} on {rank_words(odd.ranks)}",
             expected=f"{odd.majority} on every rank",
             next_step=(
                 f"on {named(odd.hosts) or 'the odd host'}: ibv_devinfo; ls /dev/infiniband; env | grep NCCL_"

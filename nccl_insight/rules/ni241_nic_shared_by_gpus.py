@@ -37,9 +37,8 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.networks import nics
-from nccl_insight.views.settings import hosts_of, named, refs
+from nccl_insight.views.settings import hosts_of, named, rank_words, refs
 from nccl_insight.views.traffic import nic_load
 
 CLASS = "P"
@@ -77,7 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
     idle = int(bad.item(0, "idle"))
     yield Hit(
-        title=f"Ranks {format_ranks(ranks)} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while {idle} "
+        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while {idle} "
         "listed NIC(s) carry nothing",
         explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",

@@ -34,10 +34,9 @@ from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import rank_hosts, unambiguous
 from nccl_insight.views.outliers import Outlier, outliers
-from nccl_insight.views.settings import named
+from nccl_insight.views.settings import named, rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -62,7 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         for odd in outliers(counts, column):
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
-        where = named(odd.whole_hosts) if odd.whole_hosts else f"ranks {format_ranks(odd.ranks)}"
+        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
         yield Hit(
             title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
             f"{odd.majority}",

@@ -38,12 +38,11 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import rank_hosts
 from nccl_insight.views.networks import networks_in_use
 from nccl_insight.views.outliers import outliers
 from nccl_insight.views.reach import spans_hosts
-from nccl_insight.views.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs
 from nccl_insight.views.transports import is_rdma
 
 CLASS = "P"
@@ -78,7 +77,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ranks, hosts, usual = ranks_of(far), hosts_of(far), "PIX or PXB (one or several PCIe switches)"
     loud = bool(odd) or kind in ("SYS", "NODE")
     yield Hit(
-        title=f"Ranks {format_ranks(ranks)}"
+        title=f"{rank_words(ranks).capitalize()}"
         + (f" on {named(hosts)}" if hosts else "")
         + f" reach their NIC through the CPU ({kind})",
         explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",

@@ -35,11 +35,10 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import rank_hosts
 from nccl_insight.views.outliers import outliers
 from nccl_insight.views.paths import gpu_paths, nvlink_per_gpu
-from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, settings
+from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs, settings
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -72,7 +71,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     hosts = odd[0].hosts if odd else hosts_of(far)
     loud = bool(odd) or meshed
     yield Hit(
-        title=f"The ring of ranks {format_ranks(ranks)}"
+        title=f"The ring of {rank_words(ranks)}"
         + (f" on {named(hosts)}" if hosts else "")
         + f" goes through the CPU ({kind}) although the GPUs have NVLink",
         explanation="A link is missing or inactive."

@@ -35,10 +35,9 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks
 from nccl_insight.views.members import members, rank_hosts, unambiguous
 from nccl_insight.views.outliers import outliers
-from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, setting
+from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs, setting
 
 CLASS = "P"
 SEVERITY = Severity.INFO
@@ -103,7 +102,7 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
     hosts = hosts_of(rows)
     yield Hit(
-        title=f"The GPUs of ranks {format_ranks(ranks_of(rows))} offer NVLS and no communicator uses it",
+        title=f"The GPUs of {rank_words(ranks_of(rows))} offer NVLS and no communicator uses it",
         explanation=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
         if forced
         else "NCCL may leave NVLS out by its own choice; a failed multicast set-up is the other cause.",
