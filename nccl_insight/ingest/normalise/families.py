@@ -195,19 +195,45 @@ def call_family(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def ofi_family(frame: pl.DataFrame) -> pl.DataFrame:
-    """OFI plugin: start-up calls against requests that completed with an error."""
+    """OFI plugin: start-up calls, requests that completed with an error, and all the rest (``other``)."""
     text = pl.concat_str(
         [_text(frame), _word(frame, "failed_call"), pl.col("_body")], separator=" ", ignore_nulls=True
     )
     lowered = text.str.to_lowercase()
     request = lowered.str.contains("completed with error|request .* error|cq (read|error)|fi_cq_read")
-    provider = lowered.str.contains("no eligible providers|find.* provider|output empty list")
+    provider = lowered.str.contains("no eligible providers|find.* provider|output empty list|fi_getinfo")
+    start = lowered.str.contains(
+        r"initiali[sz]|(?:open|creat|enabl|bind|allocat)[a-z]* .*(?:\bav\b|\bcq\b|\bep\b|ep-|endpoint|domain|fabric|"
+        r"completion queue|address vector|device)|exception in (?:plugin|rdma|sendrecv|gin)"
+    )
     return frame.with_columns(
         family=pl.when(provider)
         .then(pl.lit("efa-provider-missing"))
         .when(request)
         .then(pl.lit("ofi-request-error"))
-        .otherwise(pl.lit("ofi-plugin-init-failed"))
+        .when(start)
+        .then(pl.lit("ofi-plugin-init-failed"))
+        .otherwise(pl.lit(OTHER))
+    )
+
+
+def library_family(frame: pl.DataFrame) -> pl.DataFrame:
+    """A shared library that cannot be opened: only the missing NVML is a diagnosis of its own."""
+    nvml = _word(frame, "missing_library").str.contains("libnvidia-ml", literal=True)
+    return frame.with_columns(family=pl.when(nvml).then(pl.lit("nvml-failed")).otherwise(pl.lit(OTHER)))
+
+
+def libfabric_family(frame: pl.DataFrame) -> pl.DataFrame:
+    """Warnings of libfabric itself, by what they say; most are of no consequence."""
+    text = _text(frame)
+    return frame.with_columns(
+        family=pl.when(text.str.contains("provider efa output empty list", literal=True))
+        .then(pl.lit("efa-provider-missing"))
+        .when(text.str.contains("[Uu]nable to create extended CQ"))
+        .then(pl.lit("ofi-plugin-init-failed"))
+        .when(text.str.contains(r"prov_err|completed with error|[Uu]nreachable remote"))
+        .then(pl.lit("ofi-request-error"))
+        .otherwise(pl.lit(OTHER))
     )
 
 
@@ -216,5 +242,6 @@ NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     for f in (
         ib_completion_family, ib_async_family, cuda_failure_family, shm_error_family, socket_error_family, nvml_family,
         call_family, ofi_family,
+        library_family, libfabric_family,
     )
 }  # fmt: skip
