@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
             "mpirun", "--launcher", help="mpirun, srun or none (one process, -g GPUs)."
         ),
         gpus_per_node: int = typer.Option(
-            None, "--gpus-per-node", min=1, help="Ranks per node, where not in the input."
+            None, "--gpus-per-node", min=1, help="Ranks per node, if not in the input."
         ),
         bin_dir: str = typer.Option("./build", "--bin-dir", help="Directory of the nccl-tests programs."),
         limit: int = typer.Option(20, "--limit", min=1, help="At most this many commands, the heaviest."),

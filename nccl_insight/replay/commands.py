@@ -68,7 +68,7 @@ def commands(mix: Mix, run: Run, options: Options) -> tuple[Command, ...]:
         raise NotJudgedError("replay: the input has no operation that nccl-tests can run")
     heavy = sorted(able, key=lambda p: -max(p.share_bytes, p.share_calls))[: options.limit]
     chosen = [p for p in able if p in heavy]
-    busiest = max(p.calls for p in chosen)
+    busiest = max(_rounds(p) for p in chosen)
     settings = _settings(run)
     return tuple(Command(p, _line(p, options, settings, busiest)) for p in chosen)
 
@@ -89,7 +89,8 @@ def render_json(mix: Mix, found: Sequence[Command]) -> str:
                 "op": p.op, "dtype": p.dtype, "red_op": p.red_op, "size_bytes": p.size_bytes,
                 "bucket_bytes": [p.low_bytes, p.high_bytes], "calls": p.calls, "total_bytes": p.total_bytes,
                 "share_calls": round(p.share_calls, 6), "share_bytes": round(p.share_bytes, 6),
-                "nranks": p.shape.nranks, "n_nodes": p.shape.nodes, "groups": p.shape.groups, "split": p.shape.split or None,
+                "nranks": p.shape.nranks, "n_nodes": p.shape.nodes, "groups": p.shape.groups,
+                "split": p.shape.split or None,
             }
             for p in mix.patterns
         ],
@@ -101,7 +102,8 @@ def render_json(mix: Mix, found: Sequence[Command]) -> str:
 def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[str]:
     yield "#!/bin/sh"
     where = f"{plural(mix.nranks, 'rank')}" if mix.nranks else "an unknown number of ranks"
-    yield f"# The job's mix of collectives as nccl-tests runs: {where}, {plural(mix.calls, 'collective')}, from {mix.source}."
+    yield "# The job's mix of collectives as nccl-tests runs:"
+    yield f"# {where}, {plural(mix.calls, 'collective')}, from {mix.source}."
     if mix.nranks and mix.ranks_seen < mix.nranks:
         yield f"# Seen on {mix.ranks_seen} of {mix.nranks} ranks only; the others are taken to do the same."
     for text in mix.left_out:
@@ -112,11 +114,12 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
         volume = sum(p.share_bytes for p in mix.patterns) - sum(c.pattern.share_bytes for c in found)
         yield f"# Not listed: {plural(rest, 'pattern')} with {calls:.1%} of the calls and {volume:.1%} of the bytes."
     yield "# Sizes are those of nccl-tests: the whole buffer of all_gather, reduce_scatter and alltoall."
-    yield "# -n follows the number of calls, so that the script as a whole has the job's weights."
+    yield "# -n follows the number of calls of one group, so that the script as a whole has the job's weights."
     if any(_nodes(c.pattern.shape) is None for c in found):
         yield "# The number of nodes is not in the input: --gpus-per-node sets how many ranks share one."
     yield "#"
-    yield f"# {'op':<14}{'type':<10}{'size':>11}  {'sizes from .. to':<26}{'calls':>9}{'calls %':>9}{'bytes %':>9}  group"
+    head = ("op", "type", "size", "sizes from .. to", "calls", "calls %", "bytes %")
+    yield "# {:<14}{:<10}{:>11}  {:<26}{:>9}{:>9}{:>9}  group".format(*head)
     for command in found:
         p = command.pattern
         span = format_bytes(p.size_bytes)
@@ -133,6 +136,11 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
         if command.pattern.op == "Barrier":
             yield "# a barrier is a tiny all-reduce"
         yield command.line
+
+
+def _rounds(pattern: Pattern) -> float:
+    """How often one group did it: the groups run at the same time."""
+    return pattern.calls / pattern.shape.groups
 
 
 def _safe(text: str) -> str:
@@ -168,13 +176,13 @@ def _settings(run: Run) -> tuple[tuple[str, str], ...]:
     )  # fmt: skip
 
 
-def _line(pattern: Pattern, options: Options, settings: Sequence[tuple[str, str]], busiest: int) -> str:
+def _line(pattern: Pattern, options: Options, settings: Sequence[tuple[str, str]], busiest: float) -> str:
     shape = pattern.shape
     ranks = shape.world if shape.split else shape.nranks
     nodes = _nodes(shape)
     per_node = options.gpus_per_node or (max(1, ranks // nodes) if nodes else min(ranks, 8))
     size = max(pattern.size_bytes, 4) if pattern.op != "Barrier" else 4
-    iterations = max(1, round(_ITERATIONS * pattern.calls / busiest))
+    iterations = max(1, round(_ITERATIONS * _rounds(pattern) / busiest))
     words = [f"{options.bin_dir}/{_PROGRAMS[pattern.op]}", "-b", str(size), "-e", str(size)]
     dtype = _DTYPES.get((pattern.dtype or "").lower().removeprefix("nccl").removeprefix("torch."))
     if dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import polars as pl
 
@@ -23,8 +24,13 @@ class Shape:
 
 
 def shapes(run: Run, calls: pl.DataFrame) -> Mapping[str, tuple[int, Shape]]:
-    """Group name -> (index, shape); groups of the same shape have the same index."""
-    seen = calls.group_by("group", maintain_order=True).agg(pl.col("nranks").max(), pl.col("rank").n_unique())
+    """Group name -> (index, shape); groups of the same shape have the same index.
+
+    A group is a communicator of one size: some releases give splits of different sizes one commId.
+    """
+    seen = calls.group_by("group", maintain_order=True).agg(
+        pl.col("name").first(), pl.col("nranks").max(), pl.col("rank").n_unique()
+    )
     described = {row["comm_id"]: row for row in run.table("communicators").iter_rows(named=True)}
     places = _places(run)
     largest = max(described.values(), key=lambda row: row["nranks"] or 0, default=None)
@@ -32,15 +38,10 @@ def shapes(run: Run, calls: pl.DataFrame) -> Mapping[str, tuple[int, Shape]]:
     world_nodes = _nodes(largest) if largest else None
     kinds: dict[tuple[int, int | None, str], list[str]] = {}
     for row in seen.iter_rows(named=True):
-        name = row["group"]
-        about = described.get(name)
-        nranks = row["nranks"] or (about["nranks"] if about else None) or row["rank"] or 1
-        key = (
-            int(nranks),
-            _nodes(about) if about else None,
-            _split(places.get(name, ()), int(nranks), world),
-        )
-        kinds.setdefault(key, []).append(name)
+        about = described.get(row["name"])
+        nranks = int(row["nranks"] or (about["nranks"] if about else None) or row["rank"] or 1)
+        split = _split(places.get((row["name"], nranks), ()), nranks, world)
+        kinds.setdefault((nranks, _nodes(about) if about else None, split), []).append(row["group"])
     out: dict[str, tuple[int, Shape]] = {}
     for index, ((nranks, nodes, split), names) in enumerate(kinds.items()):
         shape = Shape(nranks, nodes, len(names), max(world, nranks), world_nodes or nodes, split)
@@ -56,8 +57,8 @@ def _nodes(row: Mapping[str, object]) -> int | None:
     return nodes if isinstance(nodes, int) else None
 
 
-def _places(run: Run) -> Mapping[str, tuple[int, ...]]:
-    """The ranks of each communicator as ranks of the largest one, by process."""
+def _places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
+    """The ranks of each communicator (and size) as ranks of the largest one, by process."""
     ranks = run.table("ranks").drop_nulls(["comm_id", "rank"])
     if ranks.is_empty():
         return {}
@@ -67,14 +68,14 @@ def _places(run: Run) -> Mapping[str, tuple[int, ...]]:
     key = ["host", "pid", "cuda_dev"]
     world = ranks.filter(pl.col("comm_id") == biggest).select(*key, pl.col("rank").alias("place")).unique(key)
     joined = ranks.join(world, on=key, how="inner", nulls_equal=True, maintain_order="left")
-    grouped = joined.group_by("comm_id", maintain_order=True).agg(pl.col("place").unique().sort())
-    return {name: tuple(places) for name, places in grouped.iter_rows()}
+    grouped = joined.group_by("comm_id", "nranks", maintain_order=True).agg(pl.col("place").unique().sort())
+    return {(name, nranks): tuple(places) for name, nranks, places in grouped.iter_rows()}
 
 
 def _split(places: tuple[int, ...], nranks: int, world: int) -> str:
     if world <= nranks or len(places) != nranks or nranks < 1:
         return ""
-    steps = {b - a for a, b in zip(places, places[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(places)}
     if steps in ({1}, set()) and world % nranks == 0 and places[0] % nranks == 0:
         return f"DIV {nranks}" if nranks > 1 else ""
     stride = next(iter(steps)) if len(steps) == 1 else 0

@@ -15,6 +15,7 @@ from nccl_insight.run import Run
 _PER_RANK: Final = ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter")
 _SOURCES: Final = ("kernel", "inspector", "cpu_op", "flight_recorder")
 _KEY: Final = ("group", "op", "dtype", "red_op", "size_bytes")
+_RANK: Final = ("group", "name", "host", "pid", "rank", "op", "dtype", "red_op", "size_bytes")
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ def _from_calls(run: Run) -> pl.DataFrame:
         .with_columns(
             pl.col("op").cast(pl.String),
             pl.coalesce(pl.col("count") * element * whole, pl.col("size_bytes")).alias("size_bytes"),
-            pl.col("comm_id").fill_null(pl.col("comm")).alias("group"),
+            pl.col("comm_id").fill_null(pl.col("comm")).fill_null("?").alias("name"),
             pl.coalesce("peer", "root").alias("to"),
         )
         .with_columns(pl.when(pl.col("op") == "Send").then(None).otherwise(pl.col("red_op")).alias("red_op"))
-        .group_by("group", "host", "pid", "rank", "op", "dtype", "red_op", "size_bytes", maintain_order=True)
+        .with_columns(pl.format("{}/{}", "name", pl.col("nranks").fill_null(0)).alias("group"))
+        .group_by(*_RANK, maintain_order=True)
         .agg(pl.len().alias("n"), pl.col("to").n_unique().alias("peers"), pl.col("nranks").max())
         .collect()
     )
@@ -130,13 +132,14 @@ def _from_collectives(run: Run) -> tuple[pl.DataFrame, str]:
         frame.filter((pl.col("source").cast(pl.String) == chosen) & (pl.col("op").cast(pl.String) != "Recv"))
         .with_columns(
             pl.col("op").cast(pl.String).replace("Send", "SendRecv"),
+            pl.col("process_group").fill_null("?").alias("name"),
             pl.col("process_group").fill_null("?").alias("group"),
             pl.lit(None, dtype=pl.String).alias("red_op"),
             pl.lit(None, dtype=pl.String).alias("host"),
             pl.lit(None, dtype=pl.Int64).alias("pid"),
             size.alias("nranks"),
         )
-        .group_by("group", "host", "pid", "rank", "op", "dtype", "red_op", "size_bytes", maintain_order=True)
+        .group_by(*_RANK, maintain_order=True)
         .agg(pl.len().alias("n"), pl.col("nranks").max())
     )
     return rows, f"collectives in the traces ({chosen.replace('_', ' ')})"
