@@ -39,6 +39,7 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.members import comms, members
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.outliers import Outlier, outliers
@@ -74,7 +75,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _members_hit(odd: Outlier) -> Hit:
     where = named(odd.hosts) or rank_words(odd.ranks)
     return Hit(
-        title=f"{where} run NCCL {odd.value} while {odd.majority_ranks} ranks of the communicator run {odd.majority}",
+        title=f"{where}: NCCL {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
+        f"{odd.majority}",
         explanation="Ranks of one communicator must run the same NCCL release.",
         observed=f"{odd.value} and {odd.majority}",
         expected="one version",

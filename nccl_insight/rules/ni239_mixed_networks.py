@@ -37,6 +37,7 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.members import comms
 from nccl_insight.views.networks import member_networks
 from nccl_insight.views.outliers import Outlier, outliers
@@ -64,7 +65,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield Hit(
-            title=f"{where} use network {odd.value} while {odd.majority_ranks} other ranks use {odd.majority}",
+            title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
+            f"chose {odd.majority}",
             explanation="NCCL cannot connect ranks that chose different networks.",
             observed=f"{odd.value} on {rank_words(odd.ranks)}",
             expected=f"{odd.majority} on every rank",
