@@ -39,6 +39,7 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.members import members, unambiguous
 from nccl_insight.views.outliers import Outlier, outliers
 from nccl_insight.views.settings import named, rank_words, settings
@@ -106,11 +107,9 @@ def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
     where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
-    usual = f"{odd.majority_ranks} other ranks have " + (
-        "it not set" if odd.majority == _UNSET else odd.majority
-    )
+    usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
     return Hit(
-        title=f"{where}: {mine} while {usual}",
+        title=f"{where}: {mine}, {usual}",
         explanation="Ranks of one communicator must agree in this setting.",
         observed=odd.value,
         expected=odd.majority,

@@ -40,9 +40,10 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.paths import gpu_paths, has_nvlink
-from nccl_insight.views.settings import hosts_of, named, rank_words, ranks_of, refs, setting, switched_on
+from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.views.transports import links
 
 CLASS = "P"
@@ -155,19 +156,18 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     n_pairs = shm.select("comm_id", "src_rank", "dst_rank").n_unique()
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
-    count = f"{n_pairs} pair(s) of GPUs" if n_pairs else "GPUs"
-    who = rank_words(ranks) if ranks else count
+    count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
     return Hit(
-        title=f"{who}"
+        title="P2P is not available"
         + (f" on {named(hosts)}" if hosts else "")
-        + " exchange data through host memory (SHM): P2P is not available"
-        + (f", although {odd.why}" if odd and not ranks else f"; {odd.why}" if odd else ""),
+        + f": {count} exchange data through host memory (SHM)"
+        + (f"; {odd.why}" if odd else ""),
         explanation=(
             f"This is odd because {odd.why}."
             if odd
             else "Normal for consumer cards and for GPUs behind different CPUs or host bridges."
         ),
-        observed=f"SHM on {n_pairs} pair(s)" if n_pairs else "P2P refused",
+        observed=f"SHM between {count}" if n_pairs else "P2P refused",
         expected="P2P on every pair of the host" if odd else "P2P where the hardware offers it",
         unit="pairs",
         next_step="nvidia-smi topo -p2p r; nvidia-smi topo -m   # OK, or NS / CNS for every pair?",

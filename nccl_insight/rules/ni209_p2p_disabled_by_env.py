@@ -64,10 +64,10 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
     name, value = rows.item(0, "name"), rows.item(0, "value")
     everyone = members(run).select("comm_id", "rank", "host", "pid", "nranks").filter(pl.col("nranks") > 1)
     affected = everyone.join(rows.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
-    reporting = everyone.join(
-        settings(run).select("host", "pid").unique(), on=["host", "pid"], how="semi", nulls_equal=True
-    )
-    sharing = reporting.join(affected.select("comm_id").unique(), on="comm_id", how="semi", nulls_equal=True)
+    sharing = everyone.join(affected.select("comm_id").unique(), on="comm_id", how="semi", nulls_equal=True)
+    if run.table("inputs").get_column("torn_lines").sum():
+        speaking = settings(run).select("host", "pid")
+        sharing = sharing.join(speaking, on=["host", "pid"], how="semi", nulls_equal=True)
     some = 0 < affected.select("host", "pid").n_unique() < sharing.select("host", "pid").n_unique()
     shm = links(run).filter(pl.col("transport") == "SHM")
     ranks = ranks_of(affected) if some else ()

@@ -100,7 +100,7 @@ def _between(per_host: pl.DataFrame) -> Hit:
     odd = per_host.filter(pl.col("layer") != usual)
     hosts = hosts_of(odd)
     return Hit(
-        title=f"{named(hosts)} use {odd.item(0, 'layer')} devices while the other hosts use {usual}",
+        title=f"{named(hosts)}: {odd.item(0, 'layer')} devices, the other hosts: {usual}",
         explanation="Devices of different link layers cannot connect to each other.",
         observed=str(odd.item(0, "layer")),
         expected=f"{usual} on every host",

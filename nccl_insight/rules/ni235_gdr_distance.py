@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._gdr import paths_blocked
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.settings import hosts_of, named, refs
 
 CLASS = "I"
@@ -53,9 +54,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     gpus = far.select("host", "gpu").n_unique()
     hosts = hosts_of(far)
     yield Hit(
-        title=f"{gpus} GPU(s)"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" have no NIC near enough for GPUDirect RDMA (distance {distance}, limit {limit})",
+        title=f"No NIC is near enough for GPUDirect RDMA (distance {distance}, limit {limit}): {plural(gpus, 'GPU')}"
+        + (f" on {named(hosts)}" if hosts else ""),
         explanation="The numbers are NCCL's path types from one PCIe switch (low) to across sockets (high).",
         observed=f"distance {distance}",
         expected=f"distance of at most {limit}",

@@ -90,7 +90,7 @@ def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -
     missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
     lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
     return Hit(
-        title=f"{named(hosts)} lists {short.item(0, 'count')} {network} NICs{lacking}, other hosts {expected}",
+        title=f"{named(hosts)}: {short.item(0, 'count')} {network} NICs{lacking}, other hosts: {expected}",
         explanation="All ranks wait for the node with the fewest NICs.",
         observed=f"{short.item(0, 'count')} NICs",
         expected=f"{expected} NICs",

@@ -77,9 +77,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ranks, hosts, usual = ranks_of(far), hosts_of(far), "PIX or PXB (one or several PCIe switches)"
     loud = bool(odd) or kind in ("SYS", "NODE")
     yield Hit(
-        title=f"{rank_words(ranks).capitalize()}"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" reach their NIC through the CPU ({kind})",
+        title=f"The way from GPU to NIC crosses the CPU ({kind}): {rank_words(ranks)}"
+        + (f" on {named(hosts)}" if hosts else ""),
         explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",
         observed=kind,
         expected=usual,
