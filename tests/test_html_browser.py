@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import render_samples as samples
-from hostile import PAYLOADS
-from test_render_html import hostile_run
 
 from nccl_insight.render import html, markdown
+from tests import render_samples as samples
+from tests.hostile import PAYLOADS
+from tests.test_render_html import hostile_run
 
 pytestmark = pytest.mark.browser
 
@@ -155,10 +155,10 @@ def test_an_anchor_leads_to_its_finding(browser: Any, report: Callable[..., Path
 
 def test_copy_button_gives_the_finding_as_markdown(browser: Any, report: Callable[..., Path]) -> None:
     _open(browser, report("failing"))
-    catch = "window.caught = null; document.addEventListener('copy', () => { window.caught = document.activeElement.value; });"
     browser.execute_script(
-        catch
-        + "navigator.clipboard && (navigator.clipboard.writeText = t => { window.caught = t; return Promise.resolve(); })"
+        "window.caught = null; const keep = text => { window.caught = text; return Promise.resolve(); };"
+        "document.addEventListener('copy', () => keep(document.activeElement.value));"
+        "if (navigator.clipboard) navigator.clipboard.writeText = keep;"
     )
     button = browser.find_element("css selector", "button[data-copy='NI223-1']")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
@@ -168,7 +168,7 @@ def test_copy_button_gives_the_finding_as_markdown(browser: Any, report: Callabl
     assert browser.execute_script("return window.caught") == markdown.finding(
         samples.failing()[0].findings[0]
     )
-    assert button.text == "Copied"
+    assert button.find_element("tag name", "span").text == "Copied"
 
 
 def test_a_select_box_switches_the_figure(browser: Any, report: Callable[..., Path]) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-import render_samples as samples
-from hostile import PAYLOADS
 
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
 from nccl_insight.render import figures, html, json_
 from nccl_insight.render.html.details import scrub
 from nccl_insight.run import Run, build_run
+from tests import render_samples as samples
+from tests.hostile import PAYLOADS
 
 
 class Page(HTMLParser):

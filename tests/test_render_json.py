@@ -6,10 +6,10 @@ import dataclasses
 import json
 
 import pytest
-import render_samples as samples
 
 from nccl_insight.model import Analysis, Coverage, Evidence
 from nccl_insight.render import json_
+from tests import render_samples as samples
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from xml.etree import ElementTree
 
-import render_samples as samples
-
 from nccl_insight.model import Analysis, Coverage, Evidence, Severity
 from nccl_insight.render import junit
+from tests import render_samples as samples
 
 
 def _suite(analysis: Analysis, **options: Severity) -> ElementTree.Element:

@@ -1,4 +1,3 @@
-
 """Markdown for tickets: content, size, and text that tries to leave its fence."""
 
 from __future__ import annotations
@@ -7,10 +6,10 @@ import dataclasses
 import re
 
 import pytest
-import render_samples as samples
 
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, NotJudged
 from nccl_insight.render import markdown
+from tests import render_samples as samples
 
 
 def test_a_failing_run_reads_verdict_findings_gaps_inputs() -> None:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import render_samples as samples
 
 from nccl_insight.model import Analysis, Coverage, Evidence
 from nccl_insight.render import text
 from nccl_insight.render.sanitize import one_line, sanitize
+from tests import render_samples as samples
 
 
 def test_verdict_line_of_a_failing_run_has_counts_size_version_and_coverage() -> None:

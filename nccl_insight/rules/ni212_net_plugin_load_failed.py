@@ -65,6 +65,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         rows = failed.with_columns(pl.coalesce("detail", "name").alias("text"))
     if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
         return
+    old_only = rows.filter(~pl.col("text").fill_null("").str.contains(_TOO_OLD)).is_empty()
+    networks = run.table("processes")["network"].drop_nulls()
+    harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
     text = " ".join(str(rows["text"][0] or "").split())[:200]
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
@@ -76,6 +79,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "library could not be linked. It goes on with its internal networks.",
         observed=text,
         expected="a plugin that offers an interface version of this NCCL",
+        severity=Severity.INFO if harmless else None,
         hosts=hosts,
         evidence=refs(rows),
     )

@@ -30,9 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import report
 from nccl_insight.run import Run
+from nccl_insight.views.settings import value_of
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -48,14 +51,20 @@ CAUSED_BY = (
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all lines."""
+    """One finding for all lines, with the setting where NCCL printed it."""
+    asked = value_of(run, "NCCL_NET")
+    plugins = run.table("plugins")
+    others = (plugins["kind"].cast(pl.String) == "net") & (plugins["outcome"].cast(pl.String) == "loaded")
+    doubtful = asked is None and bool(others.any())
     yield from report(
         run,
         "forced-network-unavailable",
-        "The network that was asked for is not available",
-        'echo "$NCCL_NET $NCCL_NET_PLUGIN"; ibv_devinfo -l; ldconfig -p | grep nccl-net   # '
-        "inside the container",
-        explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no "
-        "device of that kind is visible, its library is missing, or the name is misspelt.",
+        f"The network that was asked for is not available{f' (NCCL_NET={asked})' if asked else ''}",
+        'echo "$NCCL_NET $NCCL_NET_PLUGIN"; ibv_devinfo -l; ldconfig -p | grep nccl-net   # inside the container',
+        explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no device of "
+        "that kind is visible, its library is missing, or the name is misspelt."
+        + (" Other processes of this log did start a network." if doubtful else ""),
         expected="the named network initialises",
+        severity=Severity.WARNING if doubtful else None,
+        confidence=Confidence.MEDIUM if doubtful else None,
     )

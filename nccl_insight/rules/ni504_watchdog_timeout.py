@@ -11,7 +11,7 @@ take part, or in the network.
 
 How it decides
 --------------
-The watchdog's message decides. Any other failure in the log is taken as the cause; the rank that reports
+The watchdog's message decides; a watchdog that only says that it is stuck itself is a warning. Any other failure in the log is taken as the cause; the rank that reports
 is usually only waiting.
 
 What to do
@@ -51,6 +51,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "watchdog-timeout")
     if found is None:
         return
+    timed_out = found.matching(r"(?i)timed out|timeout|WorkNCCL|work:") is not None
     ops = found.rows["text"].str.extract(r"OpType=(\w+)").drop_nulls().unique(maintain_order=True).to_list()
     numbers = (
         found.rows["text"]
@@ -71,15 +72,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         else ""
     )
     after = f" after {int(limit) / 1000:g} s" if limit and len(limit) < 12 else ""
+    headline = f"The watchdog timed out on {what or 'a collective '}{seq}{after}".rstrip()
     yield from report(
         run,
         "watchdog-timeout",
-        f"The watchdog timed out on {what or 'a collective '}{seq}{after}".rstrip(),
+        headline if timed_out else "The framework's watchdog thread is stuck",
         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 <the same job>   # then analyse the dumps "
         "of all ranks together with the logs",
         explanation="A collective was issued here and did not finish. Either a rank never issued it, or issued "
         "another one, or the network lost it. "
         "The ranks that report are usually the ones that wait.",
         expected="the collective finishes within the time limit",
+        severity=None if timed_out else Severity.WARNING,
         quiet=None,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role
 from nccl_insight.render import words
-from nccl_insight.render.html.markup import Child, Markup, el, icon, join, prose, table
+from nccl_insight.render.html.markup import Child, Markup, el, icon, join, prose, table, unseen
 from nccl_insight.render.html.summary import badge
 from nccl_insight.render.sanitize import one_line, sanitize
 from nccl_insight.run import Run
@@ -70,8 +70,8 @@ def _rest(items: Sequence[Finding]) -> Markup | None:
 
 def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[str, int], str]) -> Markup:
     copy = el(
-        "button", icon("copy"), el("span", "Copy as markdown"), type="button", data_copy=finding.anchor,
-        aria_label=f"Copy {finding.code} {finding.name} as markdown",
+        "button", icon("copy"), el("span", "Copy as markdown"), unseen(f": {finding.code} {finding.name}"), type="button",
+        data_copy=finding.anchor,
     )  # fmt: skip
     meta = el(
         "div",
@@ -184,7 +184,7 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
             )
         hit = number in hits
         text = sanitize(lines[number].rstrip("\r\n"), LINE_LIMIT)
-        mark = el("span", "evidence: ", class_="live") if hit else None
+        mark = unseen("evidence: ") if hit else None
         rows.append(
             el("tr", el("th", number, scope="row"), el("td", mark, text), class_="hit" if hit else None)
         )

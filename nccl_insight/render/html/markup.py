@@ -72,6 +72,11 @@ def icon(name: str) -> Markup:
     return el("svg", use, class_="icon", aria_hidden="true", focusable="false")
 
 
+def unseen(text: str) -> Markup:
+    """Words for screen readers only."""
+    return el("span", text, class_="live")
+
+
 def json_block(element_id: str, value: object) -> Markup:
     """A data block that no text in it can end: ``<``, ``>``, ``&`` and line separators are escaped."""
     text = orjson.dumps(_clean(value)).decode()

@@ -13,7 +13,7 @@ import orjson
 from nccl_insight.model import Analysis
 from nccl_insight.render import json_, markdown, words
 from nccl_insight.render.figures.base import Figure
-from nccl_insight.render.html.markup import Markup, el, icon, json_block
+from nccl_insight.render.html.markup import Markup, el, icon, json_block, unseen
 from nccl_insight.render.html.summary import headline
 
 EMBEDDED_LIMIT = 100_000
@@ -107,8 +107,8 @@ def _markdown(analysis: Analysis) -> dict[str, str]:
 def _bar(js: str) -> Markup:
     links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in _NAV]
     buttons = [
-        el("button", icon("copy"), el("span", "Copy report"), type="button", data_copy="all", class_="js-only", aria_label="Copy the report as markdown"),
-        el("button", icon("theme"), el("span", "Dark"), type="button", id="theme", class_="js-only", aria_pressed="false", aria_label="Dark theme"),
+        el("button", icon("copy"), el("span", "Copy report"), unseen(" as markdown"), type="button", data_copy="all", class_="js-only"),
+        el("button", icon("theme"), el("span", "Dark"), unseen(" theme"), type="button", id="theme", class_="js-only", aria_pressed="false"),
     ]  # fmt: skip
     brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
     nav = el("nav", el("ul", links), aria_label="Report")

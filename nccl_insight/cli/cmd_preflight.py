@@ -1,0 +1,151 @@
+"""``nccl-insight preflight``: a gate for launch scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from nccl_insight.capture.environment import World
+    from nccl_insight.preflight.bench import Measured
+    from nccl_insight.preflight.model import Result
+
+LEVELS = ("quick", "standard", "full")
+_DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def preflight(
+        level: str = typer.Option(
+            "quick", "--level", help="quick: no collective; standard: one node; full: the launcher's world."
+        ),
+        expect: list[str] = typer.Option(
+            [], "--expect", help="gpus=8, nccl>=2.20, transport=IB, busbw>=300 ...; repeatable."
+        ),
+        expect_file: Path = typer.Option(None, "--expect-file", help="TOML file with an [expect] table."),
+        write_expect: Path = typer.Option(
+            None, "--write-expect", help="Record what this node has as expectations."
+        ),
+        backend: str = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
+        nproc: int = typer.Option(0, "--nproc", help="Ranks on this node (default: one a GPU; 2 with gloo)."),
+        deadline: float = typer.Option(
+            0.0, "--deadline", help="Seconds for the collective (default 60; 120 at level full)."
+        ),
+        output: Path = typer.Option(None, "--output", "-o", help="Keep the logs in this new directory."),
+        strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
+        format_: str = typer.Option("text", "--format", help="text or json."),
+        quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the last line."),
+    ) -> None:
+        """Checks this node before a job: settings, devices, limits, libraries, a short all-reduce, expectations.
+
+        Exit codes: 0 go, 1 a check failed, 2 usage, 3 nothing to judge (no GPU), 5 the collective hangs.
+        """
+        import os
+
+        from nccl_insight.capture.environment import world_of
+        from nccl_insight.errors import UsageError
+        from nccl_insight.preflight import expect as expectations
+        from nccl_insight.preflight.model import Result
+        from nccl_insight.preflight.node import Node
+        from nccl_insight.preflight.quick import facts_of, quick_checks
+
+        if level not in LEVELS:
+            raise UsageError(f"--level {level!r} is not known; choose from {', '.join(LEVELS)}")
+        if format_ not in ("text", "json"):
+            raise UsageError(f"--format {format_!r} is not known; choose from text, json")
+        wanted = [expectations.parse(e) for e in expect] + (
+            expectations.load(expect_file) if expect_file else []
+        )
+        node = Node(dict(os.environ))
+        world = world_of(node.environ) if level == "full" else None
+        if level == "full" and world is None:
+            raise UsageError(
+                "--level full runs under the job's launcher (torchrun, srun, mpirun): one preflight a rank"
+            )
+        facts = facts_of(node)
+        checks = list(quick_checks(node))
+        measured = None
+        if level != "quick":
+            measured = _measure(backend, nproc, deadline or _DEADLINES[level], output, world)
+            checks += measured.checks
+            facts.update({k: v for k, v in measured.facts.items() if v is not None})
+        checks += expectations.compare(wanted, facts, level)
+        result = Result(
+            tuple(checks),
+            level,
+            node.name,
+            judged=bool(facts["gpus"]) or measured is not None,
+            timed_out=measured is not None and measured.timed_out,
+            strict=strict,
+            facts=facts,
+        )
+        if write_expect is not None and not result.failed and result.judged:
+            count = expectations.save(write_expect, facts)
+            typer.echo(f"{write_expect}: {count} expectations recorded", err=True)
+        elif write_expect is not None:
+            typer.echo(f"{write_expect}: not written, since this node did not pass", err=True)
+        if world is None or world.rank == 0:
+            _show(result, format_, quiet)
+        raise typer.Exit(int(result.code))
+
+
+def _measure(backend: str, nproc: int, deadline: float, output: Path | None, world: World | None) -> Measured:
+    import os
+    import shutil
+    import tempfile
+
+    from nccl_insight.capture import parent
+    from nccl_insight.capture.plan import BACKENDS
+    from nccl_insight.errors import UsageError
+    from nccl_insight.preflight import bench
+
+    if backend not in BACKENDS:
+        raise UsageError(f"--backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
+    variables = dict(os.environ)
+    gpus = parent.require_gpu(variables) if backend == "nccl" else 2
+    parent.require_torch()
+    plan = bench.plan_for(backend, deadline)
+    if output is not None:
+        directory = output.resolve() if world else parent.make_directory(output)
+        directory.mkdir(parents=True, exist_ok=True)
+        return bench.measure(plan, directory, nproc or gpus, deadline, variables, world)
+    directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
+    keep = True
+    try:
+        measured = bench.measure(plan, directory, nproc or gpus, deadline, variables, world)
+        keep = any(c.status.value == "FAIL" for c in measured.checks)
+        return measured
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _show(result: Result, format_: str, quiet: bool) -> None:
+    import json
+
+    if format_ == "json":
+        document = {
+            "schema_version": 1, "node": result.node, "level": result.level, "verdict": result.verdict.value,
+            "exit": int(result.code),
+            "checks": [
+                {"name": c.name, "status": c.status.value, "observed": c.observed, "expected": c.expected,
+                 "do": c.fix, "code": c.code, "action": c.action.value}
+                for c in result.checks
+            ],
+            "facts": {k: ("unlimited" if v == float("inf") else v) for k, v in sorted(result.facts.items())},
+        }  # fmt: skip
+        typer.echo(json.dumps(document, indent=2))
+        return
+    if not quiet:
+        for check in result.checks:
+            typer.echo(check.line())
+        if result.code == 3 and not result.strict:
+            typer.echo(
+                "SKIP  no GPU on this machine: nothing was judged (--level standard --backend gloo tries it on CPUs)"
+            )
+    typer.echo(result.last_line())

@@ -1,0 +1,1 @@
+"""The gate before a job: checks of the node, a short collective, expectations. Changes nothing on the node."""

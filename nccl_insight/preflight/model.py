@@ -1,0 +1,94 @@
+"""What a preflight reports: checks, their outcome, and the result as lines and an exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from nccl_insight.errors import ExitCode
+from nccl_insight.model import Action
+
+
+class Status(str, Enum):
+    """Outcome of a check. SKIP is never a pass: its reason is in the detail."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    WARN = "WARN"
+    SKIP = "SKIP"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check. ``code`` is that of the diagnosis it stands for, ``fix`` what a person does about it."""
+
+    name: str
+    status: Status
+    observed: str
+    expected: str = ""
+    fix: str = ""
+    code: str = "-"
+    action: Action = Action.NONE
+
+    def line(self) -> str:
+        """The check as one line of text."""
+        text = f"{self.status.value:<5} {self.name:<16} {self.observed}"
+        if self.status in (Status.FAIL, Status.WARN):
+            text += f"; expected {self.expected}" if self.expected else ""
+            text += f"; do: {self.fix}" if self.fix else ""
+        return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The whole preflight. ``judged`` is False where there was nothing to judge (no GPU)."""
+
+    checks: tuple[Check, ...]
+    level: str
+    node: str
+    judged: bool = True
+    timed_out: bool = False
+    strict: bool = False
+    facts: Mapping[str, str | float | None] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """Checks that failed."""
+        return tuple(c for c in self.checks if c.status is Status.FAIL)
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code: 5 on a hang, 1 on a failed check, 3 where nothing was judged.
+
+        An expectation that could not be looked at counts as not judged; if strict, so does any skipped check.
+        """
+        if self.timed_out:
+            return ExitCode.TIMEOUT
+        if self.failed:
+            return ExitCode.FINDINGS
+        skipped = [c for c in self.checks if c.status is Status.SKIP]
+        unmet = any(c.name.startswith("expect ") for c in skipped)
+        return ExitCode.NOT_JUDGED if not self.judged or unmet or (self.strict and skipped) else ExitCode.OK
+
+    @property
+    def verdict(self) -> Status:
+        """FAIL, else SKIP where the exit code says not judged, else WARN, else PASS."""
+        if self.failed or self.timed_out:
+            return Status.FAIL
+        if self.code is ExitCode.NOT_JUDGED:
+            return Status.SKIP
+        return Status.WARN if any(c.status is Status.WARN for c in self.checks) else Status.PASS
+
+    def last_line(self) -> str:
+        """The machine-readable line for launch scripts."""
+        first = next((c for c in self.failed if c.code != "-"), None) or next(iter(self.failed), None)
+        if first is None and self.verdict is Status.WARN:
+            first = next(c for c in self.checks if c.status is Status.WARN)
+        action = first.action if first else Action.NONE
+        node = re.sub(r"[^A-Za-z0-9._-]", "_", self.node) or "unknown"
+        return (
+            f"NCCL-INSIGHT preflight {self.verdict.value} {first.code if first else '-'} node={node} "
+            f"action={action.value} exit={int(self.code)}"
+        )

@@ -1,0 +1,65 @@
+"""What the rules about traces share: evidence that points at a trace file, and where a group of ranks runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from nccl_insight.bandwidth import GpuPeak, gpu_peak
+from nccl_insight.model import Ref
+from nccl_insight.run import Run
+
+
+def trace_refs(rows: Iterable[tuple[int | None, str]], limit: int = 5) -> tuple[Ref, ...]:
+    """Evidence without a line: (input_id, what was measured there)."""
+    return tuple(Ref(input_id, 0, text) for input_id, text in list(rows)[:limit] if input_id is not None)
+
+
+def input_of_rank(run: Run) -> dict[int, int]:
+    """First input that holds collectives of each rank."""
+    rows = run.table("collectives").filter(pl.col("rank").is_not_null() & pl.col("input_id").is_not_null())
+    return dict(rows.group_by("rank").agg(pl.col("input_id").min()).iter_rows())
+
+
+def host_of_rank(run: Run) -> dict[int, str]:
+    """Hosts by rank, from the traces' headers."""
+    info = run.table("trace_info")
+    if "host" not in info.columns or "rank" not in info.columns:
+        return {}
+    rows = info.filter(pl.col("rank").is_not_null() & pl.col("host").is_not_null())
+    return dict(rows.select("rank", "host").iter_rows())
+
+
+def hosts_of(run: Run, ranks: Iterable[int]) -> tuple[str, ...]:
+    """Sorted hosts of some ranks, as far as known."""
+    known = host_of_rank(run)
+    return tuple(sorted({known[r] for r in ranks if r in known}))
+
+
+def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | None:
+    """Link rates of the GPU model if the whole group is proven to sit on one node; None otherwise.
+
+    Proof: the traces name one host for every rank of the group, or the log shows one node, or the group is the
+    whole job and has no more ranks than the trace's machine has GPUs.
+    """
+    info = run.table("trace_info")
+    if "gpu" not in info.columns:
+        return None
+    models = info["gpu"].drop_nulls().unique().to_list()
+    peak = gpu_peak(models[0]) if len(models) == 1 else None
+    if peak is None:
+        return None
+    members = set(ranks)
+    hosts = host_of_rank(run)
+    by_trace = (
+        len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
+    )
+    nodes = run.table("communicators")["n_nodes"].drop_nulls()
+    by_log = nodes.len() > 0 and int(nodes.max() or 0) == 1  # type: ignore[arg-type]
+    worlds, gpus = info["world_size"].drop_nulls(), info["visible_gpus"].drop_nulls()
+    by_size = (
+        worlds.len() > 0 and gpus.len() > 0 and worlds.n_unique() == 1 and int(worlds[0]) == group_size
+        and group_size <= int(gpus.min() or 0)  # type: ignore[arg-type]
+    )  # fmt: skip
+    return peak if by_trace or by_log or by_size else None

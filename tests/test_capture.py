@@ -1,0 +1,334 @@
+"""Live capture: the parent's duties with children that misbehave, and the real thing on CPU tensors."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import zstandard
+
+from nccl_insight import api
+from nccl_insight.capture import plan as plans
+from nccl_insight.capture.archive import pack
+from nccl_insight.capture.environment import gpu_count, nccl_settings, world_of
+from nccl_insight.capture.parent import capture, describe, make_directory, wrap
+from nccl_insight.capture.plan import Plan
+from nccl_insight.capture.processes import Task, run_group
+from nccl_insight.errors import UsageError
+from nccl_insight.formats.capture import FORMAT
+from nccl_insight.io.source import find_inputs
+
+FAKE = Path(__file__).with_name("fake_rank.py")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
+
+
+def fake(mode: str) -> tuple[str, ...]:
+    return (sys.executable, str(FAKE), mode)
+
+
+def alive(group: int) -> bool:
+    """Whether a process group has a member that is no zombie."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, _, pgrp = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:3]
+            except (OSError, ValueError):
+                continue
+            if int(pgrp) == group and state != "Z":
+                return True
+    return False
+
+
+def cli(
+    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nccl_insight", *arguments],
+        capture_output=True, text=True, timeout=200, env={**os.environ, **(env or {})}, cwd=cwd, check=False,
+    )  # fmt: skip
+
+
+# --- processes -----------------------------------------------------------------------------------------------
+
+
+def test_children_that_end_well() -> None:
+    outcome = run_group([Task(str(n), (sys.executable, "-c", "pass"), os.environ) for n in range(2)], 30)
+    assert outcome.ok
+    assert [c.code for c in outcome.children] == [0, 0]
+
+
+def test_a_hang_is_killed_whole_and_in_time(tmp_path: Path) -> None:
+    """The child ignores SIGTERM and has a child of its own; both write their process group."""
+    marker = tmp_path / "group"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(marker)!r}, 'w').write(str(os.getpgrp()))\n"
+        "time.sleep(600)\n"
+    )
+    started = time.monotonic()
+    outcome = run_group([Task("x", (sys.executable, "-c", code), os.environ)], 1.5, grace_s=0.5)
+    assert outcome.timed_out
+    assert time.monotonic() - started < 1.5 + 5
+    assert outcome.children[0].killed
+    assert not alive(int(marker.read_text()))
+
+
+def test_what_a_finished_child_left_behind_is_ended(tmp_path: Path) -> None:
+    marker = tmp_path / "group"
+    code = (
+        "import os, subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(marker)!r}, 'w').write(str(os.getpgrp()))\n"
+    )
+    assert run_group([Task("x", (sys.executable, "-c", code), os.environ)], 30).ok
+    assert not alive(int(marker.read_text()))
+
+
+def test_the_others_are_ended_soon_after_one_fails() -> None:
+    tasks = [
+        Task("bad", (sys.executable, "-c", "raise SystemExit(7)"), os.environ),
+        Task("waits", (sys.executable, "-c", "import time; time.sleep(600)"), os.environ),
+    ]
+    outcome = run_group(tasks, 60, grace_s=0.5, straggle_s=0.3)
+    assert not outcome.timed_out
+    assert [(c.name, c.code) for c in outcome.failed] == [("bad", 7)]
+    assert outcome.seconds < 30
+
+
+# --- capture with fake ranks ---------------------------------------------------------------------------------
+
+
+def run_fake(tmp_path: Path, mode: str, ranks: int = 2, deadline: float = 20.0):  # type: ignore[no-untyped-def]
+    return capture(
+        Plan(), make_directory(tmp_path / "c"), ranks, deadline, dict(os.environ), child=fake(mode)
+    )
+
+
+def test_a_healthy_capture_is_read_whole(tmp_path: Path) -> None:
+    done = run_fake(tmp_path, "well", ranks=4)
+    assert done.code == 0
+    run = api.load([done.directory])
+    assert run.table("capture_ranks")["rank"].sort().to_list() == [0, 1, 2, 3]
+    assert run.table("benchmarks")["busbw_gbps"].to_list() == [360.0, 360.0]
+    assert run.table("communicators")["ranks_seen"].to_list() == [4]
+    assert {"capture", "nccl_log"} == set(run.table("inputs")["kind"].to_list())
+
+
+@pytest.mark.parametrize("mode", ["hang-all", "stubborn"])
+def test_a_hanging_capture_ends_with_its_partial_log(tmp_path: Path, mode: str) -> None:
+    started = time.monotonic()
+    done = run_fake(tmp_path, mode, deadline=2.0)
+    assert done.code == 5
+    assert time.monotonic() - started < 2 + 5
+    assert "deadline passed" in describe(done)
+    run = api.load([done.directory])
+    assert run.table("communicators")["ranks_seen"].to_list() == [2]
+    assert run.table("capture_ranks")["finished"].to_list() == [False, False]
+    assert run.table("notes")["kind"].to_list().count("trace-truncated") == 2
+
+
+def test_grandchildren_of_a_hanging_capture_are_gone(tmp_path: Path) -> None:
+    done = run_fake(tmp_path, "hang", deadline=2.0)
+    assert done.code == 5
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not any(str(tmp_path) in line and "fake_rank" in line for line in left.splitlines())
+
+
+def test_a_rank_that_dies(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = capture(Plan(), make_directory(tmp_path / "c"), 2, 60, dict(os.environ), child=fake("dies"))
+    assert done.code == 1
+    assert time.monotonic() - started < 40
+    assert "rank 1 ended with signal 11" in describe(done)
+
+
+def test_half_a_line_keeps_the_lines_before(tmp_path: Path) -> None:
+    done = run_fake(tmp_path, "half")
+    found = FORMAT.read(find_inputs([str(done.directory / "capture.rank0.jsonl")])[0]).tables
+    assert found["benchmarks"].height == 1
+    details = " ".join(found["notes"]["detail"].to_list())
+    assert "1 lines are cut" in details
+    assert "did not finish" in details
+
+
+def test_a_used_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.log").write_text("x")
+    with pytest.raises(UsageError, match="not empty"):
+        make_directory(tmp_path)
+
+
+def test_wrapping_a_command(tmp_path: Path) -> None:
+    directory = make_directory(tmp_path / "w")
+    code = "import os; open(os.environ['NCCL_DEBUG_FILE'].replace('%h', 'h').replace('%p', '1'), 'w').write('x\\n')"
+    done = wrap([sys.executable, "-c", code], directory, None, dict(os.environ))
+    assert done.code == 0
+    assert (directory / "nccl.h.1.log").exists()
+    with pytest.raises(UsageError, match="cannot be started"):
+        wrap(["/no/such/program"], directory, None, dict(os.environ))
+    assert wrap([sys.executable, "-c", "raise SystemExit(9)"], directory, None, dict(os.environ)).code == 1
+
+
+def test_settings_do_not_touch_what_the_user_tunes(tmp_path: Path) -> None:
+    names = set(nccl_settings(tmp_path, calls=True))
+    assert "COLL" in nccl_settings(tmp_path, calls=True)["NCCL_DEBUG_SUBSYS"]
+    assert "COLL" not in nccl_settings(tmp_path, calls=False)["NCCL_DEBUG_SUBSYS"]
+    assert not names & {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NET", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"}
+
+
+def test_archive_holds_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "cap").mkdir()
+    (tmp_path / "cap" / "a.log").write_text("hello")
+    (tmp_path / "cap" / ".plan.json").write_text("x")
+    pack(tmp_path / "cap", tmp_path / "c.tar.zst")
+    data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "c.tar.zst").read_bytes()).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert tar.getnames() == ["cap/a.log"]
+        assert tar.getmember("cap/a.log").uid == 0
+
+
+# --- settings and surroundings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29400"}, (3, 8, 1, "a", 29400)),
+        ({"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "16", "SLURM_LOCALID": "1", "SLURM_STEP_NODELIST": "gpu[07-08]",
+          "SLURM_JOB_ID": "881234"}, (9, 16, 1, "gpu07", 21234)),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+          "MASTER_ADDR": "b"}, (0, 2, 0, "b", 20000)),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_the_launchers_world(
+    environ: dict[str, str], expected: tuple[int, int, int, str, int] | None
+) -> None:
+    world = world_of(environ)
+    assert (world and (world.rank, world.size, world.local_rank, world.address, world.port)) == expected
+
+
+def test_a_world_without_an_address() -> None:
+    with pytest.raises(UsageError, match="MASTER_ADDR"):
+        world_of({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
+
+
+def test_gpus_are_counted_from_device_files(tmp_path: Path) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert gpu_count({}, str(tmp_path)) == 3
+    assert gpu_count({"CUDA_VISIBLE_DEVICES": "0,1"}, str(tmp_path)) == 2
+    assert gpu_count({"CUDA_VISIBLE_DEVICES": ""}, str(tmp_path)) == 0
+
+
+def test_sizes_and_operations() -> None:
+    assert [plans.parse_size(t) for t in ("8", "64K", "1MiB", "2G")] == [8, 65536, 1 << 20, 2 << 30]
+    assert plans.sweep(8, 100, 4) == (8, 32, 100)
+    assert plans.parse_ops("all") == plans.OPS
+    assert plans.parse_injection("slow-rank=12") == 12
+    for call in (
+        lambda: plans.parse_size("12x"), lambda: plans.parse_size("0"), lambda: plans.sweep(9, 8, 2),
+        lambda: plans.parse_ops("allreduce"), lambda: plans.parse_injection("fast-rank=1"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError):
+            call()
+
+
+def test_a_plan_survives_its_file(tmp_path: Path) -> None:
+    plan = Plan(ops=("broadcast",), sizes=(8, 16), slow_rank=1)
+    plan.write(tmp_path / "p.json")
+    assert Plan.load(tmp_path / "p.json") == plan
+
+
+# --- the command line ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [("capture",), ("preflight", "--level", "standard")])
+def test_without_a_gpu_one_line_and_exit_3(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = cli(*arguments, env={"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}, cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "no GPU" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_usage_errors_of_the_command_line(tmp_path: Path) -> None:
+    for arguments in (
+        ("--backend", "mpi"),
+        ("--backend", "gloo", "--ops", "x"),
+        ("--backend", "gloo", "--max-bytes", "q"),
+    ):
+        done = cli("capture", *arguments, cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@needs_torch
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_gloo_measures_and_checks(tmp_path: Path, ranks: int) -> None:
+    plan = Plan(backend="gloo", ops=plans.OPS, sizes=(1024, 65536), iterations=3, warmup=1, profile_steps=0)
+    done = capture(plan, make_directory(tmp_path / "c"), ranks, 120, dict(os.environ))
+    assert done.code == 0, describe(done)
+    run = api.load([done.directory])
+    rows = run.table("benchmarks")
+    assert rows.height == 12
+    assert set(rows["op"].cast(pl.String)) == {
+        "AllReduce",
+        "AllGather",
+        "ReduceScatter",
+        "Broadcast",
+        "AllToAll",
+        "SendRecv",
+    }
+    assert rows["wrong"].to_list() == [0] * 12
+    assert rows["nranks"].unique().to_list() == [ranks]
+    assert rows["n_hosts"].unique().to_list() == [1]
+    allreduce = rows.filter(pl.col("op") == "AllReduce")
+    factor = (allreduce["busbw_gbps"] / allreduce["algbw_gbps"]).to_list()
+    assert factor == pytest.approx([2 * (ranks - 1) / ranks] * 2)
+
+
+@needs_torch
+def test_gloo_names_an_injected_slow_rank(tmp_path: Path) -> None:
+    done = cli(
+        "capture",
+        "--backend",
+        "gloo",
+        "--nproc",
+        "4",
+        "--inject",
+        "slow-rank=2",
+        "--max-bytes",
+        "64K",
+        "-o",
+        "cap",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    run = api.load([tmp_path / "cap"])
+    assert run.table("collectives")["rank"].n_unique() == 4
+    stragglers = [f for f in api.analyze(run).findings if f.name == "straggler-rank"]
+    assert [f.ranks for f in stragglers] == [(2,)]
+
+
+@pytest.mark.gpu
+def test_nccl_on_the_gpus_of_this_machine(tmp_path: Path) -> None:
+    if not HAS_TORCH or gpu_count(dict(os.environ)) == 0:
+        pytest.skip("needs torch and a CUDA device")
+    done = cli("capture", "-o", "cap", "--max-bytes", "16M", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = api.load([tmp_path / "cap"])
+    assert run.table("host_bandwidth").height >= 4
+    assert run.table("processes").height >= 1
