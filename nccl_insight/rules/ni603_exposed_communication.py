@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
     if waiting is not None:
-        explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank, the rest transfer."
+        explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
     yield Hit(
         title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
         + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")

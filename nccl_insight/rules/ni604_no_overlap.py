@@ -79,7 +79,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         evidence=trace_refs(
             (
                 i,
-                f"rank {'?' if r is None else r}: communication {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}",
+                f"rank {'?' if r is None else r}: comm {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}",
             )
             for i, r, c, p, o in bad.select(
                 "input_id", "rank", "comm_ns", "compute_ns", "overlap_share"

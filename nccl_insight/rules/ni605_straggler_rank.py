@@ -65,8 +65,8 @@ def _hit(run: Run, late: Straggler, input_id: int | None) -> Hit:
     how = "start times on a common clock" if late.by_clock else "durations (no common clock)"
     chance = late.expected_share * late.units
     return Hit(
-        title=f"Rank {late.rank} arrives last in {late.times_last} of {late.units} {late.unit} and delays the others by "
-        f"{format_ns(late.delay_ns)}",
+        title=f"Rank {late.rank} arrives last in {late.times_last} of {late.units} {late.unit} and delays the others "
+        f"by {format_ns(late.delay_ns)}",
         explanation=f"By chance it would be {chance:.1f} of {late.units}: p = {late.p_value:.2g} after correction for "
         f"the number of ranks. It causes {late.delay_share:.0%} of all delay, {late.window_share:.0%} of the recorded "
         f"time, at worst {format_ns(late.worst_delay_ns)} at once. The others wait inside the collective; the transfer "

@@ -32,14 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._notes import noted
+from nccl_insight.rules._trace_notes import noted
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 
 CLASS = "L"
 SEVERITY = Severity.INFO
 ACTION = Action.NONE
-NEEDS = ("notes",)
+NEEDS = ("inputs",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

@@ -1,0 +1,27 @@
+"""Findings made of what the readers of traces noted about the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from nccl_insight.model import Ref
+from nccl_insight.run import Run
+
+
+def noted(run: Run, kind: str) -> tuple[Sequence[str], tuple[Ref, ...]]:
+    """What was noted under a diagnosis name: ``input: detail`` texts and their evidence, in input order."""
+    rows = run.table("notes").filter(pl.col("kind") == kind).unique(maintain_order=True)
+    if rows.is_empty():
+        return (), ()
+    paths = dict(run.table("inputs").select("input_id", "path").iter_rows())
+    texts: list[str] = []
+    refs: list[Ref] = []
+    ordered = rows.sort("input_id", "line", nulls_last=True).select("input_id", "line", "detail")
+    for input_id, line, detail in ordered.iter_rows():
+        name = str(paths.get(input_id, "")).replace("\\", "/").rsplit("/", 1)[-1]
+        texts.append(f"{name}: {detail}" if name else str(detail))
+        if input_id is not None:
+            refs.append(Ref(input_id, line or 0, str(detail)))
+    return texts, tuple(refs)
