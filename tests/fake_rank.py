@@ -74,7 +74,8 @@ def main() -> None:
             for size, bad in ((1 << 20, 0), (1 << 28, wrong)):
                 stream.write(
                     result("row", op="AllReduce", size_bytes=size, count=size // 4, dtype="float32", red_op="sum",
-                           time_us=1000.0, algbw_gbps=busbw / 1.75, busbw_gbps=busbw, wrong=bad, nranks=WORLD, n_hosts=1)
+                           time_us=1000.0, algbw_gbps=busbw / 1.75, busbw_gbps=busbw, wrong=bad, nranks=WORLD,
+                           n_hosts=1)
                 )  # fmt: skip
         stream.write(result("ready", rank=RANK) + result("end", rank=RANK))
 

@@ -203,7 +203,8 @@ def test_archive_holds_the_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29400"}, (3, 8, 1, "a", 29400)),
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29400"},
+         (3, 8, 1, "a", 29400)),
         ({"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "16", "SLURM_LOCALID": "1", "SLURM_STEP_NODELIST": "gpu[07-08]",
           "SLURM_JOB_ID": "881234"}, (9, 16, 1, "gpu07", 21234)),
         ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
