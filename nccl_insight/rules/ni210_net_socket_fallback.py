@@ -120,5 +120,5 @@ def _hit(
         confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
         hosts=hosts,
         evidence=tuple(evidence),
-        caused_by=tuple(c.diagnosis for c in reasons if c.certain and c.diagnosis),
+        caused_by=(*(c.diagnosis for c in reasons if c.certain and c.diagnosis), "mixed-networks"),
     )

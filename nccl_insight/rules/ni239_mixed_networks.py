@@ -39,7 +39,7 @@ from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 from nccl_insight.views.members import comms
-from nccl_insight.views.networks import member_networks
+from nccl_insight.views.networks import member_networks, process_networks, used_networks
 from nccl_insight.views.outliers import Outlier, outliers
 from nccl_insight.views.settings import named, rank_words
 from nccl_insight.views.transports import is_rdma
@@ -54,9 +54,8 @@ SOURCES = ("NCCL user guide: NCCL_NET",)
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each odd network of the job, at the largest communicator that shows it."""
     wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}
-    frame = member_networks(run).filter(pl.col("comm_id").is_in([c for c in wide if c]))
     found: dict[tuple[str, str, tuple[str, ...]], Outlier] = {}
-    for odd in outliers(frame, "network"):
+    for odd in _odd(run, [c for c in wide if c]):
         key = (odd.value, odd.majority, odd.hosts)
         if key not in found or len(found[key].ranks) < len(odd.ranks):
             found[key] = odd
@@ -82,3 +81,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             evidence=(*odd.evidence, *odd.majority_evidence),
             caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
         )
+
+
+def _odd(run: Run, comm_ids: list[str]) -> tuple[Outlier, ...]:
+    """Odd networks by what processes say, else by what their connections use."""
+    for networks in (process_networks(run), used_networks(run)):
+        frame = member_networks(run, networks).filter(pl.col("comm_id").is_in(comm_ids))
+        odd = outliers(frame, "network")
+        if odd:
+            return odd
+    return ()

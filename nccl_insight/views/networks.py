@@ -8,6 +8,8 @@ from nccl_insight.run import Run
 from nccl_insight.views.members import members
 from nccl_insight.views.transports import links, rdma_expr
 
+_COLUMNS = ("host", "pid", "network", "input_id", "line")
+
 
 def process_networks(run: Run) -> pl.DataFrame:
     """Network of each process: ``host, pid, network, input_id, line`` (where it is said first).
@@ -18,24 +20,28 @@ def process_networks(run: Run) -> pl.DataFrame:
 
 
 def _process_networks(run: Run) -> pl.DataFrame:
-    said = run.lazy("processes").filter(pl.col("network").is_not_null())
-    used = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
-    columns = ["host", "pid", "network", "input_id", "line"]
+    said = run.lazy("processes").filter(pl.col("network").is_not_null()).select(_COLUMNS)
     return (
-        pl.concat([said.select(columns), used.select(columns)])
+        pl.concat([said, used_networks(run).lazy()])
         .unique(["host", "pid"], keep="first", maintain_order=True)
         .collect()
     )
 
 
-def member_networks(run: Run) -> pl.DataFrame:
+def used_networks(run: Run) -> pl.DataFrame:
+    """Networks of each process's NET connections: ``host, pid, network, input_id, line``."""
+    return run.memo("views.used_networks", _used_networks)
+
+
+def _used_networks(run: Run) -> pl.DataFrame:
+    net = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
+    return net.select(_COLUMNS).unique(_COLUMNS[:3], keep="first", maintain_order=True).collect()
+
+
+def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
     """Ranks with the network of their process: ``comm_id, rank, host, pid, network, input_id, line``."""
-    return run.memo("views.member_networks", _member_networks)
-
-
-def _member_networks(run: Run) -> pl.DataFrame:
     ranks = members(run).select("comm_id", "rank", "host", "pid")
-    return ranks.join(process_networks(run), on=["host", "pid"], how="inner", nulls_equal=True)
+    return ranks.join(networks, on=["host", "pid"], how="inner", nulls_equal=True, maintain_order="left")
 
 
 def nics(run: Run) -> pl.DataFrame:
@@ -89,13 +95,13 @@ def socket_processes(run: Run) -> pl.DataFrame:
 
 
 def _socket_processes(run: Run) -> pl.DataFrame:
-    chosen = process_networks(run)
-    columns = ["host", "pid", "network", "input_id", "line"]
+    chosen = pl.concat([process_networks(run), used_networks(run)])
     listed = (
         run.table("net_devices")
-        .select(columns)
+        .select(_COLUMNS)
         .filter(~rdma_expr("network"))
         .unique(["host", "pid"], keep="first", maintain_order=True)
         .join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
     )
-    return pl.concat([chosen.filter(~rdma_expr("network")), listed])
+    tcp = chosen.filter(~rdma_expr("network")).unique(["host", "pid"], keep="first", maintain_order=True)
+    return pl.concat([tcp, listed])
