@@ -160,10 +160,10 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     worst = kinds.row(0, named=True)
     size = format_bytes(worst["size_bytes"]) if worst["size_bytes"] is not None else "unknown size"
     yield Hit(
-        title=f"{worst['slow']} of {worst['count']} {worst['op']} of {size} take {format_ns(worst['wire'])} on the wire; "
-        f"the others take {format_ns(worst['usual'])}",
-        explanation="All ranks had arrived: the transfer itself was slow at these occasions, and no rank is to blame. It "
-        f"cost {format_ns(cost)} of {format_ns(span)}.",
+        title=f"{worst['slow']} of {worst['count']} {worst['op']} of {size} take {format_ns(worst['wire'])} on the "
+        f"wire; the others take {format_ns(worst['usual'])}",
+        explanation="All ranks had arrived: the transfer itself was slow at these occasions, and no rank is to "
+        f"blame. It cost {format_ns(cost)} of {format_ns(span)}.",
         observed=f"{format_ns(worst['wire'])} in {worst['slow']} of {worst['count']}",
         expected=f"{format_ns(worst['usual'])}, the median",
         next_step="look for other traffic on the same links at these times (congestion counters, other jobs)",

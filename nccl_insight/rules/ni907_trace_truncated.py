@@ -44,7 +44,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
     texts, evidence = noted(run, "trace-truncated")
     if texts:
-        more = f" (and {plural(len(texts) - 1, 'more')})" if len(texts) > 1 else ""
+        more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
         yield Hit(
             title=f"An input ends early or is damaged: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]) or "What could be read before the damage was used.",

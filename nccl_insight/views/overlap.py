@@ -10,6 +10,7 @@ _SUMS = (
     "duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "other_comm_ns", "memcpy_ns", "exposed_copy_ns",
     "pageable_ns", "exposed_pageable_ns", "idle_ns",
 )  # fmt: skip
+_LEAST_NS = 1_000_000
 
 
 def step_summary(run: Run) -> pl.DataFrame:
@@ -18,7 +19,7 @@ def step_summary(run: Run) -> pl.DataFrame:
     Columns: ``input_id, rank, device, steps, duration_ns, compute_ns, comm_ns, exposed_comm_ns, other_comm_ns,
     memcpy_ns, exposed_copy_ns, pageable_ns, exposed_pageable_ns, idle_ns, comm_share, exposed_share, overlap_share``
     (shares 0..1; overlap_share is null without communication). Steps without any GPU activity (cut by the window)
-    and steps of CPU-only traces are left out.
+    steps of CPU-only traces, and sums below one millisecond are left out.
     """
     return run.memo("views.overlap.step_summary", _step_summary)
 
@@ -34,11 +35,17 @@ def _step_summary(run: Run) -> pl.DataFrame:
     sums = rows.group_by("input_id", "rank", "device", maintain_order=True).agg(
         pl.len().alias("steps"), *(pl.col(c).sum() for c in _SUMS)
     )
-    return sums.with_columns(
-        comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
-        exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),
-        overlap_share=pl.when(pl.col("comm_ns") > 0).then(1 - pl.col("exposed_comm_ns") / pl.col("comm_ns")),
-    ).sort("rank", "input_id", "device")
+    return (
+        sums.with_columns(
+            comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
+            exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),
+            overlap_share=pl.when(pl.col("comm_ns") > 0).then(
+                1 - pl.col("exposed_comm_ns") / pl.col("comm_ns")
+            ),
+        )
+        .filter(pl.col("duration_ns") >= _LEAST_NS)
+        .sort("rank", "input_id", "device")
+    )
 
 
 def wait_share(run: Run) -> float | None:
