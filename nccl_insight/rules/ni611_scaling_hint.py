@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     total, exposed = int(steps["duration_ns"].max() or 0), int(steps["exposed_comm_ns"].max() or 0)  # type: ignore[arg-type]
     yield Hit(
         title=f"At {format_gbps(expected.gbps)} the {plural(top['count'], 'collective')} of {top['n']} ranks would "
-        f"take {format_ns(model)}; measured {format_ns(top['wire_ns'])}, of which up to {format_ns(exposed)} is exposed",
+        f"take {format_ns(model)}; measured {format_ns(top['wire_ns'])}, up to {format_ns(exposed)} exposed",
         explanation=f"Model: bytes x busbw factor / bandwidth, bandwidth from {expected.why}. Recorded time "
         f"{format_ns(total)}; without exposed communication it would be {format_ns(total - exposed)}.",
         observed=f"{format_ns(top['wire_ns'])} in collectives",
