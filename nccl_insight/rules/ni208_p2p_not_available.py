@@ -12,7 +12,7 @@ Shared host memory carries 8-15 GB/s; NVLink and PCIe switches carry more.
 How it decides
 --------------
 SHM between GPUs of a PCIe-only machine is normal (consumer cards, other socket, NCCL's distance limit) and is
-information. It is a warning where it is odd: NVLink exists between the GPUs, NCCL says that P2P between NVLink
+information. It is a warning where it is odd: NVLink joins the GPUs throughout, NCCL says that P2P between NVLink
 neighbours is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
 neighbours use P2P.
 
@@ -42,7 +42,7 @@ from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 from nccl_insight.views.mentions import mentions
-from nccl_insight.views.paths import gpu_paths, has_nvlink
+from nccl_insight.views.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.views.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.views.transports import links
 
@@ -94,7 +94,7 @@ def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame, said: pl.DataFrame) 
         return _Odd("NCCL says that P2P is disabled between GPUs that have NVLink", said)
     if shm.is_empty():
         return None
-    if has_nvlink(run):
+    if nvlink_mesh(run):
         return _Odd("the GPUs of this machine have NVLink", shm, ranks_of(shm, "src_rank"), hosts_of(shm))
     return _odd_host(inside, shm) or _odd_rank(inside)
 

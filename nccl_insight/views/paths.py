@@ -68,3 +68,19 @@ def _has_nvlink(run: Run) -> bool:
     nvb = run.table("connections").filter(pl.col("intermediate_rank").is_not_null())
     paths = gpu_paths(run).filter(pl.col("path").is_in(["NVL", "NVB"]))
     return bool(graphs.height or counts.height or nvb.height or paths.height or nvlink_per_gpu(run).height)
+
+
+def nvlink_mesh(run: Run) -> bool:
+    """Whether NVLink joins the GPUs of the job throughout: rings over NVLink, NVLS, or all paths over it."""
+    return run.memo("views.nvlink_mesh", _nvlink_mesh)
+
+
+def _nvlink_mesh(run: Run) -> bool:
+    rings = run.table("graphs").filter((pl.col("pattern") == 4) & (pl.col("n_channels") > 0))
+    over = rings.filter(pl.col("type_intra").is_in(["NVL", "NVB"]))
+    paths = gpu_paths(run)
+    return bool(
+        (over.height and over.height == rings.height)
+        or run.table("channel_counts").filter(pl.col("nvls_channels") > 0).height
+        or (paths.height and paths.filter(pl.col("path").is_in(["NVL", "NVB"])).height == paths.height)
+    )
