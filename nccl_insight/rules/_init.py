@@ -40,6 +40,35 @@ def _waiting(run: Run) -> tuple[Waiting, ...]:
     return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
 
 
+def waiting_early(run: Run) -> pl.DataFrame:
+    """Processes that chose a network and then printed nothing, where no process of the log got further.
+
+    ``host, pid, network, input_id, line``. Up to 2.21 Init START is printed only after all ranks have checked in.
+    Empty unless at least two processes wait, none failed, and the log goes on after their last line (or each has an
+    input of its own), so that it was not merely cut there.
+    """
+    none = pl.DataFrame()
+    if run.has("ranks") or run.has("calls") or run.has("connections") or log_is_cut(run):
+        return none
+    if causes(run).filter(pl.col("cause") != "benign").filter(pl.col("loud")).height or not run.has(
+        "networks"
+    ):
+        return none
+    chosen = run.table("networks").drop_nulls("pid").unique(["host", "pid"], keep="last", maintain_order=True)
+    everyone = run.table("processes").drop_nulls("pid").select("host", "pid").unique()
+    if chosen.height < 2 or everyone.height != chosen.height:
+        return none
+    last = chosen.group_by("input_id").agg(pl.col("line").max().alias("last"))
+    ends = (
+        run.table("inputs")
+        .select("input_id", "lines", "foreign_lines")
+        .join(last, on="input_id", how="inner")
+    )
+    own = ends.height == chosen.height
+    goes_on = bool((ends["lines"] > ends["last"]).all())
+    return chosen if own or goes_on else none
+
+
 def _one(run: Run, comm_id: str, started: pl.DataFrame) -> Waiting | None:
     top = started["nranks"].max()
     if not isinstance(top, int) or top < 2:

@@ -2,7 +2,8 @@
 
 What it finds
 -------------
-Connections that a peer closed or reset, broken pipes, ncclRemoteError.
+Connections that a peer closed or reset, broken pipes, ncclRemoteError, and notes of the kernel or the launcher
+that a process was killed.
 
 Why it matters
 --------------
@@ -35,10 +36,11 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._closed import accepting
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.rules._faults import ANY
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
+from nccl_insight.views.errors import causes
 from nccl_insight.views.settings import named
 
 CLASS = "S"
@@ -46,40 +48,41 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
 CAUSED_BY = ANY
+ENDED = ("kernel_oom", "mpirun_killed", "elastic_failed", "srun_failed")
+_KILLED = r"Killed process|signal|SIG[A-Z]+|exitcode: -"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all closed connections, with the peers that closed them."""
-    found = trouble(run, "peer-died")
-    if found is None:
-        return
-    other = found.rows.join(accepting(run), on=["input_id", "line"], how="anti")
-    if other.is_empty():
-        return
-    found = Trouble(other)
-    peers = (
-        other["text"]
-        .str.extract(r"(?:peer|from|to) ([0-9A-Za-z_.:%-]+?)<")
-        .drop_nulls()
-        .unique()
-        .sort()
-        .to_list()
+    """One finding for closed connections and ended processes, with the peers named."""
+    lost = (
+        causes(run)
+        .filter(pl.col("cause") == "peer-died")
+        .join(accepting(run), on=["input_id", "line"], how="anti")
     )
-    silent = _silent(run, found)
-    where = f" by {named(peers)}" if peers else ""
+    ended = causes(run).filter(pl.col("message").is_in(list(ENDED)) & pl.col("text").str.contains(_KILLED))
+    rows = pl.concat([ended, lost])
+    if rows.is_empty():
+        return
+    found = Trouble(rows)
+    named_peers = (
+        lost["text"].str.extract(r"(?:peer|from|to) ([0-9A-Za-z_.:%-]+?)<").drop_nulls().unique().sort()
+    )
+    silent = _silent(run, Trouble(lost)) if lost.height else []
+    where = f" by {named(named_peers.to_list())}" if len(named_peers) else ""
+    quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
+    killed = " ".join(str(ended["text"][0]).split())[:160] if ended.height else ""
     yield from report(
         run,
         "peer-died",
-        f"A connection was closed{where}: another rank went away",
-        "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; sacct -j <job> -o node,exitcode; dmesg -T "
-        "| grep -i oom",
+        f"A process of the job was ended: {killed}"
+        if killed
+        else f"A connection was closed{where}: another rank went away",
+        "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; dmesg -T | grep -i oom   # on the hosts "
+        "of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
-        + (
-            f" Ranks {format_ranks(silent)} of the communicator reported nothing: look at those first."
-            if silent
-            else ""
-        ),
+        + quiet,
         expected="connections stay open until the communicator is destroyed",
+        rows=found,
     )
 
 

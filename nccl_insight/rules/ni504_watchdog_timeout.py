@@ -11,7 +11,8 @@ take part, or in the network.
 
 How it decides
 --------------
-The watchdog's message decides; a watchdog that only says that it is stuck itself is a warning. Any other failure in the log is taken as the cause; the rank that reports
+The watchdog's message decides; one that only says that it is stuck itself is a warning.
+Any other failure in the log is taken as the cause; the rank that reports
 is usually only waiting.
 
 What to do

@@ -12,7 +12,9 @@ The job hangs before its first collective: network set-up, a dead peer, P2P that
 How it decides
 --------------
 All ranks are in the log, at least two of them, all started, none finished, and the log is not known to be
-cut. Ranks that printed how far they came are described. A log that shows less is not judged.
+cut. Ranks that printed how far they came are described. In versions
+that print ranks only after the bootstrap, two or more processes that stop after choosing their network count as
+well. A log that shows less is not judged.
 
 What to do
 ----------
@@ -34,7 +36,7 @@ from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import STARTUP
-from nccl_insight.rules._init import waiting
+from nccl_insight.rules._init import waiting, waiting_early
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 from nccl_insight.views.settings import hosts_of, ranks_of, refs
@@ -78,4 +80,19 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             comm_id=stuck.comm_id,
             evidence=refs(stuck.ranks),
             absence="no Init COMPLETE of this communicator in any input",
+        )
+    early = waiting_early(run)
+    if early.height:
+        yield Hit(
+            title=f"{early.height} processes chose their network and then waited: no communicator came into being",
+            next_step="check that all ranks were launched and that WORLD_SIZE and MASTER_ADDR agree; py-spy dump "
+            "--pid <pid>",
+            explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "
+            "rank that never "
+            "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
+            observed=f"{early.height} processes in the bootstrap, 0 ranks",
+            expected="Init START and Init COMPLETE of each rank",
+            hosts=hosts_of(early),
+            evidence=refs(early),
+            absence="no line about ranks, rings or communicators in any input",
         )

@@ -83,25 +83,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             )
             continue
         behind = here.filter(pl.col("calls") < most)
-        missed = collective_calls(run).filter(
-            (pl.col("comm_id") == comm_id) & (pl.col("nth") == int(behind["calls"].min()))
-        )
+        reached = min(behind["calls"].to_list())
+        missed = collective_calls(run).filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == reached))
         op = missed["op"][0] if missed.height else "collective"
+        who = format_ranks(behind["rank"])
         yield Hit(
-            title=f"Rank {format_ranks(behind['rank'])} stopped after {behind['calls'].min()} collectives; "
-            f"{here.height - behind.height} "
-            f"ranks went on to {most} ({named(hosts_of(behind)) or 'host unknown'})",
-            next_step=f"py-spy dump --pid <pid of rank {behind['rank'][0]}>; look at what that rank printed after "
-            f"its last call",
-            explanation=f"The next collective of this communicator, {op} number {int(behind['calls'].min()) + 1}, "
-            f"was issued by the other ranks and "
-            "never by these. The others wait for them.",
-            observed=f"{behind['calls'].min()} calls",
+            title=f"Rank {who} stopped after {reached} collectives; {here.height - behind.height} ranks went on to "
+            f"{most} ({named(hosts_of(behind)) or 'host unknown'})",
+            next_step=f"py-spy dump --pid <pid of rank {behind['rank'][0]}>; look at what that rank printed last",
+            explanation=f"The next collective of this communicator, {op} number {reached + 1}, was issued by the other "
+            "ranks and never by these. The others wait for them.",
+            observed=f"{reached} calls",
             expected=f"{most} calls",
             unit="calls",
             ranks=ranks_of(behind),
             hosts=hosts_of(behind),
             comm_id=str(comm_id),
             evidence=(*refs(behind, 2), *refs(missed, 1)),
-            absence=f"no further call of rank {format_ranks(behind['rank'])} on this communicator",
+            absence=f"no further call of rank {who} on this communicator",
         )

@@ -83,10 +83,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             f"The driver reported Xid {xid if xid is not None else '?'}: {meaning}",
             "compute-sanitizer <the program>; dcgmi diag -r 2"
             if by_program
-            else "dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER; drain the host",
+            else "dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER   # and drain the host",
             explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
             if by_program
-            else "This Xid points at the GPU, its memory or its links. Jobs on this host will fail again until it is serviced.",
+            else "It points at the GPU, its memory or its links. Jobs on this host will fail until it is serviced.",
             expected="no Xid during the job",
             severity=Severity.WARNING if by_program else None,
             action=Action.TRIAGE if by_program else None,

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._notes import noted
+from nccl_insight.rules._log_notes import log_notes
 from nccl_insight.run import Run
 
 CLASS = "L"
@@ -42,7 +42,7 @@ NEEDS = ("inputs",)
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
-    yield from noted(
+    yield from log_notes(
         run,
         "log-truncated",
         "Lines are missing from the log",

@@ -95,8 +95,8 @@ PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
     (SHM_FAILED, r"creating shared memory segment|failed to create shared memory file|Unable to allocate shared memory|Could not map /dev/shm", ""),
     # the application's calls
     ("collective-mismatch", r"Mismatched collective detected|collective mismatch|message truncated : receiving|posted incorrect receive info", ""),
-    (OTHER, r"Message truncated : received", r"(?:^|/)bootstrap\."),
-    ("collective-mismatch", r"Message truncated : received", ""),
+    ("collective-mismatch", r"Message truncated : received", r"net_socket\."),
+    (OTHER, r"Message truncated : received", ""),
     ("send-recv-unmatched", r"Trying to (?:send|recv) to self without a matching", ""),
     ("invalid-argument", r"^\w+ ?: invalid (?:root|type|reduction operation|rank|count)|is not a valid pointer|argument is NULL|mismatchs with NCCL device|Invalid rank requested|nvalid device count|Data type supplied to user-created|improper usage of ncclCommInit|Invali[dg] config \w+ attribute|ncclConfig_t argument not initialized|reduction operation [0-9]+ unknown to this communicator|peer -?[0-9]+ is not within valid range|not in a group call|must be a multiple|communicators? in (?:a ncclGroup|graph mode)|ncclCommWindowRegister: invalid pointer", ""),
     # frameworks

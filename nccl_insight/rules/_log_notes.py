@@ -1,0 +1,33 @@
+"""Findings from what ingest noted about an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Hit, Ref
+from nccl_insight.run import Run
+from nccl_insight.units import plural
+
+
+def log_notes(
+    run: Run, kind: str, headline: str, next_step: str, explanation: str, expected: str
+) -> Iterator[Hit]:
+    """One hit for all notes of a kind; nothing when there are none."""
+    notes = run.table("notes").filter(pl.col("kind") == kind)
+    if notes.is_empty():
+        return
+    files = notes["input_id"].n_unique()
+    details = notes["detail"].drop_nulls()
+    rows = notes.select("input_id", "line").head(4).iter_rows()
+    where = f" in {files} inputs" if files > 1 else ""
+    yield Hit(
+        title=f"{headline} ({plural(notes.height, 'place')}{where})",
+        next_step=next_step,
+        explanation=explanation,
+        observed=str(details[0]) if len(details) else f"{notes.height} places",
+        expected=expected,
+        evidence=tuple(Ref(int(i), int(n)) for i, n in rows if i is not None and n),
+        absence=None if notes["line"].drop_nulls().len() else str(details[0]) if len(details) else headline,
+    )
