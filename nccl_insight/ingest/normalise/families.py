@@ -172,6 +172,8 @@ def call_family(frame: pl.DataFrame) -> pl.DataFrame:
     register = function.str.contains("ibv_reg_(dmabuf_)?mr")
     cq = function.str.contains("ibv_create_cq", literal=True)
     connect = function.str.contains("connect", literal=True)
+    segment = function.str.contains("shm_open|ftruncate|fallocate|mmap")
+    ras = pl.col("_source").fill_null("").str.contains("ras/", literal=True)
     cases = [
         (modify & says(110, "timed out"), "ib-qp-timeout"),
         (modify & says(22, "invalid argument"), "ib-qp-invalid-argument"),
@@ -182,10 +184,15 @@ def call_family(frame: pl.DataFrame) -> pl.DataFrame:
         (function.str.contains("ibv_open_device", literal=True), "ib-open-device-failed"),
         (connect & says(111, "refused", "abort"), "bootstrap-connect-refused"),
         (connect & says((110, 113), "timed out", "no route"), "bootstrap-connect-timeout"),
+        # Another process of the host serves the port of RAS already: harmless.
+        (function.str.contains("bind", literal=True) & ras, "ras-port-in-use"),
         (
             function.str.contains("bind|listen") & says((98, 99), "cannot assign", "in use"),
             "bootstrap-bind-failed",
         ),
+        (segment & says(28, "no space left"), "shm-too-small"),
+        (segment & says((1, 13), "permission denied"), "shm-permission"),
+        (segment & says(2, "no such file"), "shm-attach-missing"),
         (says((104, 32), "connection reset", "broken pipe"), "peer-died"),
     ]
     family = pl.lit(OTHER)
