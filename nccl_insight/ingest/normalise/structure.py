@@ -95,14 +95,14 @@ def env_value(frame: pl.DataFrame) -> pl.DataFrame:
 def env_config(frame: pl.DataFrame) -> pl.DataFrame:
     """Fields of ncclConfig_t: the field's name, or the variable that replaced it."""
     rows = frame if "name" in frame.columns else frame.with_columns(name=pl.lit(None, pl.String))
-    rows = rows if "value" in rows.columns else rows.with_columns(value=pl.lit(None, pl.String))
+    given = [pl.col(c) for c in ("value", "config_text") if c in rows.columns]
     variable = pl.lit("NCCL_") + pl.col("name")
     return rows.with_columns(
         name=pl.when(pl.col("name").is_null())
         .then(pl.lit("config ") + pl.col("config_field"))
         .otherwise(variable),
-        value=pl.col("value").fill_null(""),
-    )
+        value=pl.coalesce([*given, pl.lit("")]),
+    ).drop("config_text", strict=False)
 
 
 _PORT: Final = r"(?:\[([0-9]+)\] ?)?([A-Za-z0-9_.+-]+):([0-9]+)(?::(-?[0-9]+):(-?[0-9]+))?/([A-Za-z]*)"
