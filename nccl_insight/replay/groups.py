@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import polars as pl
 
 from nccl_insight.run import Run
+from nccl_insight.views.placement import layout, places
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def shapes(run: Run, calls: pl.DataFrame) -> Mapping[str, tuple[int, Shape]]:
         pl.col("name").first(), pl.col("nranks").max(), pl.col("rank").n_unique()
     )
     described = {row["comm_id"]: row for row in run.table("communicators").iter_rows(named=True)}
-    places = _places(run)
+    where = places(run)
     largest = max(described.values(), key=lambda row: row["nranks"] or 0, default=None)
     world = int(largest["nranks"] or 0) if largest else 0
     world_nodes = _nodes(largest) if largest else None
@@ -40,7 +40,7 @@ def shapes(run: Run, calls: pl.DataFrame) -> Mapping[str, tuple[int, Shape]]:
     for row in seen.iter_rows(named=True):
         about = described.get(row["name"])
         nranks = int(row["nranks"] or (about["nranks"] if about else None) or row["rank"] or 1)
-        split = _split(places.get((row["name"], nranks), ()), nranks, world)
+        split = _split(where.get((row["name"], nranks), ()), nranks, world)
         kinds.setdefault((nranks, _nodes(about) if about else None, split), []).append(row["group"])
     out: dict[str, tuple[int, Shape]] = {}
     for index, ((nranks, nodes, split), names) in enumerate(kinds.items()):
@@ -57,28 +57,10 @@ def _nodes(row: Mapping[str, object]) -> int | None:
     return nodes if isinstance(nodes, int) else None
 
 
-def _places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
-    """The ranks of each communicator (and size) as ranks of the largest one, by process."""
-    ranks = run.table("ranks").drop_nulls(["comm_id", "rank"])
-    if ranks.is_empty():
-        return {}
-    biggest = ranks.sort("nranks", descending=True, nulls_last=True, maintain_order=True).get_column(
-        "comm_id"
-    )[0]
-    key = ["host", "pid", "cuda_dev"]
-    world = ranks.filter(pl.col("comm_id") == biggest).select(*key, pl.col("rank").alias("place")).unique(key)
-    joined = ranks.join(world, on=key, how="inner", nulls_equal=True, maintain_order="left")
-    grouped = joined.group_by("comm_id", "nranks", maintain_order=True).agg(pl.col("place").unique().sort())
-    return {(name, nranks): tuple(places) for name, nranks, places in grouped.iter_rows()}
-
-
-def _split(places: tuple[int, ...], nranks: int, world: int) -> str:
-    if world <= nranks or len(places) != nranks or nranks < 1:
-        return ""
-    steps = {b - a for a, b in pairwise(places)}
-    if steps in ({1}, set()) and world % nranks == 0 and places[0] % nranks == 0:
-        return f"DIV {nranks}" if nranks > 1 else ""
-    stride = next(iter(steps)) if len(steps) == 1 else 0
-    if stride and world == stride * nranks and places[0] < stride:
-        return f"MOD {stride}"
+def _split(found: tuple[int, ...], nranks: int, world: int) -> str:
+    how = layout(found, nranks, world)
+    if how.kind == "block":
+        return f"DIV {nranks}"
+    if how.kind == "stride" and world == how.step * nranks and found[0] < how.step:
+        return f"MOD {how.step}"
     return ""

@@ -1,0 +1,49 @@
+"""``nccl-insight explain-log``: what a job does, in words."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import typer
+
+from nccl_insight.errors import NotJudgedError, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command("explain-log")
+    def explain_log(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+        format_: str = typer.Option("text", "--format", help="text or json."),
+        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+    ) -> None:
+        """Tells in words what a job does: communicators, transports, rings, algorithms, settings, timings.
+
+        Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
+        """
+        from nccl_insight.api import load
+        from nccl_insight.cli.output import write_text
+        from nccl_insight.render import explain_log as view
+
+        if format_ not in {"text", "json"}:
+            raise UsageError(f"--format {format_!r}: use text or json")
+        run = load(paths)
+        if not any(
+            run.has(name) for name in ("processes", "communicators", "ranks", "env", "connections", "errors")
+        ):
+            raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
+        if format_ == "json":
+            import orjson
+
+            parts = [{"title": part.title, "lines": list(part.lines)} for part in view.sections(run)]
+            document = {"schema_version": 1, "sections": parts}
+            write_text(
+                output,
+                orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode(),
+            )
+            return
+        terminal = output == "-" and sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if terminal else None
+        write_text(output, view.render(run, width))
