@@ -12,8 +12,8 @@ NCCL falls back without an error. TCP is three to ten times slower than RDMA and
 How it decides
 --------------
 The network is TCP, nobody chose it (NCCL_IB_DISABLE, NCCL_NET), and RDMA was expected: a device that cannot
-be opened, a plugin that failed to start, an IP-over-InfiniBand interface, RDMA settings, or other hosts of
-the same communicator on RDMA. Then it is a warning, with the most likely missing piece first. With no sign
+be opened, a plugin that failed to start, an IP-over-InfiniBand interface, RDMA settings, or other hosts
+of the job on RDMA. Then it is a warning, with the most likely missing piece first. With no sign
 of RDMA hardware it is information: TCP may be all there is. On one node it says nothing.
 
 What to do
@@ -64,7 +64,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     reasons = causes(run)
     hints = rdma_hints(run)
-    elsewhere = process_networks(run).filter(rdma_expr("network"))
+    elsewhere = process_networks(run).filter(rdma_expr("network") & pl.col("host").is_not_null())
+    elsewhere = elsewhere.join(sockets.select("host"), on="host", how="anti")
     certain = [c for c in reasons if c.certain]
     expected = bool(certain or hints or (elsewhere.height and reach))
     if reach is None and not expected:

@@ -13,8 +13,9 @@ How it decides
 --------------
 Sending RDMA connections of rings and trees (not those of send/recv) are counted by host and NIC; a NIC counts as
 shared when different ranks use it for different channels. Idle are listed NICs of the same network and link
-layer that no connection of the host uses. PXN routes through the NIC's own GPU and is counted there. Fewer NICs
-than GPUs in the machine is not a fault.
+layer that no connection of the host uses. It is a warning when three GPUs or more of a host use a single NIC,
+or when fewer than half of the hosts do it; else NCCL may have had its reasons, and it is information. PXN routes
+through the NIC's own GPU and is left out. Fewer NICs than GPUs in the machine is not a fault.
 
 What to do
 ----------
@@ -62,7 +63,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     )
     used = load.group_by("host", "network", maintain_order=True).agg(
         pl.col("net_dev").unique().alias("used"),
-        pl.col("ranks").list.len().max().alias("sharers"),
+        pl.col("sharers").max(),
+        pl.len().alias("nics"),
     )
     judged = used.join(listed, on=["host", "network"], how="inner").with_columns(
         pl.col("listed").list.set_difference("used").list.len().alias("idle")
@@ -70,8 +72,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     bad = judged.filter((pl.col("sharers") > 1) & (pl.col("idle") >= pl.col("sharers") - 1))
     if bad.is_empty():
         return
+    every = load.select("host").n_unique()
+    crowded = bad.filter((pl.col("nics") == 1) & (pl.col("sharers") > 2))
+    loud = crowded.height > 0 or bad.select("host").n_unique() * 2 < every
     rows = load.join(bad.select("host", "network"), on=["host", "network"], how="semi")
-    shared = rows.filter(pl.col("ranks").list.len() > 1)
+    shared = rows.filter(pl.col("sharers") > 1)
     hosts = hosts_of(bad)
     ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
     idle = int(bad.item(0, "idle"))
@@ -83,6 +88,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="GPUs spread over the listed NICs",
         unit="NICs",
         next_step="nvidia-smi topo -m   # which NIC is near which GPU? then check NCCL_IB_HCA and NCCL_CROSS_NIC",
+        severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.MEDIUM,
         ranks=ranks,
         hosts=hosts,

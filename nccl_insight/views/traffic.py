@@ -10,9 +10,11 @@ from nccl_insight.views.transports import net_links
 
 
 def nic_load(run: Run) -> pl.DataFrame:
-    """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``channels, input_id, line``.
+    """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id,
+    line``.
 
-    ``host`` is that of the sender. Connections of send/recv (connection index above 0) and connections that
+    ``host`` is that of the sender. ``sharers`` counts the groups of ranks that use the NIC for channels of their
+    own in one communicator (ring and tree of a channel may leave by two ranks of one group). Connections of send/recv (connection index above 0) and connections that
     go through another rank's NIC (PXN) are left out: those NICs belong to their own GPU.
     """
     return run.memo("views.nic_load", _nic_load)
@@ -29,10 +31,27 @@ def _nic_load(run: Run) -> pl.DataFrame:
             & (pl.col("conn_index").fill_null(0) == 0)
             & pl.col("pxn_rank").is_null()
         )
-        .group_by(pl.col("local_host").alias("host"), "network", "net_dev", maintain_order=True)
+        .group_by(
+            pl.col("local_host").alias("host"),
+            "network",
+            "net_dev",
+            "comm_id",
+            "channel",
+            maintain_order=True,
+        )
+        .agg(pl.col("src_rank").unique().sort().alias("ranks"), pl.col("input_id", "line").first())
+        .group_by("host", "network", "net_dev", "comm_id", maintain_order=True)
         .agg(
-            pl.col("src_rank").unique().sort().alias("ranks"),
-            pl.col("channel").n_unique().alias("channels"),
+            pl.col("ranks").explode().unique().sort(),
+            pl.col("ranks").n_unique().alias("sharers"),
+            pl.len().alias("channels"),
+            pl.col("input_id", "line").first(),
+        )
+        .group_by("host", "network", "net_dev", maintain_order=True)
+        .agg(
+            pl.col("ranks").sort_by("sharers", descending=True).first(),
+            pl.col("sharers").max(),
+            pl.col("channels").max(),
             pl.col("input_id", "line").first(),
         )
         .collect()
