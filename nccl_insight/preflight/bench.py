@@ -43,6 +43,8 @@ def measure(
 ) -> Measured:  # fmt: skip
     """Runs the plan and judges the processes, their results, and what their logs say (also after a hang)."""
     done = capture(plan, directory, nproc, deadline_s, environ, world, child)
+    if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
+        return Measured((_ended(done),), {}, done.outcome.timed_out)
     run = api.load([directory])
     checks = [_ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]

@@ -99,7 +99,11 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
             continue
         if isinstance(value, float):
             number = value * margin if key == "busbw" else value
-            shown = "inf" if number == float("inf") else f"{math.floor(number * 100) / 100 if key == 'busbw' else number:.15g}"
+            shown = (
+                "inf"
+                if number == float("inf")
+                else f"{math.floor(number * 100) / 100 if key == 'busbw' else number:.15g}"
+            )
             rows.append(f'{key} = "{"=" if key in ("gpus", "nics", "ranks", "nodes") else ">="}{shown}"')
         else:
             clean = re.sub(r'["\\\x00-\x1f]', "", value)
