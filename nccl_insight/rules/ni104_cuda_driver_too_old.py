@@ -72,7 +72,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _compared(run: Run) -> Iterator[Hit]:
     """``cudaDriverVersion`` (1000 x major + 10 x minor) against ``+cudaX.Y``, where no init completed."""
-    if run.table("ranks")["init_complete"].fill_null(False).any():
+    works = run.table("ranks")["init_complete"].fill_null(False).any()
+    if works or any(run.has(table) for table in ("connections", "rings", "calls", "benchmarks")):
         return
     built = run.table("processes")["cuda_version"].str.extract_groups(r"^([0-9]+)\.([0-9]+)").drop_nulls()
     numbers = [(int(g["1"]), int(g["2"])) for g in built.to_list() if g["1"] and g["2"]]

@@ -65,10 +65,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         rows = failed.with_columns(pl.coalesce("detail", "name").alias("text"))
     if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
         return
-    old_only = rows.filter(~pl.col("text").fill_null("").str.contains(_TOO_OLD)).is_empty()
+    old_only = not mentions(run, _TOO_OLD).is_empty() and mentions(run, _BROKEN).is_empty()
     networks = run.table("processes")["network"].drop_nulls()
     harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
-    text = " ".join(str(rows["text"][0] or "").split())[:200]
+    text = (
+        "only interface versions that this NCCL no longer supports"
+        if old_only
+        else "the library was opened and not used"
+    )
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
     yield Hit(

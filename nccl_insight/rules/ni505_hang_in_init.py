@@ -45,7 +45,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks",)
+NEEDS = ("ranks", "networks")
 CAUSED_BY = (
     *STARTUP,
     "bootstrap-connect-refused",
