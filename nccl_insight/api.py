@@ -23,5 +23,5 @@ def analyze(
         UsageError: a path does not exist or the format is unknown.
         NotJudgedError: the paths name no file.
     """
-    run = source if isinstance(source, Run) else load(source, input_format)
+    run = source if isinstance(source, Run) else load(source, input_format, details=False)
     return engine.analyze(run, policy)

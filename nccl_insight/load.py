@@ -62,16 +62,18 @@ def _chosen(file: InputFile, formats: Sequence[Format], kind: str | None) -> For
     raise UsageError(f"unknown input format {kind!r}; known: {names}")
 
 
-def _read(file: InputFile, format_: Format | None, classifier: Classifier, workers: int | None) -> _Part:
+def _read(
+    file: InputFile, format_: Format | None, classifier: Classifier, workers: int | None, details: bool
+) -> _Part:
     index = ChunkIndex()
     if format_ is not None:
         index.sha256 = file_sha256(file)
         return _Part(file, format_.kind, index, partial=format_.read(file))
-    log = read_log(file, index, classifier, workers)
+    log = read_log(file, index, classifier, workers, details)
     return _Part(file, LOG, index, log=log)
 
 
-def read_inputs(files: Sequence[InputFile], kind: str | None = None) -> list[_Part]:
+def read_inputs(files: Sequence[InputFile], kind: str | None = None, details: bool = True) -> list[_Part]:
     """Reads every input; small ones side by side, large ones with their chunks side by side."""
     formats = discover()
     classifier = Classifier(default_catalog())
@@ -80,11 +82,11 @@ def read_inputs(files: Sequence[InputFile], kind: str | None = None) -> list[_Pa
     parts: dict[int, _Part] = {}
     if len(small) > 1:
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            for part in pool.map(lambda pair: _read(pair[0], pair[1], classifier, 1), small):
+            for part in pool.map(lambda pair: _read(pair[0], pair[1], classifier, 1, details), small):
                 parts[part.file.input_id] = part
     for file, format_ in chosen:
         if file.input_id not in parts:
-            parts[file.input_id] = _read(file, format_, classifier, None)
+            parts[file.input_id] = _read(file, format_, classifier, None, details)
     return [parts[file.input_id] for file in files]
 
 
@@ -174,18 +176,21 @@ def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
     return _finish_traces(tables)
 
 
-def load(paths: Iterable[str | os.PathLike[str]], input_format: str | None = None) -> Run:
+def load(
+    paths: Iterable[str | os.PathLike[str]], input_format: str | None = None, details: bool = True
+) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
     Args:
         paths: files, directories (one run of many files), globs or ``-`` for standard input.
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
+        details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
 
     Raises:
         UsageError: a path does not exist or the format is unknown.
         NotJudgedError: the paths name no file.
     """
     files = find_inputs([os.fspath(p) for p in paths])
-    parts = read_inputs(files, input_format)
+    parts = read_inputs(files, input_format, details)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
     return build_run(_join(parts), reader)

@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
             {"fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage, "redact": redact or None},
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
-        run = api.load(paths, None if input_format == "auto" else input_format)
+        run = api.load(paths, None if input_format == "auto" else input_format, details=False)
         analysis = api.analyze(run, policy)
         if policy.redact or bundle is not None:
             from nccl_insight.cli.redacting import redacted

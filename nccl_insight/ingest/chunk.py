@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -70,17 +69,12 @@ class _Work:
 
     chunk: Chunk
     classifier: Classifier
-    text: str
+    lines: list[str]
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     unknown: list[pl.DataFrame] = field(default_factory=list)
     parsed: list[pl.Series] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The chunk's lines, only built when single lines are needed."""
-        return self.text.split("\n")
 
     def line(self, number: int) -> str:
         """Text of a line by its number in the file; empty outside the chunk."""
@@ -107,11 +101,9 @@ def _clean(text: str) -> str:
     return text
 
 
-def _lines_frame(text: str, chunk: Chunk) -> pl.DataFrame:
+def _lines_of(text: str, chunk: Chunk) -> list[str]:
     lines = text.split("\n")
-    if len(lines) > chunk.count:
-        lines.pop()
-    return pl.DataFrame({"_text": lines}).with_row_index("_line", chunk.first_line).cast({"_line": pl.UInt64})
+    return lines[: chunk.count] if len(lines) > chunk.count else lines
 
 
 def _with_heads(frame: pl.DataFrame) -> pl.DataFrame:
@@ -301,8 +293,8 @@ def _take_headless(work: _Work, others: pl.DataFrame, seen: set[int]) -> None:
 def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn."""
     text = _clean(chunk.text)
-    work = _Work(chunk, classifier, text)
-    frame = _lines_frame(text, chunk)
+    work = _Work(chunk, classifier, _lines_of(text, chunk))
+    frame = pl.DataFrame({"_text": work.lines}).with_row_index("_line", chunk.first_line).cast({"_line": pl.UInt64})
     repeats = (0, 0)
     if "x across cluster]" in text:
         count = frame["_text"].str.extract(_REPEATED).cast(pl.UInt32, strict=False)

@@ -18,6 +18,8 @@ from nccl_insight.io.source import InputFile
 
 _TEMPLATES_MOST: Final = 5000
 _LOUD: Final = ("WARN", "ABORT", "DIAG")
+# Tables of inner workings, large in verbose logs; no diagnosis needs them.
+DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls", "tuning_model"})
 _SAME: Final = ("_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 
 
@@ -118,8 +120,10 @@ def _merge_templates(parts: list[pl.DataFrame]) -> pl.DataFrame:
 class _Merger:
     """Collects chunk results; floods are folded while they stream."""
 
-    def __init__(self, input_id: int, classifier: Classifier) -> None:
+    def __init__(self, input_id: int, classifier: Classifier, details: bool) -> None:
         self._id = pl.lit(input_id, pl.UInt16).alias("input_id")
+        self._rules = classifier.catalog.grammar.messages
+        self._kept = {n for n, m in self._rules.items() if m.table and (details or m.table not in DETAIL_TABLES)}
         self._errors = _errors(classifier)
         self._messages: dict[str, list[pl.DataFrame]] = {}
         self._loud: list[pl.DataFrame] = []
@@ -133,7 +137,8 @@ class _Merger:
     def add(self, result: ChunkResult) -> None:
         for name, rows in result.messages.items():
             rows = fold(rows) if name in self._errors else rows
-            self._messages.setdefault(name, []).append(rows)
+            if name in self._kept:
+                self._messages.setdefault(name, []).append(self._slim(name, rows))
             self._heads.append(
                 rows.select("_host", "_pid", "_launcher_rank", "_line").unique(["_host", "_pid"])
             )
@@ -151,6 +156,18 @@ class _Merger:
         self._repeat_line = self._repeat_line or result.repeats[1]
         if len(self._heads) > 200:
             self._heads = [pl.concat(self._heads).unique(["_host", "_pid"])]
+
+    def _slim(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        """Without what only error rows show, so that memory does not grow with the text of the log."""
+        rule = self._rules[name]
+        if rule.table == "errors":
+            return rows
+        dropped = ["_source", "_timestamp", "_launcher"]
+        if rule.table == "connections":
+            rows = rows.with_columns(_body=pl.col("_body").str.extract(r"via (.*)$"))
+        elif "normalise" not in rule.directives:
+            dropped.append("_body")
+        return rows.drop(dropped)
 
     def done(self, foreign: list[pl.DataFrame]) -> LogPart:
         messages: dict[str, pl.DataFrame] = {}
@@ -185,10 +202,13 @@ def _table_lines(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_log(
-    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
+    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None, details: bool = True
 ) -> LogPart:
-    """Reads a whole log. Never raises for bad content; ``index.damage`` tells a broken stream."""
-    merger = _Merger(file.input_id, classifier)
+    """Reads a whole log. Never raises for bad content; ``index.damage`` tells a broken stream.
+
+    ``details``: keep the rows of ``DETAIL_TABLES`` too.
+    """
+    merger = _Merger(file.input_id, classifier, details)
     foreign: list[pl.DataFrame] = []
     for result in chunk_results(file, index, classifier, workers):
         merger.add(result)

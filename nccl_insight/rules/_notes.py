@@ -1,33 +1,19 @@
-"""Findings from what ingest noted about an input."""
+"""What readers of traces and side files noted about an input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.model import Hit, Ref
+from nccl_insight.model import Ref
 from nccl_insight.run import Run
-from nccl_insight.units import plural
+
+_EVIDENCE = 8
 
 
-def noted(
-    run: Run, kind: str, headline: str, next_step: str, explanation: str, expected: str
-) -> Iterator[Hit]:
-    """One hit for all notes of a kind; nothing when there are none."""
-    notes = run.table("notes").filter(pl.col("kind") == kind)
-    if notes.is_empty():
-        return
-    files = notes["input_id"].n_unique()
-    details = notes["detail"].drop_nulls()
-    rows = notes.select("input_id", "line").head(4).iter_rows()
-    where = f" in {files} inputs" if files > 1 else ""
-    yield Hit(
-        title=f"{headline} ({plural(notes.height, 'place')}{where})",
-        next_step=next_step,
-        explanation=explanation,
-        observed=str(details[0]) if len(details) else f"{notes.height} places",
-        expected=expected,
-        evidence=tuple(Ref(int(i), int(n)) for i, n in rows if i is not None and n),
-        absence=None if notes["line"].drop_nulls().len() else str(details[0]) if len(details) else headline,
-    )
+def noted(run: Run, *kinds: str) -> tuple[list[str], tuple[Ref, ...]]:
+    """Distinct texts of the notes of these kinds, in reading order, and the notes as evidence."""
+    rows = run.table("notes").filter(pl.col("kind").is_in(list(kinds)) & pl.col("detail").is_not_null())
+    texts = rows["detail"].unique(maintain_order=True).to_list()
+    refs = rows.filter(pl.col("input_id").is_not_null()).unique(maintain_order=True).head(_EVIDENCE)
+    shown = refs.select("input_id", "line", "detail").iter_rows()
+    return texts, tuple(Ref(int(i), int(n or 0), str(d)) for i, n, d in shown)

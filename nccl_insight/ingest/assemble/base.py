@@ -35,10 +35,12 @@ def table_rows(messages: Mapping[str, pl.DataFrame], grammar: Grammar) -> dict[s
         if family and "family" not in rows.columns:
             rows = rows.with_columns(family=pl.lit(family))
         parts.setdefault(rule.table, []).append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
-    return {
-        table: pl.concat(frames, how="diagonal_relaxed").sort("_pos", maintain_order=True)
-        for table, frames in parts.items()
-    }
+    return {table: _in_order(frames) for table, frames in parts.items()}
+
+
+def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    rows = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+    return rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
 
 
 def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.DataFrame:
