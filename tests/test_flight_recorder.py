@@ -13,7 +13,7 @@ import pytest
 from nccl_insight.formats import flight_recorder
 from nccl_insight.io.source import InputFile, find_inputs
 from nccl_insight.model import Hit
-from nccl_insight.rules import ni503_rank_desync
+from nccl_insight.rules import ni502_collective_mismatch, ni503_rank_desync
 from nccl_insight.run import Run, build_run
 from nccl_insight.views.flight_recorder import verdict
 
@@ -243,3 +243,14 @@ def test_a_healthy_gloo_job_is_silent() -> None:
     judged = verdict(run)
     assert judged is not None
     assert judged.mismatches == ()
+
+
+def test_the_mismatch_is_a_finding_with_the_minority_named(tmp_path: Path) -> None:
+    run = dumps(
+        tmp_path,
+        {r: [done(1), entry(2, "broadcast" if r == 1 else "all_reduce")] for r in range(4)},
+    )
+    (hit,) = [h for h in ni502_collective_mismatch.check(run) if isinstance(h, Hit)]
+    assert hit.ranks == (1,)
+    assert "rank 1 issued broadcast 1024x2 Float" in hit.title
+    assert hit.expected == "all_reduce 1024x2 Float"

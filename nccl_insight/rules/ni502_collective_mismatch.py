@@ -2,8 +2,9 @@
 
 What it finds
 -------------
-NCCL's own complaints (mismatched collective, truncated message, collective mismatch error), and call logs
-whose n-th collective differs between ranks in operation, type, count or root.
+NCCL's own complaints (mismatched collective, truncated message, collective mismatch error), call logs
+whose n-th collective differs between ranks in operation, type, count or root, and Flight Recorder dumps in which
+one sequence number of a process group stands for different operations, data types or sizes.
 
 Why it matters
 --------------
@@ -36,6 +37,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks
@@ -45,7 +47,7 @@ from nccl_insight.views.settings import hosts_of, ranks_of, refs
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
-NEEDS = ("errors", "calls")
+NEEDS = ("errors", "calls", "flight_recorder")
 _NEXT = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL <the same job>   # shows "
     "the differing call"
@@ -53,7 +55,8 @@ _NEXT = (
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """What NCCL says, and what the call logs show."""
+    """What NCCL says, what the dumps say, and what the call logs show."""
+    yield from mismatches(run)
     if trouble(run, "collective-mismatch") is not None:
         yield from report(
             run,

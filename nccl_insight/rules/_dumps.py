@@ -1,0 +1,42 @@
+"""Findings that Flight Recorder dumps give to more than one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.model import Confidence, Hit, Ref
+from nccl_insight.run import Run
+from nccl_insight.units import format_ranks
+from nccl_insight.views.flight_recorder import Mismatch, Operation, verdict
+
+
+def mismatches(run: Run) -> Iterator[Hit]:
+    """One finding a process group in which ranks issued different operations under one sequence number."""
+    judged = verdict(run)
+    for found in judged.mismatches if judged is not None else ():
+        yield _mismatch(found)
+
+
+def _mismatch(found: Mismatch) -> Hit:
+    odd, usual = found.variants[0], found.variants[-1]
+    pairs = [_issued(operation, ranks) for operation, ranks in found.variants]
+    clear = len(odd[1]) < len(usual[1])
+    return Hit(
+        title=f"Collective {found.seq:,} of process group {found.group.label} differs in its {found.what}: "
+        f"{'; '.join(pairs[:4])}",
+        next_step="look at the Python frames of that collective in the dumps (TORCH_NCCL_TRACE_CPP_STACK, frames in "
+        "the Flight Recorder), or run with TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are not "
+        "in the same collective.",
+        observed=odd[0].label if clear else "; ".join(v[0].label for v in found.variants[:4]),
+        expected=usual[0].label if clear else "the same operation on all ranks",
+        ranks=odd[1] if clear else (),
+        confidence=Confidence.HIGH,
+        evidence=tuple(
+            Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq:,}") for o, r in found.variants[:6]
+        ),
+    )
+
+
+def _issued(operation: Operation, ranks: tuple[int, ...]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)} issued {operation.label}"
