@@ -203,7 +203,7 @@ def _limits(run: Run) -> Iterator[str]:
     if not run.has("graphs") and not run.has("topology_links"):
         wanted.append(("the topology and what was searched on it", "GRAPH"))
     if pairs(run).is_empty():
-        wanted.append(("which transports are used", "INIT,P2P,SHM,NET"))
+        yield "- which transports are used: NCCL prints them with the first collective (subsystems P2P, SHM, NET)"
     for what, subsystem in wanted:
         yield f"- {what}: add {subsystem} to NCCL_DEBUG_SUBSYS (with NCCL_DEBUG=INFO)"
     yield "- how long calls took and whether compute hides them: give profiler traces"

@@ -1,0 +1,124 @@
+"""The catalogue of environment variables against facts looked up in NCCL's documentation and sources."""
+
+from __future__ import annotations
+
+import pytest
+
+from nccl_insight.envdata import PREFIXES, at_least, catalogue, edit_distance, version_key
+
+TYPES = {
+    "bool", "int", "bool01", "boolword", "enum", "set", "level", "algo", "proto", "ctapolicy", "ifname", "hca", "hostport",
+    "path", "float", "string",
+}  # fmt: skip
+
+
+def test_every_entry_is_complete() -> None:
+    data = catalogue()
+    assert len(data.variables) > 500
+    for name, variable in data.variables.items():
+        assert variable.type in TYPES, name
+        assert variable.source in data.sources, name
+        assert variable.library in {
+            "nccl", "rccl", "ofi", "libfabric", "sharp-plugin", "nccl-plugins", "torch", "rdma-core",
+        }, name  # fmt: skip
+        if variable.type in {"enum", "set"}:
+            assert variable.values, name
+        if variable.removed or variable.deprecated or variable.deprecated_any:
+            assert variable.advice, name
+        if variable.replaced_by:
+            assert variable.replaced_by in data.variables, name
+        for version in (variable.since, variable.until, variable.deprecated, variable.removed):
+            assert version is None or version_key(version), name
+        if variable.min is not None and variable.max is not None:
+            assert variable.min < variable.max, name
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "default"),
+    [
+        ("NCCL_IB_TIMEOUT", None, "20"),
+        ("NCCL_NVLS_ENABLE", "2.17.1", "2"),
+        ("NCCL_MAX_CTAS", "2.17.1", "unset"),
+        ("NCCL_RAS_ENABLE", "2.24.3", "1"),
+        ("NCCL_SOCKET_RETRY_CNT", "2.24.3", "34"),
+        ("NCCL_CROSS_NIC", "2.4.2", "2"),
+        ("NCCL_P2P_NET_CHUNKSIZE", "2.12.7", "131072"),
+        ("NCCL_IB_QPS_PER_CONNECTION", "2.10.3", "1"),
+    ],
+)
+def test_facts_of_releases(name: str, since: str | None, default: str) -> None:
+    variable = catalogue().variables[name]
+    assert (variable.since, variable.default) == (since, default)
+
+
+def test_defaults_that_changed() -> None:
+    assert catalogue().variables["NCCL_IB_TIMEOUT"].default_history == (
+        "2.3.5: 14",
+        "2.14.3: 18",
+        "2.23.4: 20",
+    )
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [
+        ("NCCL_NSOCS_PERTHREAD", "NCCL_NSOCKS_PERTHREAD"),
+        ("NCCL_SOCKET_IFNAMES", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_SOCKET_IFANME", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_DISABLE_IB", "NCCL_IB_DISABLE"),
+        ("NCLL_DEBUG", "NCCL_DEBUG"),
+        ("nccl_debug", "NCCL_DEBUG"),
+        ("NCCL_DEBUG_SUBSYSTEM", "NCCL_DEBUG_SUBSYS"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLNIG", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+    ],
+)
+def test_nearest_name(typo: str, meant: str) -> None:
+    assert catalogue().nearest(typo) == meant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_SOCKET_FAMILY", "NCCL_IB_CUDA_SUPPORT", "NCCL_FASTRAK_NUM_FLOWS", "NCCL_HOME", "NCCL_VERSION",
+        "NCCL_GPUDIRECTTCPX_CTRL_DEV", "RCCL_MSCCL_ENABLE", "NCCL_ASYNC_ERROR_HANDLING", "NCCL_TOPO_DUMP_FILE_RANK",
+        "NCCL_INSPECTOR_ENABLE", "OFI_NCCL_PROTOCOL", "NCCL_TUNER_CONFIG_PATH", "NCCL_RINGS",
+    ],
+)  # fmt: skip
+def test_valid_names_are_known(name: str) -> None:
+    assert catalogue().known(name)
+
+
+def test_other_peoples_names_are_not_ours() -> None:
+    data = catalogue()
+    for name in ("PATH", "CCL_ATL_TRANSPORT", "HCCL_SOCKET_IFNAME", "MASTER_ADDR", "CUDA_VISIBLE_DEVICES"):
+        assert not data.relevant(name)
+    assert all(data.relevant(f"{prefix}X") for prefix in PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "distance"),
+    [
+        ("abc", "abc", 0),
+        ("abc", "acb", 1),
+        ("abc", "abd", 1),
+        ("abc", "ab", 1),
+        ("kitten", "sitting", 3),
+        ("ab", "xyzab", 3),
+    ],
+)
+def test_edit_distance(left: str, right: str, distance: int) -> None:
+    assert edit_distance(left, right, 3) == distance
+    assert edit_distance(right, left, 3) == distance
+
+
+def test_edit_distance_stops_at_the_limit() -> None:
+    assert edit_distance("kitten", "sitting", 2) == 3
+
+
+def test_versions() -> None:
+    assert version_key("2.21.5+cuda12.4") == (2, 21, 5)
+    assert version_key("2.30.4-1") == (2, 30, 4)
+    assert version_key("hello") is None
+    assert at_least("2.21.5", "2.21") is True
+    assert at_least("2.9.9", "2.21") is False
+    assert at_least(None, "2.21") is None
