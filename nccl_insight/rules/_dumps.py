@@ -24,10 +24,9 @@ def _mismatch(found: Mismatch) -> Hit:
     return Hit(
         title=f"Collective {found.seq:,} of process group {found.group.label} differs in its {found.what}: "
         f"{'; '.join(pairs[:4])}",
-        next_step="look at the Python frames of that collective in the dumps (TORCH_NCCL_TRACE_CPP_STACK, frames in "
-        "the Flight Recorder), or run with TORCH_DISTRIBUTED_DEBUG=DETAIL",
-        explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are not "
-        "in the same collective.",
+        next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # names the Python line of the differing call",
+        explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are "
+        "not in the same collective.",
         observed=odd[0].label if clear else "; ".join(v[0].label for v in found.variants[:4]),
         expected=usual[0].label if clear else "the same operation on all ranks",
         ranks=odd[1] if clear else (),
