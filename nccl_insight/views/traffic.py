@@ -13,9 +13,10 @@ def nic_load(run: Run) -> pl.DataFrame:
     """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id,
     line``.
 
-    ``host`` is that of the sender. ``sharers`` counts the groups of ranks that use the NIC for channels of their
-    own in one communicator (ring and tree of a channel may leave by two ranks of one group). Connections of send/recv (connection index above 0) and connections that
-    go through another rank's NIC (PXN) are left out: those NICs belong to their own GPU.
+    ``host`` is that of the sender. ``sharers`` counts the groups of ranks that use the NIC for channels of
+    their own in one communicator (ring and tree of a channel may leave by two ranks of one group).
+    Connections of send/recv (connection index above 0) and connections that go through another rank's NIC
+    (PXN) are left out: those NICs belong to their own GPU.
     """
     return run.memo("views.nic_load", _nic_load)
 
