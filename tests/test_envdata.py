@@ -7,8 +7,8 @@ import pytest
 from nccl_insight.envdata import PREFIXES, at_least, catalogue, edit_distance, version_key
 
 TYPES = {
-    "bool", "int", "bool01", "boolword", "enum", "set", "level", "algo", "proto", "ctapolicy", "ifname", "hca", "hostport",
-    "path", "float", "string",
+    "bool", "int", "bool01", "boolword", "enum", "set", "level", "algo", "proto", "ctapolicy", "ifname", "hca",
+    "hostport", "path", "float", "string",
 }  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_every_entry_is_complete() -> None:
         ("NCCL_MAX_CTAS", "2.17.1", "unset"),
         ("NCCL_RAS_ENABLE", "2.24.3", "1"),
         ("NCCL_SOCKET_RETRY_CNT", "2.24.3", "34"),
-        ("NCCL_CROSS_NIC", "2.4.2", "2"),
+        ("NCCL_CROSS_NIC", "2.5.6", "2"),
         ("NCCL_P2P_NET_CHUNKSIZE", "2.12.7", "131072"),
         ("NCCL_IB_QPS_PER_CONNECTION", "2.10.3", "1"),
     ],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 
 from nccl_insight import __version__
 from nccl_insight.engine.causes import place
@@ -14,7 +12,7 @@ from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
-from nccl_insight.grammar.load import grammar_files
+from nccl_insight.grammar.load import default_grammar
 from nccl_insight.model import Analysis, Coverage, Finding, Severity, Suppressed, ToolInfo
 from nccl_insight.policy import Policy
 from nccl_insight.rules import Rule, discover
@@ -23,15 +21,6 @@ from nccl_insight.units import plural
 from nccl_insight.views.thresholds import MEMO
 
 SCHEMA_VERSION = 1
-
-
-@cache
-def grammar_hash() -> str:
-    """First 12 hex digits of the SHA-256 over the grammar files."""
-    digest = hashlib.sha256()
-    for name, text in sorted(grammar_files().items()):
-        digest.update(f"{name}\0{text}\0".encode())
-    return digest.hexdigest()[:12]
 
 
 def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None) -> Analysis:
@@ -61,7 +50,7 @@ def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None
         job=job_of(run),
         coverage=coverage,
         inputs=inputs_of(run),
-        tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_hash()),
+        tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*notes, *policy.notes()),

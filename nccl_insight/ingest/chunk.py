@@ -58,6 +58,7 @@ class ChunkResult:
     messages: dict[str, pl.DataFrame]
     unknown: pl.DataFrame
     foreign: pl.DataFrame
+    heads: pl.DataFrame
     fate: Fate
     torn_lines: tuple[int, ...] = ()
     repeats: tuple[int, int] = (0, 0)
@@ -71,7 +72,7 @@ class _Work:
     classifier: Classifier
     lines: list[str]
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    unknown: list[pl.DataFrame] = field(default_factory=list)
+    heads: list[pl.DataFrame] = field(default_factory=list)
     parsed: list[pl.Series] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
@@ -81,11 +82,21 @@ class _Work:
         at = number - self.chunk.first_line
         return self.lines[at] if 0 <= at < len(self.lines) else ""
 
+    def see(self, records: pl.DataFrame) -> None:
+        """Remembers which processes speak."""
+        self.heads.append(processes_of(records))
+
     def accept(self, name: str, rows: pl.DataFrame) -> None:
         """Takes rows of a rule."""
         if rows.height:
             self.parts.setdefault(name, []).append(rows)
             self.parsed.append(rows["_line"])
+
+
+def processes_of(records: pl.DataFrame) -> pl.DataFrame:
+    """First line and launcher rank of every (host, pid)."""
+    known = records.select("_host", "_pid", "_launcher_rank", "_line")
+    return known.unique(["_host", "_pid"], keep="first", maintain_order=True)
 
 
 def _clean(text: str) -> str:
@@ -121,14 +132,13 @@ def _split_fast(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     cut = frame.with_columns(pl.col("_text").str.splitn(_SPLIT, 2).alias("_s")).unnest("_s")
     cut = cut.rename({"field_0": "_head", "field_1": "_rest"})
     cut = cut.with_columns(pl.col("_rest").str.splitn(" ", 2).alias("_s")).unnest("_s")
-    cut = cut.rename({"field_0": "_level", "field_1": "_body"})
+    cut = cut.rename({"field_0": "_level", "field_1": "_body"}).with_columns(pl.col("_body").fill_null(""))
     level = pl.col("_level").is_in(head.LEVELS)
-    clean = level & ~pl.col("_body").fill_null("").str.contains(_AGAIN)
-    cut = cut.with_columns(_ok=clean.fill_null(False))
-    fast = cut.filter("_ok").select(
-        "_line", "_head", "_level", pl.col("_body").fill_null("").str.strip_chars_end()
-    )
-    return fast, cut.filter(~pl.col("_ok")).select("_line", "_text")
+    clean = level & ~pl.col("_body").str.contains(_AGAIN).fill_null(False)
+    ok = cut.select(clean.fill_null(False)).to_series()
+    wanted = cut.select("_line", "_head", "_level", "_body")
+    fast = (wanted if ok.all() else wanted.filter(ok)).with_columns(pl.col("_body").str.strip_chars_end())
+    return fast, frame.filter(~ok)
 
 
 def _records(pieces: list[recover.Piece]) -> pl.DataFrame:
@@ -241,7 +251,9 @@ def _take_irregular(work: _Work, others: pl.DataFrame) -> tuple[pl.DataFrame, se
     pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
     if not pieces:
         return pl.DataFrame(schema=RECORD), set()
-    left = _take_classified(work, _records(pieces).select(list(RECORD)))
+    records = _records(pieces).select(list(RECORD))
+    work.see(records)
+    left = _take_classified(work, records)
     left = _repair(work, left)
     missed = set(zip(left["_line"].to_list(), left["_sub"].to_list(), strict=True))
     several = {p.line for p in pieces if p.sub}
@@ -274,6 +286,7 @@ def _take_headless(work: _Work, others: pl.DataFrame, seen: set[int]) -> None:
     if not rows:
         return
     frame = _records(rows).select(list(RECORD))
+    work.see(frame)
     by_rule: dict[str, list[int]] = {}
     for index, match in enumerate(found):
         by_rule.setdefault(match.message.name, []).append(index)
@@ -303,6 +316,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
         frame = frame.with_columns(pl.col("_text").str.replace(_REPEATED, ""))
     fast, others = _split_fast(frame)
     fast = _with_heads(fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
+    work.see(fast)
     left = [_repair(work, _take_classified(work, fast))]
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
     lost, seen = _take_irregular(work, others)
@@ -331,7 +345,9 @@ def _result(
         & ~pl.col("_line").is_in(lost.implode())
         & ~pl.col("_line").is_in(torn.implode())
     )
-    return ChunkResult(messages, unknown, rest, fate, tuple(sorted(work.torn)), repeats)
+    heads = pl.concat(work.heads).sort("_line", maintain_order=True)
+    heads = heads.unique(["_host", "_pid"], keep="first", maintain_order=True)
+    return ChunkResult(messages, unknown, rest, heads, fate, tuple(sorted(work.torn)), repeats)
 
 
 def records_in_order(result: ChunkResult) -> Iterator[tuple[str | None, pl.DataFrame]]:

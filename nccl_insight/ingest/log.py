@@ -139,17 +139,12 @@ class _Merger:
             rows = fold(rows) if name in self._errors else rows
             if name in self._kept:
                 self._messages.setdefault(name, []).append(self._slim(name, rows))
-            self._heads.append(
-                rows.select("_host", "_pid", "_launcher_rank", "_line").unique(["_host", "_pid"])
-            )
         if result.unknown.height:
             self._unknown.append(_templates(result.unknown))
             loud = result.unknown.filter(pl.col("_level").is_in(_LOUD))
             if loud.height:
                 self._loud.append(fold(loud))
-            self._heads.append(
-                result.unknown.select("_host", "_pid", "_launcher_rank", "_line").unique(["_host", "_pid"])
-            )
+        self._heads.append(result.heads)
         self._fate += result.fate
         self._torn += result.torn_lines
         self._repeats += result.repeats[0]

@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.run import Run
 
 _EQUAL_INPUT = ("AllReduce", "Reduce", "Broadcast")
+_MOST_MISMATCHES = 20
 _SYNCHRONOUS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 
 
@@ -107,18 +108,20 @@ def _verdict(run: Run) -> Verdict | None:
     if entries.is_empty():
         return None
     groups = _groups(run, entries)
-    ranks = sorted(set(entries["rank"].to_list()) | set(_status(run)["rank"].to_list()))
+    ranks = frozenset(entries["rank"].to_list()) | frozenset(_status(run)["rank"].to_list())
     progress = _progress(run, entries)
     starved: list[Starved] = []
     lagging: list[Lagging] = []
     stuck = 0
+    waiting = entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
+    open_by_group = waiting.partition_by("key", as_dict=True, maintain_order=True)
+    unnamed = _unnamed(run)
     for key, frame in progress.partition_by("key", as_dict=True, maintain_order=True).items():
-        group = groups[str(key[0])]
-        here = entries.filter((pl.col("key") == group.key) & ~pl.col("is_p2p"))
-        pending = here.filter(~pl.col("done"))
-        stuck += not pending.is_empty()
-        if not pending.is_empty():
-            starved += _starved(group, frame, pending, ranks, _unnamed(run))
+        pending = open_by_group.get(key)
+        if pending is not None:
+            group = groups[str(key[0])]
+            stuck += 1
+            starved += _starved(group, frame, pending, ranks, unnamed)
             lagging += _lagging(group, frame, pending)
     starved.sort(key=lambda s: s.operation.created_ns)
     lagging.sort(key=lambda s: s.operation.created_ns)
@@ -128,7 +131,7 @@ def _verdict(run: Run) -> Verdict | None:
         lagging=tuple(lagging),
         mismatches=tuple(_mismatches(entries, groups)),
         suspects=_suspects(starved, lagging),
-        undumped=tuple(sorted(members - set(ranks))),
+        undumped=tuple(sorted(members - ranks)),
         stuck_groups=stuck,
         ranks=len(ranks),
     )
@@ -230,7 +233,7 @@ def _unnamed(run: Run) -> dict[int, int]:
 
 
 def _starved(
-    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: Sequence[int], unnamed: dict[int, int]
+    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: frozenset[int], unnamed: dict[int, int]
 ) -> list[Starved]:
     """The first operation that some ranks wait in and others of the group never issued."""
     last = dict(zip(frame["rank"].to_list(), frame["enqueued"].to_list(), strict=True))
@@ -313,7 +316,7 @@ def _mismatches(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Mismatc
         .unique("key", keep="first", maintain_order=True)
     )
     found = []
-    for row in differing.iter_rows(named=True):
+    for row in differing.head(_MOST_MISMATCHES).iter_rows(named=True):
         what = next(w for w in ("type", "data type", "size") if row[w])
         column = {"type": "op", "data type": "input_dtypes", "size": "_numel"}[what]
         same = plain.filter(

@@ -81,6 +81,12 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
+def plugin_not_found(frame: pl.DataFrame) -> pl.DataFrame:
+    """The libraries that were looked for, without the sentence on what is used instead."""
+    names = pl.col("plugin_list").str.replace(r"Using internal [a-z]+ plugin\.$", "").str.strip_chars(" .")
+    return plugin_kind(frame.with_columns(plugin_list=names))
+
+
 def ofi_build(frame: pl.DataFrame) -> pl.DataFrame:
     """The OFI plugin's own version line."""
     return frame.with_columns(name=pl.lit("aws-ofi-nccl"), detail=pl.col("plugin_build"))
@@ -96,7 +102,7 @@ NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "tuning_codes": tuning_codes,
     "graph_pattern": graph_pattern,
     "plugin_kind": plugin_kind,
-    "plugin_not_found": plugin_kind,
+    "plugin_not_found": plugin_not_found,
     "ofi_build": ofi_build,
     "topology_line": keep,
     "topo_paths": keep,

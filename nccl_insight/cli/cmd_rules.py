@@ -1,0 +1,147 @@
+"""``rules``, ``explain`` and ``config show``: the catalogue of diagnoses and the settings in force, offline."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nccl_insight.errors import UsageError
+
+if TYPE_CHECKING:
+    from nccl_insight.policy import Policy
+    from nccl_insight.rules import Rule
+
+_CLASSES = {
+    "F": "stops the job", "P": "slows the job", "I": "worth knowing", "S": "consequence of another fault",
+    "L": "about the input",
+}  # fmt: skip
+
+
+def explanation(rule: Rule) -> str:
+    """The documentation of a diagnosis as ``explain`` prints it."""
+    kind = rule.finding_class.value
+    head = (
+        f"{rule.code} {rule.name}\n"
+        f"severity {rule.severity.value}, confidence {rule.confidence.value}, action {rule.action.value}, "
+        f"class {kind} ({_CLASSES[kind]})"
+    )
+    parts = [head, rule.doc.strip()]
+    if rule.caused_by:
+        parts.append(
+            "Consequence of, when present\n----------------------------\n" + ", ".join(rule.caused_by)
+        )
+    if rule.thresholds:
+        rows = "\n".join(f"{key} = {value:g}" for key, value in sorted(rule.thresholds.items()))
+        title = f"Thresholds ([thresholds.{rule.name}])"
+        parts.append(f"{title}\n{'-' * len(title)}\n{rows}")
+    return "\n\n".join(parts)
+
+
+def catalogue(rules: list[Rule], format_: str) -> str:
+    """The list of diagnoses as text, markdown or JSON."""
+    if format_ == "json":
+        rows = [
+            {
+                "code": r.code, "name": r.name, "class": r.finding_class.value, "severity": r.severity.value,
+                "confidence": r.confidence.value, "action": r.action.value, "needs": list(r.needs),
+                "summary": r.summary, "thresholds": dict(r.thresholds),
+            }
+            for r in rules
+        ]  # fmt: skip
+        return json.dumps(rows, indent=1)
+    if format_ == "md":
+        lines = ["| code | name | class | severity | summary |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {r.code} | {r.name} | {r.finding_class.value} | {r.severity.value} | {r.summary} |"
+            for r in rules
+        ]
+        return "\n".join(lines)
+    if format_ != "text":
+        raise UsageError(f"--format: must be one of text, md, json, not {format_!r}")
+    width = max((len(r.name) for r in rules), default=0)
+    return "\n".join(
+        f"{r.code}  {r.name:<{width}}  {r.finding_class.value}  {r.severity.value:<7}  {r.summary}"
+        for r in rules
+    )
+
+
+def settings_in_force(policy: Policy) -> list[tuple[str, str, str]]:
+    """Setting, value and origin of every setting of the policy."""
+    fail_on = policy.fail_on.value if policy.fail_on else "never"
+    rows = [
+        ("select", "all" if policy.select is None else ", ".join(sorted(policy.select)), "select"),
+        ("fail-on", fail_on, "fail_on"),
+        ("min-confidence", policy.min_confidence.value, "min_confidence"),
+        ("min-coverage", f"{policy.min_coverage:g}", "min_coverage"),
+        ("redact", str(policy.redact).lower(), "redact"),
+    ]
+    for entry in policy.ignore:
+        until = f" until {entry.until}" if entry.until else ""
+        match = f" matching {entry.match!r}" if entry.match else ""
+        expired = " (expired)" if entry.expired(policy.today) else ""
+        rows.append((f"ignore {entry.name}", f"{entry.reason}{match}{until}{expired}", "ignore"))
+    rows += [(f"severity {name}", level.value, "severity") for name, level in sorted(policy.severity.items())]
+    rows += [
+        (f"thresholds {name} {key}", f"{value:g}", "thresholds")
+        for name, values in sorted(policy.thresholds.items())
+        for key, value in sorted(values.items())
+    ]
+    return [(name, value, policy.origins.get(origin, "default")) for name, value, origin in rows]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+
+    @app.command()
+    def rules(
+        patterns: list[str] = typer.Argument(None, metavar="[CODE|NAME|GLOB]...", help="Only these."),
+        format_: str = typer.Option("text", "--format", help="text, md or json."),
+    ) -> None:
+        """List the diagnoses: code, name, class, severity, summary."""
+        from nccl_insight.policy.config import resolve
+        from nccl_insight.rules import discover
+
+        known = list(discover())
+        if patterns:
+            wanted = {name for pattern in patterns for name in resolve(pattern)}
+            known = [rule for rule in known if rule.name in wanted]
+        typer.echo(catalogue(known, format_))
+
+    @app.command()
+    def explain(
+        names: list[str] = typer.Argument(..., metavar="CODE|NAME...", help="A code or name."),
+    ) -> None:
+        """Say what a diagnosis means, how it decides and what to do."""
+        from nccl_insight.policy.config import resolve
+        from nccl_insight.rules import discover
+
+        by_name = {rule.name: rule for rule in discover()}
+        wanted = dict.fromkeys(name for given in names for name in resolve(given))
+        typer.echo("\n\n\n".join(explanation(by_name[name]) for name in wanted))
+
+    config = typer.Typer(help="Settings of nccl-insight.", no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(config, name="config")
+
+    @config.callback()
+    def settings_root() -> None:
+        """Settings of nccl-insight."""
+
+    @config.command("show")
+    def show(
+        file: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
+        isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
+    ) -> None:
+        """Print the settings in force and where each comes from."""
+        from nccl_insight.policy import load_policy
+
+        policy = load_policy(
+            config=file, isolated=isolated, cwd=Path.cwd(), environ=os.environ, today=datetime.date.today()
+        )
+        rows = settings_in_force(policy)
+        width = max(len(name) for name, _, _ in rows)
+        typer.echo("\n".join(f"{name:<{width}}  {value}   [{origin}]" for name, value, origin in rows))
