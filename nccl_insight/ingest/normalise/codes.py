@@ -71,7 +71,7 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
     kinds = [pl.col(c) for c in ("plugin_kind", "loaded_kind") if c in frame.columns]
     upper = pl.coalesce(kinds).str.to_uppercase()
     kind = upper.replace_strict(_PLUGINS, default="other", return_dtype=pl.String)
-    names = [pl.col(c) for c in ("plugin", "plugin_list") if c in frame.columns]
+    names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
     rows = frame.with_columns(kind=kind, name=pl.coalesce(names) if names else pl.lit(None, pl.String))
     if "detail" not in rows.columns and "dl_error" in rows.columns:
         rows = rows.with_columns(detail=pl.col("dl_error"))
@@ -79,6 +79,16 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
         outcome = pl.col("outcome")
         rows = rows.with_columns(event=outcome, outcome=pl.when(outcome.is_in(_OUTCOMES)).then(outcome))
     return rows
+
+
+def plugin_name(frame: pl.DataFrame) -> pl.DataFrame:
+    """The name of a plugin whose kind the rule states."""
+    names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
+    rows = frame.with_columns(name=pl.coalesce(names) if names else pl.lit(None, pl.String))
+    if "detail" not in rows.columns and "dl_error" in rows.columns:
+        rows = rows.with_columns(detail=pl.col("dl_error"))
+    outcome = pl.col("outcome")
+    return rows.with_columns(event=outcome, outcome=pl.when(outcome.is_in(_OUTCOMES)).then(outcome))
 
 
 def plugin_not_found(frame: pl.DataFrame) -> pl.DataFrame:
@@ -102,6 +112,7 @@ NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "tuning_codes": tuning_codes,
     "graph_pattern": graph_pattern,
     "plugin_kind": plugin_kind,
+    "plugin_name": plugin_name,
     "plugin_not_found": plugin_not_found,
     "ofi_build": ofi_build,
     "topology_line": keep,
