@@ -1,4 +1,4 @@
-"""``grammar lint``: the maintainers' commands."""
+"""``grammar``: how well the grammar knows a log, what a line means, how to add a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from nccl_insight.errors import ExitCode
 
 def register(app: typer.Typer) -> None:
     """Adds the command group."""
-    group = typer.Typer(no_args_is_help=True, help="The grammar of NCCL's log: checks, coverage, explanations.")
+    group = typer.Typer(
+        no_args_is_help=True, help="The grammar of NCCL's log: checks, coverage, explanations."
+    )
     app.add_typer(group, name="grammar")
 
     @group.command()
@@ -25,3 +27,36 @@ def register(app: typer.Typer) -> None:
         typer.echo(f"{len(grammar.messages)} rules, {len(problems)} problems", err=True)
         if problems:
             raise typer.Exit(int(ExitCode.FINDINGS))
+
+    @group.command()
+    def coverage(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+        top: int = typer.Option(20, "--top", min=0, help="How many messages and unknown templates to list."),
+    ) -> None:
+        """Which share of a log's lines the grammar understands, by message, and what it does not know."""
+        from nccl_insight.ingest.coverage import measure, show
+        from nccl_insight.io.source import find_inputs
+
+        typer.echo(show(measure(find_inputs(paths)), top), nl=False)
+
+    @group.command("explain-line")
+    def explain_line(
+        line: str = typer.Argument(..., help="A line of a log, with or without its head."),
+    ) -> None:
+        """What a line means, field by field; for an unknown line, where it stops matching."""
+        from nccl_insight.ingest.explain import explain
+
+        typer.echo(explain(line), nl=False)
+
+    @group.command()
+    def suggest(
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+        top: int = typer.Option(5, "--top", min=1, help="How many rules to suggest."),
+    ) -> None:
+        """Skeletons of rules for the most frequent unknown lines."""
+        from nccl_insight.ingest.coverage import measure
+        from nccl_insight.ingest.suggest import suggestions
+        from nccl_insight.io.source import find_inputs
+
+        found = suggestions(measure(find_inputs(paths)), top)
+        typer.echo(found or "every NCCL line is known\n", nl=False)

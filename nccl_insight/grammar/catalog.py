@@ -48,8 +48,10 @@ class Catalog:
         self._floating: list[_Entry] = []
         self._broken: set[str] = set()
         self._headless: list[_Entry] = []
+        self._prefixes: dict[str, tuple[str, ...]] = {}
         for message in grammar.messages.values():
             prefixes, required, weight = outline(grammar, message)
+            self._prefixes[message.name] = prefixes
             for prefix in prefixes or ("",):
                 entry = _Entry(message.name, prefix, required, weight)
                 self._place(entry)
@@ -72,6 +74,10 @@ class Catalog:
         if key not in self._compiled:
             self._compiled[key] = compile_message(self.grammar, self.grammar.messages[name], blanks)
         return self._compiled[key]
+
+    def prefixes(self, name: str) -> tuple[str, ...]:
+        """Literals that a text of the rule can start with; empty when it starts with a value."""
+        return self._prefixes[name]
 
     def headless_keys(self) -> list[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""

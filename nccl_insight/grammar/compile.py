@@ -355,3 +355,8 @@ def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, i
     expr = _trimmed(message.expr)
     starts = _Compiler(grammar, False).starts((expr,))
     return _literal_prefixes(starts), _required(expr), _weight(expr)
+
+
+def pattern_of(grammar: Grammar, items: tuple[Expr, ...]) -> str:
+    """The pattern of the first items of a rule, for showing how far a text follows it."""
+    return _Compiler(grammar, False).emit(Sequence(items), ())

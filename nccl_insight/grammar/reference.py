@@ -53,7 +53,9 @@ class Reference:
         guards = {g.column: g.literal for g in compiled.guards}
         lines = [f"start: {rule}"]
         for name in self._names(rule, set()):
-            body = " ".join(line for line in self._bodies[name].splitlines() if not line.strip().startswith("//"))
+            body = " ".join(
+                line for line in self._bodies[name].splitlines() if not line.strip().startswith("//")
+            )
             if name in guards:
                 terminal = self._grammar.terminals[body.strip()]
                 inner = terminal.pattern.removesuffix("+")

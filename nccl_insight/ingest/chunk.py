@@ -307,7 +307,11 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn."""
     text = _clean(chunk.text)
     work = _Work(chunk, classifier, _lines_of(text, chunk))
-    frame = pl.DataFrame({"_text": work.lines}).with_row_index("_line", chunk.first_line).cast({"_line": pl.UInt64})
+    frame = (
+        pl.DataFrame({"_text": work.lines})
+        .with_row_index("_line", chunk.first_line)
+        .cast({"_line": pl.UInt64})
+    )
     repeats = (0, 0)
     if "x across cluster]" in text:
         count = frame["_text"].str.extract(_REPEATED).cast(pl.UInt32, strict=False)

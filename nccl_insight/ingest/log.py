@@ -75,7 +75,8 @@ def _errors(classifier: Classifier) -> frozenset[str]:
     return frozenset(n for n, m in rules.items() if m.table == "errors")
 
 
-def _templates(unknown: pl.DataFrame) -> pl.DataFrame:
+def templates(unknown: pl.DataFrame) -> pl.DataFrame:
+    """Templates of unknown records with their number, level, first line and an example."""
     return (
         unknown.with_columns(template=template(pl.col("_body")))
         .group_by("template", "_level", maintain_order=True)
@@ -88,7 +89,8 @@ def _templates(unknown: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _merge_templates(parts: list[pl.DataFrame]) -> pl.DataFrame:
+def merge_templates(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row a template over several chunks, most frequent first; rare ones beyond a limit are summed up."""
     schema = {
         "template": pl.String,
         "level": pl.String,
@@ -123,7 +125,9 @@ class _Merger:
     def __init__(self, input_id: int, classifier: Classifier, details: bool) -> None:
         self._id = pl.lit(input_id, pl.UInt16).alias("input_id")
         self._rules = classifier.catalog.grammar.messages
-        self._kept = {n for n, m in self._rules.items() if m.table and (details or m.table not in DETAIL_TABLES)}
+        self._kept = {
+            n for n, m in self._rules.items() if m.table and (details or m.table not in DETAIL_TABLES)
+        }
         self._errors = _errors(classifier)
         self._messages: dict[str, list[pl.DataFrame]] = {}
         self._loud: list[pl.DataFrame] = []
@@ -140,7 +144,7 @@ class _Merger:
             if name in self._kept:
                 self._messages.setdefault(name, []).append(self._slim(name, rows))
         if result.unknown.height:
-            self._unknown.append(_templates(result.unknown))
+            self._unknown.append(templates(result.unknown))
             loud = result.unknown.filter(pl.col("_level").is_in(_LOUD))
             if loud.height:
                 self._loud.append(fold(loud))
@@ -178,7 +182,7 @@ class _Merger:
         return LogPart(
             messages=messages,
             loud=fold(loud).with_columns(self._id) if loud.height else loud,
-            unknown=_merge_templates(self._unknown).with_columns(self._id),
+            unknown=merge_templates(self._unknown).with_columns(self._id),
             heads=heads.sort("_line").with_columns(self._id)
             if heads is not None
             else pl.DataFrame(schema={**HEAD}),
@@ -197,7 +201,11 @@ def _table_lines(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_log(
-    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None, details: bool = True
+    file: InputFile,
+    index: ChunkIndex,
+    classifier: Classifier,
+    workers: int | None = None,
+    details: bool = True,
 ) -> LogPart:
     """Reads a whole log. Never raises for bad content; ``index.damage`` tells a broken stream.
 

@@ -127,7 +127,9 @@ def _tell_splits_apart(known: pl.DataFrame) -> pl.DataFrame:
     named = known.with_columns(_size=size.fill_null(False), _again=again)
     plain = ~pl.col("_size") & (pl.col("_again") == 0)
     suffixed = pl.format("{}#n{}.{}", "comm_id", "nranks", "_again")
-    return named.with_columns(comm_id=pl.when(plain).then("comm_id").otherwise(suffixed)).drop("_size", "_again")
+    return named.with_columns(comm_id=pl.when(plain).then("comm_id").otherwise(suffixed)).drop(
+        "_size", "_again"
+    )
 
 
 def _name_splits(split: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -21,7 +21,7 @@ PROTOCOLS: Final = ("LL", "LL128", "SIMPLE")
 PATTERNS: Final = {1: "TREE", 2: "TREE", 3: "TREE", 4: "RING", 5: "NVLS", 6: "COLLNET_DIRECT"}
 _PLUGINS: Final = {
     "NET": "net", "COLLNET": "collnet", "TUNER": "tuner", "PROFILER": "profiler", "GIN": "gin", "ENV": "env",
-    "RMA": "rma", "COLL": "collnet",
+    "RMA": "rma", "COLL": "collnet", "NETWORK": "net",
 }  # fmt: skip
 _OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")
 
@@ -68,7 +68,7 @@ def graph_pattern(frame: pl.DataFrame) -> pl.DataFrame:
 
 def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
     """``NET``, ``TUNER`` ... as the ``plugins`` table spells them; other outcomes than the table's become null."""
-    kinds = [pl.col(c) for c in ("plugin_kind", "loaded_kind") if c in frame.columns]
+    kinds = [pl.col(c) for c in ("loaded_kind", "external_kind", "plugin_kind") if c in frame.columns]
     upper = pl.coalesce(kinds).str.to_uppercase()
     kind = upper.replace_strict(_PLUGINS, default="other", return_dtype=pl.String)
     names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
