@@ -42,7 +42,7 @@ def test_every_entry_is_complete() -> None:
         ("NCCL_RAS_ENABLE", "2.24.3", "1"),
         ("NCCL_SOCKET_RETRY_CNT", "2.24.3", "34"),
         ("NCCL_CROSS_NIC", "2.5.6", "2"),
-        ("NCCL_P2P_NET_CHUNKSIZE", "2.12.7", "131072"),
+        ("NCCL_P2P_NET_CHUNKSIZE", "2.14.3", "131072"),
         ("NCCL_IB_QPS_PER_CONNECTION", "2.10.3", "1"),
     ],
 )

@@ -136,17 +136,20 @@ def _entry(script: Script, lines: Sequence[str], number: int, row: str, scope: s
 
 def _named(script: Script, lines: Sequence[str], number: int, name: str, column: int, scope: str) -> None:
     """The ``value:`` that belongs to a ``name:``: a neighbour in the same column."""
-    for step in (*range(1, _WINDOW), -1):
-        position = number + step
-        if not 0 <= position < len(lines):
-            continue
+    above = (
+        _VALUE.fullmatch(lines[number - 1].rstrip("\r"))
+        if number and not _ITEM.fullmatch(lines[number])
+        else None
+    )
+    if above is not None and above[2] and len(above[1]) + len(above[2]) == column:
+        _add(script, name, above[3], number, scope, strings_only=True)
+        return
+    for position in range(number + 1, min(number + _WINDOW, len(lines))):
         row = lines[position].rstrip("\r")
-        if step > 0 and (_NAME.fullmatch(row) or (row.strip() and len(row) - len(row.lstrip()) < column)):
+        if _NAME.fullmatch(row) or (row.strip() and len(row) - len(row.lstrip()) < column):
             break
         value = _VALUE.fullmatch(row)
         if value is not None and len(value[1]) + len(value[2] or "") == column:
-            if step < 0 and not value[2]:
-                continue
             _add(script, name, value[3], position + 1, scope, strings_only=True)
             return
         if re.match(r"\s*valueFrom\s*:", row):
