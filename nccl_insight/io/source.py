@@ -10,10 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.io.archive import is_archive, unpack
 
 HEAD_BYTES = 64 * 1024
 _GZIP = b"\x1f\x8b"
@@ -70,6 +71,12 @@ def _expand(argument: str) -> Iterator[tuple[Path, str]]:
             hidden = any(part.startswith(".") for part in child.relative_to(path).parts)
             if not hidden and child.suffix not in _SKIPPED_SUFFIXES:
                 yield child, str(child)
+        return
+    if path.is_file() and is_archive(path):
+        for member, name in unpack(path):
+            inside = PurePosixPath(name)
+            if not any(p.startswith(".") for p in inside.parts) and inside.suffix not in _SKIPPED_SUFFIXES:
+                yield member, f"{argument}/{name}"
         return
     if path.exists():
         yield path, argument
