@@ -83,4 +83,6 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
+        _fail(
+            f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL
+        )

@@ -24,6 +24,9 @@ _PLUGINS: Final = {
     "RMA": "rma", "COLL": "collnet", "NETWORK": "net",
 }  # fmt: skip
 _OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")
+# What dlopen says of a library that is there and cannot be used, and of one that it needs and does not find.
+_BROKEN: Final = r"undefined symbol|version .[A-Z]+_|wrong ELF class|invalid ELF|file too short"
+_OTHER_LIBRARY: Final = r"^lib(?:[a-km-qs-z]|n[abd-z]|r[abd-z])[^:/]*\.so[0-9.]*: cannot open shared object"
 
 
 def name_of(code: pl.Expr, names: Sequence[str]) -> pl.Expr:
@@ -71,24 +74,27 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
     kinds = [pl.col(c) for c in ("loaded_kind", "external_kind", "plugin_kind") if c in frame.columns]
     upper = pl.coalesce(kinds).str.to_uppercase()
     kind = upper.replace_strict(_PLUGINS, default="other", return_dtype=pl.String)
-    names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
-    rows = frame.with_columns(kind=kind, name=pl.coalesce(names) if names else pl.lit(None, pl.String))
-    if "detail" not in rows.columns and "dl_error" in rows.columns:
-        rows = rows.with_columns(detail=pl.col("dl_error"))
-    if "outcome" in rows.columns:
-        outcome = pl.col("outcome")
-        rows = rows.with_columns(event=outcome, outcome=pl.when(outcome.is_in(_OUTCOMES)).then(outcome))
-    return rows
+    return plugin_name(frame.with_columns(kind=kind))
 
 
 def plugin_name(frame: pl.DataFrame) -> pl.DataFrame:
-    """The name of a plugin whose kind the rule states."""
+    """The name of a plugin whose kind is known, and how it ended; ``event`` keeps the finer word of the rule."""
     names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
-    rows = frame.with_columns(name=pl.coalesce(names) if names else pl.lit(None, pl.String))
+    rows = frame.with_columns(name=pl.coalesce(names)) if names else frame
+    if "name" not in rows.columns:
+        rows = rows.with_columns(name=pl.lit(None, pl.String))
     if "detail" not in rows.columns and "dl_error" in rows.columns:
         rows = rows.with_columns(detail=pl.col("dl_error"))
-    outcome = pl.col("outcome")
-    return rows.with_columns(event=outcome, outcome=pl.when(outcome.is_in(_OUTCOMES)).then(outcome))
+    if "outcome" not in rows.columns:
+        return rows
+    rows = rows.with_columns(event=pl.col("outcome"))
+    outcome = pl.when(pl.col("outcome").is_in(_OUTCOMES)).then(pl.col("outcome"))
+    if "dl_error" in rows.columns:
+        broken = pl.col("dl_error").str.contains(_BROKEN) | pl.col("dl_error").str.contains(_OTHER_LIBRARY)
+        outcome = pl.when(broken).then(pl.lit("failed")).otherwise(outcome)
+    if "dl_handle" in rows.columns:
+        outcome = pl.when(pl.col("dl_handle") == "(nil)").then(pl.lit("not_found")).otherwise(outcome)
+    return rows.with_columns(outcome=outcome)
 
 
 def plugin_not_found(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,381 @@
+"""Kineto reader: scanner, times, metadata, exposed time, damaged and hostile files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from nccl_insight.formats import _chrome, kineto
+from nccl_insight.formats._kernels import COMM, COMPUTE, OTHER, classify, collective_op
+from nccl_insight.io.source import find_inputs
+from nccl_insight.run import Partial
+from tests.trace_maker import BASE_NS, all_reduce, event, trace, write
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+needs_shared = pytest.mark.skipif(
+    not SHARED.exists(), reason="reference traces are not beside the repository"
+)
+
+
+def read(path: Path) -> Partial:
+    return kineto.FORMAT.read(find_inputs([str(path)])[0])
+
+
+def notes(part: Partial) -> list[str]:
+    return [f"{k}: {d}" for k, d in part.tables["notes"].select("kind", "detail").iter_rows()]
+
+
+def collectives(tmp_path: Path, events: list[dict[str, Any]], **header: Any) -> pl.DataFrame:
+    return read(write(tmp_path / "t.json", trace(3, 8, events, **header))).tables["collectives"]
+
+
+def test_one_collective_in_full(tmp_path: Path) -> None:
+    events = [
+        event("kernel", "gemm", 100.0, 50.0, device=2, stream=7, correlation=1),
+        {**all_reduce(120.5, 100.25, 1000, [1, 3], seq=17), "pid": 2},
+        event("user_annotation", "ProfilerStep#12", 90.0, 200.0),
+    ]
+    events[1]["args"]["device"] = 2
+    row = collectives(tmp_path, events).row(0, named=True)
+    assert row["rank"] == 3
+    assert row["op"] == "AllReduce"
+    assert row["size_bytes"] == 4000
+    assert row["group_size"] == 2
+    assert row["group_ranks"] == [1, 3]
+    assert row["seq"] == 17
+    assert row["step"] == 12
+    assert row["device"] == 2
+    assert row["stream"] == 20
+    assert row["start_ns"] == BASE_NS + 120_500
+    assert row["duration_ns"] == 100_250
+    # 120.5..220.75 minus compute 100..150
+    assert row["exposed_ns"] == 70_750
+    assert row["algbw_gbps"] == pytest.approx(4000 / 100_250)
+    assert row["busbw_gbps"] == row["algbw_gbps"]
+    # the name is the compiled entry point, which tells neither algorithm nor protocol
+    assert row["algorithm"] is None
+    assert row["protocol"] is None
+
+
+def test_old_integer_times_are_absolute(tmp_path: Path) -> None:
+    content = trace(
+        0, 2, [event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 1694128201429795, 2146)]
+    )
+    del content["baseTimeNanoseconds"]
+    rows = read(write(tmp_path / "t.json", content)).tables["collectives"]
+    assert rows["start_ns"].item() == 1_694_128_201_429_795_000
+    assert rows["duration_ns"].item() == 2_146_000
+
+
+def test_times_as_text_keep_their_digits(tmp_path: Path) -> None:
+    item = event("kernel", "ncclDevKernel_SendRecv(x)", 0, 0)
+    item["ts"], item["dur"] = "1773285899055563.748", "10.5"
+    rows = collectives(tmp_path, [item], baseTimeNanoseconds=0)
+    assert rows["start_ns"].item() == 1_773_285_899_055_563_748
+    assert rows["duration_ns"].item() == 10_500
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "expected_op", "expected_bytes"),
+    [
+        ("allreduce", (100, 100), "AllReduce", 200),
+        ("_allgather_base", (100, 800), "AllGather", 1600),
+        ("_reduce_scatter_base", (800, 100), "ReduceScatter", 1600),
+        ("all_to_all", (100, 100), "AllToAll", 200),
+        ("broadcast", (100, 100), "Broadcast", 200),
+        ("recv", (0, 100), "Recv", 200),
+        ("barrier", (1, 1), "Barrier", 2),
+        # old torch counts in 32 bits: 3e9 elements wrap to a negative number
+        ("allreduce", (3_000_000_000 - 2**32, 0), "AllReduce", 6_000_000_000),
+    ],
+)
+def test_bytes_that_count(
+    tmp_path: Path, name: str, elements: tuple[int, int], expected_op: str, expected_bytes: int
+) -> None:
+    item = all_reduce(1.0, 5.0, 1, list(range(8)))
+    item["name"] = "ncclDevKernel_Generic(x)"
+    item["args"] |= {"Collective name": name, "In msg nelems": elements[0], "Out msg nelems": elements[1]}
+    item["args"]["dtype"] = "BFloat16"
+    row = collectives(tmp_path, [item]).row(0, named=True)
+    assert (row["op"], row["size_bytes"]) == (expected_op, expected_bytes)
+
+
+def test_metadata_by_external_id(tmp_path: Path) -> None:
+    """Kernels without metadata take it from the CPU record with the same id."""
+    kernel = event("kernel", "ncclDevKernel_Generic(x)", 10.0, 5.0, device=0, stream=3, **{"External id": 77})
+    record = event("cpu_op", "record_param_comms", 1.0, 2.0, **{
+        "External id": 77, "Collective name": "broadcast", "In msg nelems": 10, "dtype": "Long", "Group size": 4,
+        "Comms Id": 10159970886766084423,
+    })  # fmt: skip
+    row = collectives(tmp_path, [kernel, record]).row(0, named=True)
+    assert (row["op"], row["size_bytes"], row["group_size"]) == ("Broadcast", 80, 4)
+
+
+def test_annotations_name_the_kernels_of_old_torch(tmp_path: Path) -> None:
+    def made(ranges: list[str]) -> list[str]:
+        kernels = [
+            event("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 20.0, 5.0, device=0),
+            event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 40.0, 5.0, device=0),
+        ]
+        marks = [
+            event(
+                "user_annotation", name, 10.0 + 20 * i, 5.0, **{"Input Dims": [[64]], "Input type": ["float"]}
+            )
+            for i, name in enumerate(ranges)
+        ]
+        return collectives(tmp_path, kernels + marks).sort("start_ns")["op"].to_list()
+
+    assert made(["nccl:all_to_all", "nccl:all_reduce"]) == ["AllToAll", "AllReduce"]
+    # one more call than kernels, or an impossible pair: nothing is assumed
+    assert made(["nccl:all_to_all", "nccl:all_reduce", "nccl:all_reduce"]) == ["SendRecv", "AllReduce"]
+    assert made(["nccl:all_reduce", "nccl:all_to_all"]) == ["SendRecv", "AllReduce"]
+
+
+def test_copies_do_not_hide_communication(tmp_path: Path) -> None:
+    events = [
+        all_reduce(0.0, 100.0, 8, [0, 1]),
+        event(
+            "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10.0, 30.0, device=0, stream=5, bytes=1 << 20
+        ),
+        event("kernel", "gemm", 60.0, 10.0, device=0, stream=7),
+        event("kernel", "gemm", 65.0, 10.0, device=0, stream=8),
+        event("kernel", "gemm of another GPU", 0.0, 100.0, device=1, stream=7),
+        event("gpu_user_annotation", "nccl:all_reduce", 0.0, 100.0, device=0, stream=20),
+    ]
+    part = read(write(tmp_path / "t.json", trace(0, 2, events)))
+    assert part.tables["collectives"]["exposed_ns"].to_list() == [85_000]
+    step = part.tables["steps"].filter(pl.col("device") == 0).row(0, named=True)
+    assert step["step"] is None
+    assert (step["duration_ns"], step["compute_ns"], step["comm_ns"]) == (100_000, 15_000, 100_000)
+    assert (step["exposed_comm_ns"], step["memcpy_ns"], step["idle_ns"]) == (85_000, 30_000, 0)
+    assert step["overlap_pct"] == pytest.approx(15.0)
+    copy = part.tables["memcpy"].row(0, named=True)
+    assert (copy["pageable"], copy["size_bytes"], copy["duration_ns"]) == (True, 1 << 20, 30_000)
+
+
+def test_duplicates_are_counted_once(tmp_path: Path) -> None:
+    events = [
+        all_reduce(1.0, 5.0, 8, [0, 1]),
+        all_reduce(1.0, 5.0, 8, [0, 1]),
+        all_reduce(9.0, 5.0, 8, [0, 1]),
+    ]
+    part = read(write(tmp_path / "t.json", trace(0, 2, events)))
+    assert part.tables["collectives"].height == 2
+    assert part.tables["trace_info"]["duplicate_events"].item() == 1
+
+
+def test_layouts_of_the_file_do_not_matter(tmp_path: Path) -> None:
+    """Pretty print, compact print, a bare list, keys after the events, a byte order mark, gzip in two members."""
+    events = [
+        all_reduce(5.0, 7.0, 64, [0, 1]),
+        event("kernel", 'void f<{lambda}>("}, {")', 1.0, 2.0, device=0, stream=1),
+        event("cpu_op", "x", 0.0, 1.0, stack=[{"a": 1}, {"cat": 2}]),
+        {
+            **all_reduce(50.0, 7.0, 64, [0, 1]),
+            "args": {"frames": [{"a": 1}, {"b": 2}], "device": 0, "stream": 20},
+        },
+    ]
+    content = trace(1, 2, events)
+    last = {"traceEvents": content.pop("traceEvents"), **content}
+    plain = json.dumps(last).encode()
+    cut = len(plain) // 2
+    variants = {
+        "a.json": json.dumps(last, indent=2).encode(),
+        "b.json": json.dumps(last, separators=(",", ":")).encode(),
+        "c.json": b"\xef\xbb\xbf" + plain,
+        "d.json": gzip.compress(plain[:cut]) + gzip.compress(plain[cut:]),
+        "e.json": plain,
+        "f.json": json.dumps({k: last[k] for k in sorted(last)}).encode(),
+    }
+    for name, data in variants.items():
+        (tmp_path / name).write_bytes(data)
+        part = read(tmp_path / name)
+        assert part.tables["collectives"]["start_ns"].to_list() == [BASE_NS + 5000, BASE_NS + 50_000], name
+        assert part.tables["trace_info"].select("rank", "gpu_events").row(0) == (1, 3), name
+        assert not [n for n in notes(part) if n.startswith("trace-truncated")], name
+    bare = read(write(tmp_path / "g.json", events))
+    assert bare.tables["collectives"].height == 2
+    assert bare.tables["collectives"]["rank"].to_list() == [None, None]
+
+
+def test_small_chunks_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [all_reduce(10.0 * i, 7.0, 64 + i, [0, 1]) for i in range(200)]
+    path = write(tmp_path / "t.json", trace(0, 2, events))
+    whole = read(path).tables["collectives"]
+    monkeypatch.setattr(kineto, "CHUNK_BYTES", 777)
+    assert read(path).tables["collectives"].equals(whole)
+    assert whole.height == 200
+
+
+def test_rank_comes_from_the_trace_not_from_the_name(tmp_path: Path) -> None:
+    item = all_reduce(1.0, 2.0, 8, [4, 6])
+    record = event("cpu_op", "record_param_comms", 0.5, 1.0, **{**item["args"], "External id": 5, "Rank": 1})
+    path = write(tmp_path / "rank-99.json", trace(2, 8, [item]))
+    assert read(path).tables["trace_info"].select("rank", "rank_origin").row(0) == (2, "trace")
+    path = write(tmp_path / "rank-98.json", trace(2, 8, [item, record], distributedInfo={"backend": "nccl"}))
+    assert read(path).tables["trace_info"].select("rank", "rank_origin").row(0) == (6, "process_group")
+    path = write(tmp_path / "rank-97.json", trace(2, 8, [item], distributedInfo={"backend": "nccl"}))
+    part = read(path)
+    assert part.tables["trace_info"].select("rank", "rank_origin").row(0) == (97, "file_name")
+    assert any("name of the file" in n for n in notes(part))
+    path = write(tmp_path / "some.json", trace(2, 8, [item], distributedInfo={}))
+    part = read(path)
+    assert part.tables["trace_info"]["rank"].item() is None
+    assert any("names no rank" in n for n in notes(part))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "op"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMM, "AllReduce"),
+        ("ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)", COMM, "ReduceScatter"),
+        ("ncclAllReduceRingLLKernel_sum_f32(ncclColl)", COMM, "AllReduce"),
+        ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f16(ncclSymkDevWorkArgs4K)", COMM, "AllReduce"),
+        ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", COMM, None),
+        ("rcclGenericKernel<1, 2, false>(ncclDevComm*, unsigned long, ncclWork*)", COMM, None),
+        ("mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)", COMM, None),
+        ("ncclDevKernel_Broadcast_RING_LL(x)", COMM, "Broadcast"),
+        ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", OTHER, "Other"),
+        ("void deep_ep::internode::dispatch<false, 8, false, 128>(int4*)", OTHER, "Other"),
+        ("dpsk::ep::internode::combine(int)", OTHER, "Other"),
+        ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)", OTHER, "Other"),
+        ("_combined_routing_memset", COMPUTE, None),
+        ("triton_red_fused_allreduce_like_sum_3", COMPUTE, None),
+        ("void cub::DeviceReduceByKeyKernel<cub::DispatchReduceByKey<long*> >(x)", COMPUTE, None),
+        ("void combine_attention_splits(float*)", COMPUTE, None),
+    ],
+)
+def test_kernel_names(name: str, kind: int, op: str | None) -> None:
+    assert (classify(name).kind, classify(name).op) == (kind, op)
+
+
+def test_framework_names() -> None:
+    names = [
+        "nccl:all_reduce",
+        "_allgather_base",
+        "gloo:send 0->1",
+        "reduce_scatter_tensor_coalesced",
+        "nccl:coalesced",
+    ]
+    assert [collective_op(n) for n in names] == [
+        "AllReduce",
+        "AllGather",
+        "Send",
+        "ReduceScatter",
+        "SendRecv",
+    ]
+    assert collective_op("init") is None
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.7, 0.98])
+@pytest.mark.parametrize("packed", [False, True])
+def test_truncated_file_gives_what_came_before(tmp_path: Path, cut: float, packed: bool) -> None:
+    data = json.dumps(trace(0, 2, [all_reduce(10.0 * i, 7.0, 64, [0, 1]) for i in range(400)])).encode()
+    data = gzip.compress(data) if packed else data
+    path = tmp_path / "t.json"
+    path.write_bytes(data[: int(cut * len(data))])
+    part = read(path)
+    assert [n for n in notes(part) if n.startswith("trace-truncated")]
+    assert 0 < part.tables["collectives"].height < 400
+
+
+def test_damaged_values_are_counted(tmp_path: Path) -> None:
+    good = json.dumps(all_reduce(1.0, 2.0, 8, [0, 1]))
+    bad = [
+        good.replace('"dur": 2.0', '"dur": NaN'),
+        good.replace('"dur": 2.0', '"dur": -4'),
+        good.replace('"ts": 1.0', '"ts": null'),
+        good.replace('"cat": "kernel"', '"cat": "kernel", "x": unquoted'),
+    ]
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [' + ",".join([good, *bad, good.replace("1.0", "9.0")]) + "]}")
+    part = read(path)
+    assert part.tables["collectives"]["start_ns"].to_list() == [1000, 9000]
+    assert part.tables["trace_info"]["rejected_events"].item() == 4
+    told = "\n".join(notes(part))
+    assert "1 events are not valid JSON" in told
+    assert "3 GPU events have no valid time" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[", "{}", '{"traceEvents": {}}', '{"traceEvents": []}', '{"traceEvents": [1, "kernel", null, []]}',
+        '{"traceEvents": [{"cat": "kernel"}]}', '{"traceEvents": [{"cat": ["kernel"], "name": 5, "args": 7}]}',
+        '{"distributedInfo": [], "baseTimeNanoseconds": "x", "traceEvents": [{"cat":"kernel","ts":1,"dur":1}]}',
+        '{"traceEvents": [' + '{"a":' * 5000, "[" * 100_000 + '{"ph":"X","cat":"kernel"',
+        '{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclKernel","ts":1e400,"dur":1,"args":{"device":1e99}}]}',
+        '{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclKernel","ts":99999999999999999999,"dur":1}]}',
+    ],
+)  # fmt: skip
+def test_hostile_text_never_raises(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    read(path)
+
+
+def test_header_is_found_before_and_after_the_events() -> None:
+    found = _chrome.header_values(
+        b'{"a": 1, "b": {"c": [2', b'}], "b": {"c": 3}, "d": "x"}', ("a", "b", "d", "e")
+    )
+    assert found == {"a": 1, "b": {"c": 3}, "d": "x"}
+
+
+def test_two_compressions_of_nothing(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="w") as stream:
+        stream.write(b"")
+    (tmp_path / "t.json.gz").write_bytes(buffer.getvalue())
+    assert notes(read(tmp_path / "t.json.gz")) == ["trace-truncated: the file is empty"]
+
+
+def test_gloo_operations_of_a_cpu_trace(tmp_path: Path) -> None:
+    config = [
+        {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1, 2, 3]},
+        {"pg_name": "1", "pg_desc": "pair", "ranks": [0, 1]},
+    ]
+    events = [
+        event("user_annotation", "gloo:all_reduce", 10.0 * i, 5.0, stream=t, **{
+            "Input Dims": [[256]], "Input type": ["float"]})
+        for i, t in enumerate([101, 103, 113, 114])
+    ]  # fmt: skip
+    rows = collectives(tmp_path, events, distributedInfo={"rank": 1, "pg_config": config})
+    assert rows["source"].to_list() == ["cpu_op"] * 4
+    assert rows["process_group"].to_list() == ["0", "0", "1", "1"]
+    assert rows["group_size"].to_list() == [4, 4, 2, 2]
+    assert rows["size_bytes"].to_list() == [1024] * 4
+    # three threads for two groups: which belongs to which is not known
+    rows = collectives(tmp_path, events[:3], distributedInfo={"rank": 1, "pg_config": config})
+    assert rows["process_group"].to_list() == [None] * 3
+
+
+@needs_shared
+def test_reference_intervals() -> None:
+    """Independent interval arithmetic over real traces: count, summed and exposed communication within 1 %."""
+    checked = 0
+    for row in csv.DictReader((SHARED / "reference" / "own_intervals.csv").open()):
+        if "#" in row["file"] or row["unit"] != "us":
+            continue
+        found = read(SHARED / row["file"]).tables["collectives"].filter(pl.col("source") == "kernel")
+        assert found.height == int(row["n_comm"]), row["file"]
+        for column, wanted in (("duration_ns", row["comm_sum"]), ("exposed_ns", row["exposed_comm"])):
+            expected = 1000 * float(wanted or 0)
+            assert found[column].sum() == pytest.approx(expected, rel=0.01, abs=2000), (row["file"], column)
+        checked += 1
+    assert checked >= 15
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "name", ["truncated.json", "truncated.json.gz", "trailing_comma_no_close.json", "nan_inf.json"]
+)
+def test_malformed_files_say_so_once(name: str) -> None:
+    told = [n for n in notes(read(SHARED / "malformed" / name)) if n.startswith("trace-truncated")]
+    assert len(told) == 1

@@ -1,0 +1,93 @@
+"""Every rule against the logs of its fixture, and the form that all rules share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+from nccl_insight.model import Severity
+from nccl_insight.rules import HEADINGS, Rule, discover
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
+# Rules on traces, side files and host facts, and on what several inputs say together: their tests are in Python.
+IN_PYTHON = re.compile(r"NI(6[0-9]{2}|90[5-7]|408|510|511|503)")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One log of a fixture."""
+
+    code: str
+    name: str
+    fires: bool
+    title: str
+    log: str
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    return {rule.code: rule for rule in discover()}
+
+
+def examples() -> list[Example]:
+    found = []
+    for path in sorted(FOLDER.glob("NI*.md")):
+        text = path.read_text(encoding="utf-8")
+        head = re.match(r"# (NI[0-9]{3}) ([a-z0-9-]+)\n", text)
+        assert head, f"{path.name}: the first line must be '# NI### name'"
+        pattern = r"^## (Fires|Silent): ([^\n]+)\n(?:(?!^## )[^\n]*\n)*?```log\n(.*?)^```"
+        for kind, title, log in re.findall(pattern, text, re.M | re.S):
+            found.append(Example(head[1], head[2], kind == "Fires", title.strip(), log))
+    return found
+
+
+EXAMPLES = examples()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}")
+def test_example(example: Example, tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(example.log, encoding="utf-8")
+    analysis = nccl_insight.analyze([path])
+    assert not analysis.notes
+    rule = rules()[example.code]
+    assert rule.name == example.name
+    hits = [f for f in analysis.findings if f.name == example.name]
+    if example.fires:
+        assert hits, [f.name for f in analysis.findings]
+        for hit in hits:
+            assert hit.title
+            assert hit.next_step
+            assert hit.evidence
+            assert hit.evidence[0].primary
+    elif rule.severity is Severity.INFO:
+        assert not hits
+    else:
+        assert not [h for h in hits if h.severity is not Severity.INFO], hits[0].title
+
+
+@pytest.mark.parametrize("code", sorted(rules()))
+def test_rule_has_documentation_and_examples(code: str) -> None:
+    rule = rules()[code]
+    assert rule.summary.endswith(".")
+    for heading in HEADINGS:
+        assert rule.section(heading), f"{code} {rule.name}: nothing under {heading!r}"
+    if not IN_PYTHON.fullmatch(code):
+        kinds = {e.fires for e in EXAMPLES if e.code == code}
+        assert kinds == {True, False}, f"{code} {rule.name} needs an example that fires and one that is silent"
+
+
+def test_every_fixture_belongs_to_a_rule() -> None:
+    unknown = {e.code for e in EXAMPLES} - set(rules())
+    assert not unknown
+
+
+def test_causes_are_names_of_rules() -> None:
+    names = {rule.name for rule in rules().values()}
+    for rule in rules().values():
+        assert set(rule.caused_by) <= names, rule.name
