@@ -24,10 +24,16 @@ _GPU_KINDS: Final = {
 _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 _OVERFLOW: Final = 1 << 32
+_LATEST: Final = 1 << 61
 
 
 def to_ns(value: object) -> int | None:
     """Microseconds as Kineto writes them (integer, float or text) in nanoseconds; None if not a time."""
+    time = _to_ns(value)
+    return time if time is not None and -_LATEST < time < _LATEST else None
+
+
+def _to_ns(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

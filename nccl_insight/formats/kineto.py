@@ -69,7 +69,7 @@ class _Builder:
         info = header.get("distributedInfo")
         self.info: dict[str, Any] = info if isinstance(info, dict) else {}
         base = header.get("baseTimeNanoseconds")
-        self.base = base if isinstance(base, int) and 0 <= base < 1 << 62 else 0
+        self.base = base if isinstance(base, int) and 0 <= base < 1 << 61 else 0
         self.groups = process_groups(self.info)
         self.notes: list[tuple[str, str]] = []
 
