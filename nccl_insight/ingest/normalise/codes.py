@@ -26,7 +26,7 @@ _PLUGINS: Final = {
 _OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")
 # What dlopen says of a library that is there and cannot be used, and of one that it needs and does not find.
 _BROKEN: Final = r"undefined symbol|version .[A-Z]+_|wrong ELF class|invalid ELF|file too short"
-_OTHER_LIBRARY: Final = r"^lib(?:[a-km-qs-z]|n[abd-z]|r[abd-z])[^:/]*\.so[0-9.]*: cannot open shared object"
+_LIBRARY_MISSING: Final = r"^lib[^:/ ]*\.so[0-9.]*: cannot open shared object"
 
 
 def name_of(code: pl.Expr, names: Sequence[str]) -> pl.Expr:
@@ -79,18 +79,22 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
 
 def plugin_name(frame: pl.DataFrame) -> pl.DataFrame:
     """The name of a plugin whose kind is known, and how it ended; ``event`` keeps the finer word of the rule."""
-    names = [pl.col(c) for c in ("plugin", "plugin_list", "library") if c in frame.columns]
+    names = [pl.col(c) for c in ("plugin", "plugin_list", "library", "vendor_network") if c in frame.columns]
+    said = [
+        pl.col(c).str.strip_chars(" :") for c in ("detail", "dl_error", "vendor_text") if c in frame.columns
+    ]
     rows = frame.with_columns(name=pl.coalesce(names)) if names else frame
+    rows = rows.with_columns(detail=pl.coalesce(said)) if said else rows
     if "name" not in rows.columns:
         rows = rows.with_columns(name=pl.lit(None, pl.String))
-    if "detail" not in rows.columns and "dl_error" in rows.columns:
-        rows = rows.with_columns(detail=pl.col("dl_error"))
     if "outcome" not in rows.columns:
         return rows
     rows = rows.with_columns(event=pl.col("outcome"))
-    outcome = pl.when(pl.col("outcome").is_in(_OUTCOMES)).then(pl.col("outcome"))
+    outcome: pl.Expr = pl.when(pl.col("outcome").is_in(_OUTCOMES)).then(pl.col("outcome"))
     if "dl_error" in rows.columns:
-        broken = pl.col("dl_error").str.contains(_BROKEN) | pl.col("dl_error").str.contains(_OTHER_LIBRARY)
+        error = pl.col("dl_error")
+        needed = error.str.contains(_LIBRARY_MISSING) & ~error.str.contains("^lib[nr]ccl")
+        broken = error.str.contains(_BROKEN) | needed
         outcome = pl.when(broken).then(pl.lit("failed")).otherwise(outcome)
     if "dl_handle" in rows.columns:
         outcome = pl.when(pl.col("dl_handle") == "(nil)").then(pl.lit("not_found")).otherwise(outcome)
