@@ -1,0 +1,309 @@
+"""Matching over ranks, and the rules about traces, on synthetic jobs with planted causes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from nccl_insight.formats import _match, kineto
+from nccl_insight.io.source import find_inputs
+from nccl_insight.model import Hit
+from nccl_insight.rules import discover
+from nccl_insight.run import Run, build_run
+from nccl_insight.views.straggler import arrivals, binomial_tail
+from tests.trace_maker import all_reduce, event, job, trace, write
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+needs_shared = pytest.mark.skipif(
+    not SHARED.exists(), reason="reference traces are not beside the repository"
+)
+
+
+def load(paths: list[Path]) -> Run:
+    files = find_inputs([str(p) for p in paths])
+    parts = [kineto.FORMAT.read(f) for f in files]
+    names = {n for p in parts for n in p.tables}
+    tables = {
+        n: pl.concat(
+            [p.tables[n] for p in parts if n in p.tables and p.tables[n].width], how="diagonal_relaxed"
+        )
+        for n in names
+    }
+    tables["inputs"] = pl.DataFrame(
+        {"input_id": [f.input_id for f in files], "path": [f.display for f in files]},
+        schema_overrides={"input_id": pl.UInt16},
+    )
+    return build_run(_match.finish(tables))
+
+
+def hits(run: Run) -> dict[str, list[Hit]]:
+    """Findings of the rules about performance and traces, by name."""
+    found: dict[str, list[Hit]] = {}
+    for rule in discover():
+        if rule.code[2] in "469" and any(run.has(t) for t in rule.needs):
+            made = [h for h in rule.check(run) if isinstance(h, Hit)]
+            if made:
+                found[rule.name] = made
+    return found
+
+
+def test_healthy_job_is_silent(tmp_path: Path) -> None:
+    found = hits(load(job(tmp_path)))
+    assert not set(found) & {"straggler-rank", "collective-skew", "busbw-outlier", "clocks-not-comparable"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rank_late_in_one_of_ten_iterations_is_named(tmp_path: Path, seed: int) -> None:
+    chosen = set(random.Random(seed).sample(range(200), 20))
+    run = load(job(tmp_path, 8, 200, late=lambda r, i: 2000.0 if r == 5 and i in chosen else 0.0, seed=seed))
+    found = hits(run)
+    assert [h.ranks for h in found["straggler-rank"]] == [(5,)]
+    assert "busbw-outlier" not in found
+    statistics = arrivals(run)
+    assert statistics is not None
+    assert statistics.stragglers[0].delay_ns == pytest.approx(20 * 2_000_000, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slow_transfer_blames_no_rank(tmp_path: Path, seed: int) -> None:
+    chosen = set(random.Random(seed).sample(range(200), 20))
+    found = hits(load(job(tmp_path, 8, 200, slow=lambda i: 2000.0 if i in chosen else 0.0, seed=seed)))
+    assert "straggler-rank" not in found
+    assert [h.ranks for h in found["busbw-outlier"]] == [()]
+    assert "20 of 200" in found["busbw-outlier"][0].title
+
+
+def test_rank_that_is_always_late(tmp_path: Path) -> None:
+    found = hits(load(job(tmp_path, 4, 20, late=lambda r, _i: 500.0 if r == 2 else 0.0)))
+    assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
+
+
+def test_without_steps_single_collectives_are_counted(tmp_path: Path) -> None:
+    found = hits(load(job(tmp_path, 4, 40, late=lambda r, _i: 500.0 if r == 1 else 0.0, steps=False)))
+    assert [h.ranks for h in found["straggler-rank"]] == [(1,)]
+    assert "of 40 collectives" in found["straggler-rank"][0].title
+
+
+def test_lateness_that_moves_is_skew_not_a_straggler(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    guilty = [rng.randrange(8) for _ in range(200)]
+    found = hits(load(job(tmp_path, 8, 200, late=lambda r, i: 1500.0 if r == guilty[i] else 0.0)))
+    assert "straggler-rank" not in found
+    assert "collective-skew" in found
+
+
+def test_hosts_without_a_common_clock(tmp_path: Path) -> None:
+    """Clocks 5 ms apart: no skew is given, and the late rank is still found by durations."""
+    paths = job(
+        tmp_path, 4, 60, late=lambda r, _i: 400.0 if r == 3 else 0.0, host=lambda r: f"node-{r // 2}",
+        clock_us=lambda r: 5000.0 * (r // 2),
+    )  # fmt: skip
+    run = load(paths)
+    table = run.table("collectives")
+    assert table["skew_ns"].null_count() == table.height
+    assert table["min_duration_ns"].null_count() == 0
+    found = hits(run)
+    assert "clocks-not-comparable" in found
+    assert [h.ranks for h in found["straggler-rank"]] == [(3,)]
+
+
+def test_unknown_hosts_are_comparable_only_if_ends_agree(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    equal = load(job(tmp_path / "a", 3, 20, host=lambda _r: None)).table("collectives")
+    apart = load(job(tmp_path / "b", 3, 20, host=lambda _r: None, clock_us=lambda r: 900.0 * r)).table(
+        "collectives"
+    )
+    assert equal["skew_ns"].null_count() == 0
+    assert apart["skew_ns"].null_count() == apart.height
+
+
+def _runs(tmp_path: Path, events: dict[int, list[dict[str, Any]]], **header: Any) -> pl.DataFrame:
+    paths = [write(tmp_path / f"t{r}.json", trace(r, len(events), e, **header)) for r, e in events.items()]
+    return load(paths).table("collectives")
+
+
+def test_sequence_numbers_match_in_spite_of_a_missing_event(tmp_path: Path) -> None:
+    ranks = [0, 1]
+    events = {r: [all_reduce(100.0 * i, 50.0 - 10 * r, 64, ranks, seq=i) for i in range(10)] for r in ranks}
+    del events[1][4]
+    rows = _runs(tmp_path, events)
+    pairs = (
+        rows.filter(pl.col("match_id").is_not_null())
+        .group_by("match_id")
+        .agg("seq", "start_ns", "match_method")
+    )
+    assert pairs.height == 9
+    assert all(len(set(p)) == 1 for p in pairs["seq"])
+    assert rows.filter(pl.col("seq") == 4)["match_id"].to_list() == [None]
+    assert set(rows["min_duration_ns"].drop_nulls()) == {40_000}
+
+
+def test_without_numbers_a_missing_event_does_not_shift_the_rest(tmp_path: Path) -> None:
+    """All messages alike: order proves nothing; the common clock of one host does."""
+    ranks = [0, 1]
+    events = {r: [all_reduce(100.0 * i + r, 50.0 - r, 64, ranks) for i in range(10)] for r in ranks}
+    del events[1][4]
+    rows = _runs(tmp_path, events)
+    matched = rows.filter(pl.col("match_id").is_not_null())
+    assert matched.height == 18
+    spread = matched.group_by("match_id").agg(pl.col("start_ns").max() - pl.col("start_ns").min())
+    assert set(spread["start_ns"]) == {1000}
+    assert set(matched["match_method"].cast(pl.String)) == {"time"}
+
+
+def test_without_numbers_and_clock_nothing_is_matched(tmp_path: Path) -> None:
+    ranks = [0, 1]
+    events = {r: [all_reduce(100.0 * i + r, 50.0 - r, 64, ranks) for i in range(10)] for r in ranks}
+    del events[1][4]
+    paths = [write(tmp_path / f"t{r}.json", trace(r, 2, events[r], host_name=f"h{r}")) for r in ranks]
+    run = load(paths)
+    assert run.table("collectives")["min_duration_ns"].null_count() == 19
+    assert "could not be matched" in "".join(run.table("notes")["detail"])
+
+
+def test_steps_anchor_the_order_when_one_rank_recorded_less(tmp_path: Path) -> None:
+    def step(i: int) -> list[dict[str, Any]]:
+        mark = event("user_annotation", f"ProfilerStep#{i}", 1000.0 * i, 990.0)
+        return [
+            mark,
+            all_reduce(1000.0 * i + 100, 50, 64, [0, 1]),
+            all_reduce(1000.0 * i + 300, 50, 64, [0, 1]),
+        ]
+
+    events = {0: [e for i in range(6) for e in step(i)], 1: [e for i in range(1, 6) for e in step(i)]}
+    paths = [write(tmp_path / f"t{r}.json", trace(r, 2, e, host_name=f"h{r}")) for r, e in events.items()]
+    rows = load(paths).table("collectives")
+    assert rows.filter(pl.col("match_id").is_null())["step"].to_list() == [0, 0]
+    pairs = (
+        rows.filter(pl.col("match_id").is_not_null()).group_by("match_id").agg(pl.col("start_ns").n_unique())
+    )
+    assert set(pairs["start_ns"]) == {1}
+
+
+def test_groups_of_different_ranks_with_one_name_stay_apart(tmp_path: Path) -> None:
+    events = {
+        r: [all_reduce(100.0 * i, 50.0, 64, [0, 1] if r < 2 else [2, 3], seq=i) for i in range(5)]
+        for r in range(4)
+    }
+    rows = _runs(tmp_path, events)
+    sets = rows.group_by("match_id").agg(pl.col("rank").sort())["rank"].to_list()
+    assert sorted(map(tuple, sets)) == [(0, 1)] * 5 + [(2, 3)] * 5
+
+
+def test_one_file_given_twice_changes_nothing(tmp_path: Path) -> None:
+    paths = job(tmp_path, 2, 30)
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(paths[0].read_bytes())
+    rows = load([*paths, copy]).table("collectives")
+    assert rows["match_id"].drop_nulls().n_unique() == 30
+
+
+def test_binomial_tail() -> None:
+    # by hand: P(X >= 2 | 3, 1/2) = 4/8; P(X >= 1 | 4, 1/4) = 1 - 0.75^4
+    assert binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
+    assert binomial_tail(1, 4, 0.25) == pytest.approx(1 - 0.75**4)
+    assert binomial_tail(0, 5, 0.1) == 1.0
+    assert binomial_tail(1, 5, 0.0) == 0.0
+
+
+def test_exposed_and_dominating_communication(tmp_path: Path) -> None:
+    """Per step of 10 ms: 4 ms compute, then 5 ms of communication that nothing hides."""
+    events: list[dict[str, Any]] = []
+    for i in range(5):
+        at = 10_000.0 * i
+        events.append(event("user_annotation", f"ProfilerStep#{i}", at, 10_000.0))
+        events.append(event("kernel", "gemm", at, 4000.0, device=0, stream=7))
+        events.append(all_reduce(at + 4000, 5000.0, 1 << 20, [0, 1]))
+    found = hits(load([write(tmp_path / "t.json", trace(0, 2, events))]))
+    assert "50%" in found["exposed-communication"][0].title
+    assert "no-overlap" in found
+    assert "comm-dominates-step" in found
+    hidden = [e if e["name"] != "gemm" else {**e, "ts": e["ts"] + 4000, "dur": 5500.0} for e in events]
+    found = hits(load([write(tmp_path / "t.json", trace(0, 2, hidden))]))
+    assert "exposed-communication" not in found
+    assert "no-overlap" not in found
+
+
+def test_pageable_copies_on_the_critical_path(tmp_path: Path) -> None:
+    def made(kind: str, copy_at: float) -> set[str]:
+        events = [
+            event("kernel", "gemm", 0.0, 50_000.0, device=0, stream=7),
+            event("kernel", "gemm", 60_000.0, 40_000.0, device=0, stream=7),
+            event(
+                "gpu_memcpy",
+                f"Memcpy HtoD ({kind} -> Device)",
+                copy_at,
+                5000.0,
+                device=0,
+                stream=9,
+                bytes=1 << 20,
+            ),
+        ]
+        return set(hits(load([write(tmp_path / "t.json", trace(0, 1, events))])))
+
+    assert "pageable-copies" in made("Pageable", 52_000.0)
+    assert "pageable-copies" not in made("Pinned", 52_000.0)
+    assert "pageable-copies" not in made("Pageable", 10_000.0)
+
+
+def test_bus_bandwidth_against_the_link(tmp_path: Path) -> None:
+    """64 MiB AllReduce on 8 H100 of one node, which reach 350 GB/s and more in benchmarks."""
+
+    def made(duration_us: float, world: int) -> set[str]:
+        paths = []
+        for r in range(2):
+            events = [all_reduce(5000.0 * i, duration_us, 1 << 24, list(range(world))) for i in range(20)]
+            paths.append(write(tmp_path / f"t{r}.json", trace(r, world, events)))
+        return set(hits(load(paths)))
+
+    # 64 MiB x 1.75 / 1300 us = 90 GB/s; / 350 us = 336 GB/s
+    assert "busbw-below-expected" in made(1300.0, 8)
+    assert "busbw-below-expected" not in made(350.0, 8)
+    # 16 ranks cannot be one node of 8 GPUs, and no log tells the NICs: not judged
+    assert "busbw-below-expected" not in made(1300.0, 16)
+
+
+def test_unequal_all_to_all(tmp_path: Path) -> None:
+    def made(split: str) -> set[str]:
+        events = []
+        for i in range(12):
+            item = all_reduce(1000.0 * i, 100.0, 400_000, [0, 1, 2, 3])
+            item["name"] = "ncclDevKernel_SendRecv(x)"
+            item["args"] |= {"Collective name": "all_to_allv", "In split size": split}
+            events.append(item)
+        return set(hits(load([write(tmp_path / "t.json", trace(0, 4, events))])))
+
+    assert "alltoall-imbalanced" in made("[300000, 40000, 30000, 30000]")
+    assert "alltoall-imbalanced" not in made("[110000, 90000, 100000, 100000]")
+
+
+def test_small_collectives(tmp_path: Path) -> None:
+    def made(elements: int) -> set[str]:
+        events = [all_reduce(100.0 * i, 20.0, elements, [0, 1]) for i in range(400)]
+        return set(hits(load([write(tmp_path / "t.json", trace(0, 2, events))])))
+
+    assert "too-many-small-collectives" in made(256)
+    assert "too-many-small-collectives" not in made(1 << 22)
+
+
+@needs_shared
+def test_dlrm_verdict_as_the_reference() -> None:
+    """TraceLens: rank 7 arrives last in 5 of 8; HTA: overlap of each rank."""
+    run = load(sorted((SHARED / "dlrm_v100_8rank").glob("*.json.gz")))
+    found = hits(run)["straggler-rank"]
+    assert [h.ranks for h in found] == [(7,)]
+    assert "5 of 8" in found[0].title
+    hta = {0: 4.5, 1: 2.47, 2: 7.88, 3: 3.31, 4: 0.56, 5: 0.64, 6: 7.56, 7: 9.51}
+    steps = dict(run.table("steps").select("rank", "overlap_pct").iter_rows())
+    assert steps == pytest.approx(hta, abs=0.01)
+
+
+@needs_shared
+def test_healthy_gloo_job_has_no_straggler() -> None:
+    found = hits(load(sorted((SHARED / "gloo_own_4rank_healthy").glob("rank*.json.gz"))))
+    assert not set(found) & {"straggler-rank", "busbw-outlier", "clocks-not-comparable"}
