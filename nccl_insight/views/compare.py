@@ -30,7 +30,8 @@ _EXPLAINS: Final = (
      r"algorithm-|env-|channel-|collnet-|nvls-|" + _SPEED),
     ("environment", r"NCCL_(TOPO|GRAPH)_FILE", r"topo-|ring|gpu-nic|channel-|" + _SPEED),
     ("environment", r".*", r"env-"),
-    ("versions", r".*", r"version|cuda-|driver|known-bad|ras-|nvls-|cumem-|algorithm-|env-deprecated|hang-|topo-|plugin"),
+    ("versions", r".*",
+     r"version|cuda-|driver|known-bad|ras-|nvls-|cumem-|algorithm-|env-deprecated|hang-|topo-|plugin"),
     ("networks", r".*", _NETWORK + r"|hang-|peer-died|channel-|ring"),
     ("topology", r".*", r"gpu-nic|nvlink|p2p-|nvls-|mnnvl|topo-|ring|channel-|nic-|" + _SPEED),
     ("shape", r"ranks|nodes|hosts|sizes", r"communicator-|rank-|scaling|hang-|" + _SPEED),
@@ -45,6 +46,7 @@ _EXPLAINS: Final = (
     ("bandwidth", r".*", _SPEED),
 )  # fmt: skip
 _TOLERANCE: Final = {"timings": 1.5, "bandwidth": 1.1, "calls": 1.2}
+_LOUDNESS: Final = {Severity.ERROR: 2.0, Severity.WARNING: 1.0}
 _LEAST: Final = {"s": 1.0, "ms": 0.5, "GB/s": 0.1}
 
 
@@ -91,10 +93,13 @@ class NotCompared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two runs. ``changes`` are ordered, the most likely explanation first."""
+    """The difference of two runs. ``changes`` are ordered, the most likely explanation first.
 
-    good: tuple[str, ...]
-    bad: tuple[str, ...]
+    ``good`` and ``bad`` are the inputs as (input_id, path).
+    """
+
+    good: tuple[tuple[int, str], ...]
+    bad: tuple[tuple[int, str], ...]
     changes: tuple[Change, ...]
     findings: tuple[FindingChange, ...]
     same: tuple[str, ...]
@@ -133,13 +138,18 @@ def compare(good: Run, bad: Run, good_analysis: Analysis, bad_analysis: Analysis
             same.append(area)
     ordered = sorted(changes, key=lambda c: (-c.score, AREAS.index(c.area), c.subject))
     return Comparison(
-        good=tuple(i.path for i in good_analysis.inputs),
-        bad=tuple(i.path for i in bad_analysis.inputs),
+        good=_inputs(good),
+        bad=_inputs(bad),
         changes=tuple(ordered),
         findings=findings,
         same=tuple(same),
         not_compared=tuple(missing),
     )
+
+
+def _inputs(run: Run) -> tuple[tuple[int, str], ...]:
+    rows = run.table("inputs").select("input_id", "path").rows()
+    return tuple((int(i), str(p or "")) for i, p in rows)
 
 
 def _change(
@@ -155,12 +165,10 @@ def _change(
         ratio = bad.number / good.number if good.number else None
         if not _matters(area, good, bad, ratio):
             return None
-    explains = tuple(dict.fromkeys(f.name for f in raised if _may_explain(area, subject, f.name)))
-    loud = sum(
-        2.0 if f.severity_bad is Severity.ERROR else 1.0
-        for f in raised
-        if f.name in explains and f.severity_bad is not Severity.INFO
-    )
+    improved = ratio is not None and area in EFFECTS and (ratio > 1) == (area == "bandwidth")
+    explaining = [] if improved else [f for f in raised if _may_explain(area, subject, f.name)]
+    explains = tuple(dict.fromkeys(f.name for f in explaining))
+    loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
     size = 0.0 if ratio is None or ratio <= 0 else min(5.0, abs(ratio - 1) if ratio > 1 else 1 / ratio - 1)
     effect = area in EFFECTS
     score = (
@@ -170,6 +178,8 @@ def _change(
     )
     if bad is not None and bad.hosts:
         score += 15.0
+    if improved:
+        score -= 5.0
     return Change(
         area=area,
         subject=subject,
@@ -186,7 +196,8 @@ def _change(
 
 
 def _matters(area: str, good: Fact, bad: Fact, ratio: float | None) -> bool:
-    assert good.number is not None and bad.number is not None
+    if good.number is None or bad.number is None:
+        return True
     if abs(bad.number - good.number) < _LEAST.get(good.unit, 0.0):
         return False
     tolerance = _TOLERANCE.get(area, 1.0)

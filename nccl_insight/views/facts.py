@@ -139,7 +139,7 @@ def _topology(run: Run) -> Iterator[Fact]:
         pl.format("{}/{}", "type_intra", "type_inter").alias("types"),
     )
     for (pattern,), rows in graphs.group_by("pattern", maintain_order=True):
-        name = {4: "ring", 1: "tree", 3: "tree", 5: "NVLS"}.get(pattern, f"pattern {pattern}")  # type: ignore[call-overload]
+        name = {4: "ring", 1: "tree", 3: "tree", 5: "NVLS"}.get(pattern, f"pattern {pattern}")
         yield from _some(
             _spread("topology", f"{name} graph, path types", rows, "types", "rank"),
             _spread("topology", f"{name} graph, GB/s inside a node", rows, "bw_intra_gbps", "rank"),

@@ -21,6 +21,21 @@ def process_networks(run: Run) -> pl.DataFrame:
 
 def _process_networks(run: Run) -> pl.DataFrame:
     said = run.lazy("processes").filter(pl.col("network").is_not_null()).select(_COLUMNS)
+    lines = run.table("networks")
+    if "message" in lines.columns and set(_COLUMNS) <= set(lines.columns):
+        # The same choice at the line that states it, which is better evidence.
+        stated = lines.lazy().filter(pl.col("message") == "net_using").select(_COLUMNS)
+        stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
+        at = stated.rename({"input_id": "_input", "line": "_line"})
+        said = said.join(
+            at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left"
+        ).select(
+            "host",
+            "pid",
+            "network",
+            pl.coalesce("_input", "input_id").alias("input_id"),
+            pl.coalesce("_line", "line").alias("line"),
+        )
     return (
         pl.concat([said, used_networks(run).lazy()])
         .unique(["host", "pid"], keep="first", maintain_order=True)

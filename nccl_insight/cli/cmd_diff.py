@@ -1,0 +1,70 @@
+"""``nccl-insight diff``: what changed between two runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING
+
+import typer
+
+from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
+
+if TYPE_CHECKING:
+    from nccl_insight.views.compare import Comparison
+
+_HTML = "nccl_insight.render.html_diff"
+
+
+def _render(kind: str, comparison: Comparison, js: str) -> str:
+    from nccl_insight.render import diff
+
+    if kind == "json":
+        return diff.to_json(comparison)
+    if kind == "md":
+        return diff.markdown(comparison)
+    if kind == "text":
+        return diff.text(comparison)
+    if kind == "html" and importlib.util.find_spec(_HTML) is not None:
+        rendered: str = importlib.import_module(_HTML).render(comparison, js=js)
+        return rendered
+    raise UsageError(f"diff cannot write {kind}: use text, json, md or html")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def diff(
+        good: str = typer.Argument(..., help="The run that worked: a log, trace, directory or glob."),
+        bad: str = typer.Argument(..., help="The run to explain."),
+        output: list[str] = typer.Option(
+            [], "--output", "-o", help="FORMAT=FILE (text, json, md, html); repeatable."
+        ),
+        format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md."),
+        js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
+        exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
+    ) -> None:
+        """Says what changed between two runs, the likeliest explanation of the findings that differ first.
+
+        Exit codes: 0 no difference, 1 they differ, 2 usage, 3 nothing to compare, 4 internal error.
+        """
+        from nccl_insight import api
+        from nccl_insight.cli.output import parse_output, write_text
+        from nccl_insight.views.compare import compare
+
+        outputs = [parse_output(o) for o in output]
+        shown = parse_output(format_)[0]
+        runs = [api.load([path]) for path in (good, bad)]
+        analyses = [api.analyze(run) for run in runs]
+        for path, analysis in zip((good, bad), analyses, strict=True):
+            if analysis.status == "not_judged":
+                raise NotJudgedError(f"{path}: no NCCL line and no trace in it; give the log of the run")
+        comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
+        rendered = [(target, _render(kind, comparison, js)) for kind, target in outputs]
+        for target, content in rendered:
+            write_text(target, content)
+        if not any(target == "-" for _, target in outputs):
+            write_text("-", _render(shown, comparison, js))
+        differs = comparison.differs and not exit_zero
+        raise typer.Exit(int(ExitCode.FINDINGS if differs else ExitCode.OK))

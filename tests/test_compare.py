@@ -1,0 +1,146 @@
+"""``diff``: facts of runs, ranking of changes, text, markdown, JSON and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from nccl_insight.model import (
+    Action,
+    Analysis,
+    Confidence,
+    Coverage,
+    Finding,
+    FindingClass,
+    Job,
+    Role,
+    Severity,
+    ToolInfo,
+)
+from nccl_insight.render import diff as render
+from nccl_insight.run import Run, build_run
+from nccl_insight.views.compare import Comparison, compare
+
+SIMULATED = Path(__file__).parents[1].parent / "shared" / "simulated"
+
+
+def _finding(name: str, severity: Severity, title: str = "title") -> Finding:
+    return Finding(
+        "NI999", name, FindingClass.PERFORMANCE, severity, Confidence.HIGH, Action.CONFIG, title, "", "do", "", "", "",
+        (), (), None, Role.INDEPENDENT, None, (), (), "f",
+    )  # fmt: skip
+
+
+def _analysis(*findings: Finding) -> Analysis:
+    return Analysis("findings", findings, Job(), Coverage(), (), ToolInfo("t", "0", 1, "x"))
+
+
+def _run(
+    env: dict[str, str] | None = None, total_s: float = 1.0, version: str = "2.21.5", host: str = "a"
+) -> Run:
+    settings = env or {}
+    return build_run(
+        {
+            "inputs": pl.DataFrame({"input_id": [0], "path": ["run.log"]}),
+            "processes": pl.DataFrame(
+                {"host": [host], "pid": [1], "nccl_version": [version], "network": ["IB"], "input_id": [0], "line": [1]}
+            ),
+            "ranks": pl.DataFrame({"comm_id": ["c"], "rank": [0], "host": [host], "pid": [1], "nranks": [1]}),
+            "env": pl.DataFrame(
+                {
+                    "host": [host] * len(settings), "pid": [1] * len(settings), "name": list(settings),
+                    "value": list(settings.values()), "origin": ["environment"] * len(settings),
+                    "input_id": [0] * len(settings), "line": list(range(5, 5 + len(settings))),
+                },
+                schema_overrides={"name": pl.String, "value": pl.String, "host": pl.String},
+            ),
+            "init_timings": pl.DataFrame(
+                {"comm_id": ["c"], "rank": [0], "total_s": [total_s], "input_id": [0], "line": [9]}
+            ),
+        }
+    )  # fmt: skip
+
+
+def _compare(
+    good: Run, bad: Run, before: tuple[Finding, ...] = (), after: tuple[Finding, ...] = ()
+) -> Comparison:
+    return compare(good, bad, _analysis(*before), _analysis(*after))
+
+
+def test_a_run_equals_itself_whatever_its_host_is_called() -> None:
+    comparison = _compare(_run({"NCCL_ALGO": "Ring"}), _run({"NCCL_ALGO": "Ring"}, host="b"))
+    assert not comparison.differs
+    assert comparison.changes == ()
+    assert {"versions", "environment", "networks", "timings"} <= set(comparison.same)
+
+
+def test_the_setting_that_explains_a_new_finding_comes_first() -> None:
+    comparison = _compare(
+        _run(version="2.20.5"),
+        _run({"NCCL_BUFFSIZE": "1048576", "NCCL_P2P_DISABLE": "1"}, total_s=20.0),
+        after=(_finding("p2p-not-available", Severity.WARNING),),
+    )
+    first = comparison.changes[0]
+    assert (first.area, first.subject, first.good, first.bad) == ("environment", "NCCL_P2P_DISABLE", "", "1")
+    assert first.explains == ("p2p-not-available",)
+    assert [c.area for c in comparison.changes] == ["environment", "environment", "versions", "timings"]
+    assert comparison.changes[-1].effect
+    assert comparison.changes[-1].ratio == 20.0
+
+
+def test_small_differences_of_times_are_noise() -> None:
+    assert not _compare(_run(total_s=1.0), _run(total_s=1.9)).differs
+    assert not _compare(_run(total_s=20.0), _run(total_s=28.0)).differs
+    assert _compare(_run(total_s=20.0), _run(total_s=31.0)).differs
+
+
+def test_findings_new_gone_worse() -> None:
+    before = (_finding("gdr-not-used", Severity.INFO), _finding("init-slow", Severity.WARNING))
+    after = (_finding("gdr-not-used", Severity.WARNING), _finding("mixed-networks", Severity.ERROR))
+    comparison = _compare(_run(), _run(), before, after)
+    assert [(f.status, f.name) for f in comparison.findings] == [
+        ("new", "mixed-networks"),
+        ("worse", "gdr-not-used"),
+        ("gone", "init-slow"),
+    ]
+
+
+def test_an_area_that_one_run_lacks_is_not_compared() -> None:
+    bare = build_run({"processes": pl.DataFrame({"host": ["a"], "pid": [1], "nccl_version": ["2.21.5"]})})
+    comparison = _compare(_run({"NCCL_ALGO": "Ring"}), bare)
+    assert "timings" in {n.area for n in comparison.not_compared}
+    assert not [c for c in comparison.changes if c.area == "timings"]
+
+
+def test_hostile_values_stay_harmless_in_every_form() -> None:
+    comparison = _compare(_run({"NCCL_NET": "a"}), _run({"NCCL_NET": "|<script>\x1b[31m\u202e"}))
+    shown = render.text(comparison)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    table = render.markdown(comparison)
+    assert "<script>" not in table.replace("\\<", "")
+    assert json.loads(render.to_json(comparison))["changes"][0]["bad"] == "|<script>\\u202e"
+
+
+def test_json_is_the_same_twice() -> None:
+    comparison = _compare(_run({"NCCL_ALGO": "Ring"}), _run({"NCCL_ALGO": "Tree"}))
+    assert render.to_json(comparison) == render.to_json(comparison)
+    change = json.loads(render.to_json(comparison))["changes"][0]
+    assert (change["good"], change["bad"], change["evidence_bad"]) == ("Ring", "Tree", ["run.log:5"])
+
+
+@pytest.mark.skipif(not SIMULATED.is_dir(), reason="needs the reference logs beside the repository")
+def test_the_setting_of_a_real_log_is_named_first() -> None:
+    from nccl_insight.cli import build_app
+
+    good, bad = SIMULATED / "2.27.7-2node-4gpu-roce.log", SIMULATED / "2.27.7-2node-4gpu-ibdisable.log"
+    result = CliRunner().invoke(build_app(), ["diff", str(good), str(bad), "--format", "json"])
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["changes"][0]["subject"], document["changes"][0]["bad"]) == ("NCCL_IB_DISABLE", "1")
+    same = CliRunner().invoke(build_app(), ["diff", str(good), str(good)])
+    assert same.exit_code == 0
