@@ -78,8 +78,8 @@ class Catalogue:
 
     def relevant(self, name: str) -> bool:
         """Whether a variable of this name is our business (its prefix, or a misspelling of it)."""
-        upper = name.upper()
-        return upper in self.variables or upper.startswith(PREFIXES) or self.misspelt_prefix(name) is not None
+        known = name.upper() in self.variables
+        return known or name.startswith(PREFIXES) or self.misspelt_prefix(name) is not None
 
     def known(self, name: str) -> bool:
         """Whether something reads the name, or nobody expects it to be read."""
@@ -102,6 +102,8 @@ class Catalogue:
         upper = name.upper()
         if upper in self.variables:
             return upper
+        if f"TORCH_{upper}" in self.variables:
+            return f"TORCH_{upper}"
         words = sorted(upper.split("_"))
         for candidate in self.variables:
             if sorted(candidate.split("_")) == words:

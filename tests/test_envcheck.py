@@ -64,7 +64,7 @@ def test_values_that_break_something(name: str, value: str) -> None:
         ("NCCL_DEBUG", "debug"), ("NCCL_SOCKET_FAMILY", "ipv4"), ("NCCL_P2P_LEVEL", "nvl"), ("NCCL_CROSS_NIC", "5"),
         ("NCCL_IB_TIMEOUT", "50"), ("NCCL_NTHREADS", "100"), ("NCCL_DEBUG_SUBSYS", "INIT,NETWORK"),
         ("NCCL_BUFFSIZE", "8"),
-        ("NCCL_CTA_POLICY", "FAST"), ("NCCL_LAUNCH_MODE", "group"), ("TORCH_NCCL_BLOCKING_WAIT", "maybe"),
+        ("NCCL_CTA_POLICY", "FAST"), ("TORCH_NCCL_BLOCKING_WAIT", "maybe"),
         ("NCCL_MIN_NCHANNELS", "0"),
     ],
 )  # fmt: skip
@@ -131,6 +131,9 @@ def test_deprecation_follows_the_release() -> None:
     assert gone.severity is Severity.WARNING
     assert "NCCL_NET_GDR_LEVEL" in gone.next_step
     assert check_deprecated("NCCL_IB_CUDA_SUPPORT", "2.3.7") is None
+    recent = check_deprecated("NCCL_WORK_FIFO_DEPTH", None)
+    assert recent is not None
+    assert recent.severity is Severity.INFO
 
 
 def test_names_of_later_releases() -> None:

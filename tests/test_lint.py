@@ -199,6 +199,9 @@ def test_faults_of_shell_scripts(text: str, expected: set[tuple[int, str]]) -> N
         "#SBATCH --export=NONE\nexport NCCL_DEBUG=INFO\nsrun --export=ALL x\n",
         "# export NCCL_ALGO=Rign\nsrun x\n",
         "unset NCCL_ALGO\nsrun x\n",
+        "export TOKEN=<YOUR_TOKEN>\nexport NCCL_DEBUG=INFO\nsrun x\n",
+        "NCCL_TIMEOUT=1800\ntimeout $NCCL_TIMEOUT srun x\n",
+        "nccl_v=$(cat version)\nNCCL_EXIT=$?\nsrun x; echo $NCCL_EXIT\n",
         "export NCCL_DEBUG=INFO\nsrun a\nexport NCCL_DEBUG=WARN\nsrun b\n",
     ],
 )
@@ -249,6 +252,10 @@ command:
         "NCCL_NET_GDR_LEVEL": ("SYS", 24),
     }  # fmt: skip
     assert [line for line, _ in result.not_evaluated] == [14, 17]
+
+
+def test_null_is_not_set() -> None:
+    assert values("env:\n  NCCL_IB_TIMEOUT: null\n  NCCL_PROTO: ~\n  NCCL_DEBUG:\n", "x.yaml") == {}
 
 
 def test_documents_of_a_manifest_do_not_contradict_each_other() -> None:

@@ -7,6 +7,7 @@ from nccl_insight.envdata import Catalogue, Variable, at_least, catalogue, versi
 from nccl_insight.model import Severity
 
 _MAX_NAME = 60
+_RECENT = "2.13"
 
 
 def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
@@ -48,8 +49,11 @@ def check_deprecated(name: str, version: str | None, data: Catalogue | None = No
     whose = f"NCCL {version}" if version_key(version) else f"NCCL {data.latest}, the newest known here,"
     step = f"Replace {name} by {variable.replaced_by}." if variable.replaced_by else f"Remove {name}."
     if variable.removed and at_least(assumed, variable.removed) and variable.library == "nccl":
+        # Without a version, only what went long ago is sure to be without effect.
+        sure = version_key(version) is not None or at_least(variable.removed, _RECENT) is False
+        severity = Severity.WARNING if sure else Severity.INFO
         return Issue(
-            "env-deprecated", Severity.WARNING, name, f"{whose} no longer reads {name} (gone in {variable.removed})",
+            "env-deprecated", severity, name, f"{whose} no longer reads {name} (gone in {variable.removed})",
             step, variable.advice, f"{name} set", "not set", source_of(data, name),
         )  # fmt: skip
     if variable.deprecated_any or (variable.deprecated and _reached(variable, assumed)):

@@ -98,6 +98,7 @@ def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]
         (setting.line, issue)
         for setting in script.settings
         for issue in check_setting(setting.name, setting.value if setting.complete else "", version)
+        if not _own_name(script, setting, issue)
     ]
     invalid = {issue.variable for _, issue in single if issue.name == "env-invalid-value"}
     yield from single
@@ -110,6 +111,13 @@ def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]
     yield from _twice(script)
     if script.launches or script.kind == "environment":
         yield from _debug_hints(script, {s.name: s.value for s in _effective(script)})
+
+
+def _own_name(script: Script, setting: Setting, issue: Issue) -> bool:
+    """Whether an unknown name is a variable of the script itself: not exported, or used by it and like no other."""
+    if issue.name != "env-unknown-name" or setting.name not in script.mentioned:
+        return False
+    return not setting.exported or issue.severity is Severity.INFO
 
 
 def _scope(script: Script, setting: Setting) -> str:
@@ -145,7 +153,7 @@ def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
 
 def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[int, Issue]]:
     set_anywhere = {s.name for s in script.settings}
-    if "NCCL_DEBUG" not in set_anywhere and script.kind != "environment":
+    if "NCCL_DEBUG" not in set_anywhere and script.kind == "shell":
         yield script.launches[0].line, Issue(
             "debug-output-insufficient", Severity.INFO, "NCCL_DEBUG",
             "NCCL_DEBUG is not set: if the job fails or is slow, there will be nothing to read",

@@ -98,7 +98,7 @@ def _commands(tokens: Iterator[Token], state: _State) -> Iterator[tuple[list[Tok
                 pending = (words, chained)
             else:
                 yield words, []
-            words = []
+            words, redirect = [], False
             if token.kind == "newline":
                 state.conditional_next = chained and not pending[0] if pending else False
             else:
@@ -250,5 +250,5 @@ def _add(
     state.script.settings.append(
         Setting(name, value, line, how, exported, state.conditional, complete, scope or state.scope)
     )
-    if not complete:
+    if not complete and catalogue().get(name) is not None:
         state.script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))

@@ -161,17 +161,15 @@ def _named(script: Script, lines: Sequence[str], number: int, name: str, column:
 
 def _add(script: Script, name: str, raw: str, line: int, scope: str, strings_only: bool = False) -> None:
     value, quoted = scalar(raw)
+    if not quoted and value.lower() in {"", "null", "~"}:
+        return
     complete = "{{" not in value and "$(" not in value and "${" not in value
     script.settings.append(Setting(name, value, line, "YAML env", complete=complete, scope=scope))
     if not complete:
         script.not_evaluated.append(
             (line, f"{name}={value}: known only when the manifest is rendered or the pod runs")
         )
-    elif (
-        strings_only
-        and not quoted
-        and re.fullmatch(r"[+-]?[0-9.]+|(?i:true|false|yes|no|on|off|null|~)", value)
-    ):
+    elif strings_only and not quoted and re.fullmatch(r"[+-]?[0-9.]+|(?i:true|false|yes|no|on|off)", value):
         script.problems.append((line, Issue(
             "env-invalid-value", Severity.ERROR, name,
             f"{name}: value {value} is not quoted, and Kubernetes takes only strings",
