@@ -58,6 +58,13 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGSEGV)
         if MODE in ("dies", "waits"):
             time.sleep(600)
+        if MODE == "watchdog":
+            sys.stderr.write(
+                f"[rank{RANK}]:[E ProcessGroupNCCL.cpp:616] [PG ID 0 PG GUID 0(default_pg) Rank {RANK}] "
+                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+                "Timeout(ms)=42000) ran for 42021 milliseconds before timing out.\n"
+            )
+            raise SystemExit(134)
         if MODE == "half":
             log(DIRECTORY, "Channel 00/02 :    0   1", "comm 0x55d0c0a0", end="")
             stream.write(result("row", op="AllReduce", size_bytes=8, wrong=0, nranks=WORLD, time_us=10.0))

@@ -36,7 +36,15 @@ def fake(mode: str) -> tuple[str, ...]:
 
 
 def alive(group: int) -> bool:
-    """Whether a process group has a member that is no zombie."""
+    """Whether a process group keeps a member that is no zombie (the kernel needs a moment to end one)."""
+    for _ in range(50):
+        if not _members(group):
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _members(group: int) -> bool:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -151,6 +159,12 @@ def test_a_rank_that_dies(tmp_path: Path) -> None:
     assert done.code == 1
     assert time.monotonic() - started < 40
     assert "rank 1 ended with signal 11" in describe(done)
+
+
+def test_ranks_that_the_watchdog_ended_count_as_a_hang(tmp_path: Path) -> None:
+    done = run_fake(tmp_path, "watchdog")
+    assert done.code == 5
+    assert not done.outcome.timed_out
 
 
 def test_half_a_line_keeps_the_lines_before(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from nccl_insight.formats import flight_recorder
 from nccl_insight.io.source import InputFile, find_inputs
-from nccl_insight.model import Hit
+from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.rules import ni502_collective_mismatch, ni503_rank_desync
 from nccl_insight.run import Run, build_run
 from nccl_insight.views.flight_recorder import verdict
@@ -188,6 +188,17 @@ def test_a_rank_that_never_finishes_what_others_finished_is_named(tmp_path: Path
 
 def test_all_waiting_in_the_same_collective_blames_nobody(tmp_path: Path) -> None:
     run = dumps(tmp_path, {r: [done(1), entry(2)] for r in range(4)})
+    assert list(ni503_rank_desync.check(run)) == []
+
+
+def test_a_rank_without_a_dump_is_pointed_at_when_all_others_wait(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [done(1), entry(2)] for r in (0, 1, 3)})
+    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    assert (hit.ranks, hit.severity, hit.confidence) == ((2,), Severity.WARNING, Confidence.LOW)
+
+
+def test_a_few_dumps_of_many_ranks_point_at_nobody(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {0: [done(1), entry(2)]})
     assert list(ni503_rank_desync.check(run)) == []
 
 

@@ -271,8 +271,9 @@ def measure(plan: Plan, directory: Path) -> None:
     import torch.distributed as dist
 
     cuda = plan.backend == "nccl"
-    device = torch.device("cuda", local) if cuda else torch.device("cpu")
-    if cuda:
+    device = torch.device("cpu")
+    if cuda:  # a launcher may show each process its own GPU only
+        device = torch.device("cuda", local % max(1, torch.cuda.device_count()))
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)

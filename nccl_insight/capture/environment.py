@@ -75,12 +75,14 @@ def _first_host(nodelist: str) -> str:
     return match[1] + match[2] if match[1] else match[3]
 
 
-def nccl_settings(directory: Path, *, calls: bool) -> dict[str, str]:
+def nccl_settings(directory: Path, *, calls: bool, diagnostics: bool = False) -> dict[str, str]:
     """Settings that make NCCL write all that the rules need into ``directory``, one log a process.
 
-    ``calls`` adds every collective call, which is too much for a long job.
+    ``calls`` adds every collective call, which is too much for a long job. ``diagnostics`` has NCCL 2.31 and
+    later check its own paths at init; older releases ignore it.
     """
     return {
+        **({"NCCL_RUN_DIAGNOSTICS": "1"} if diagnostics else {}),
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": SUBSYSTEMS + (",COLL" if calls else ""),
         "NCCL_DEBUG_FILE": str(directory / "nccl.%h.%p.log"),

@@ -13,6 +13,7 @@ from nccl_insight.capture.plan import Plan
 from nccl_insight.capture.processes import Outcome, Task, run_group
 from nccl_insight.errors import NotJudgedError, UsageError
 
+_WATCHDOG = b"Watchdog caught collective operation timeout"
 _NEEDS_GPU = "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
 
 
@@ -26,8 +27,16 @@ class Captured:
 
     @property
     def code(self) -> int:
-        """0 when everything ended well, 5 past the deadline, else 1."""
-        return 5 if self.outcome.timed_out else 0 if self.outcome.ok else 1
+        """0 when everything ended well, 5 on a hang, else 1."""
+        return 5 if self.hung else 0 if self.outcome.ok else 1
+
+    @property
+    def hung(self) -> bool:
+        """Whether the deadline passed, or torch's watchdog ended ranks that did not get on."""
+        if self.outcome.timed_out:
+            return True
+        outputs = self.directory.glob("output.rank*.log") if self.outcome.failed else ()
+        return any(_WATCHDOG in path.read_bytes()[-(1 << 20) :] for path in outputs)
 
 
 def require_torch() -> None:
@@ -75,19 +84,26 @@ def capture(
     environ: Mapping[str, str],
     world: World | None = None,
     child: Sequence[str] = (),
+    diagnostics: bool = False,
 ) -> Captured:
     """Runs the plan: one process a rank here, or this process's rank of the launcher's world.
 
-    ``child`` replaces the command of a rank (tests).
+    With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps.
+    ``child`` replaces the command of a rank (tests); ``diagnostics`` as in :func:`nccl_settings`.
     """
     plan_file = directory / f".plan.{world.rank if world else 'all'}.json"
     rendezvous = "" if world else (directory / ".rendezvous").as_uri()
-    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(deadline_s))).write(plan_file)
+    patience = deadline_s * 0.7 if plan.backend == "nccl" else deadline_s * 2
+    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience))).write(plan_file)
     command = tuple(child) or (sys.executable, "-m", "nccl_insight.capture.child")
     places = [world.variables()] if world else [
         {"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)
     ]  # fmt: skip
-    settings = nccl_settings(directory, calls=True) if plan.backend == "nccl" else _gloo(environ, world)
+    settings = (
+        nccl_settings(directory, calls=True, diagnostics=diagnostics)
+        if plan.backend == "nccl"
+        else _gloo(environ, world)
+    )
     tasks = [
         Task(
             f"rank {place['RANK']}",

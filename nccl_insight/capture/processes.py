@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_S = 0.05
+_SETTLE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,19 @@ def _signal(pid: int, number: int) -> None:
 
 def _reap(task: Task, process: subprocess.Popen[bytes], *, killed: bool) -> Ended:
     _signal(process.pid, signal.SIGKILL)
-    return Ended(task.name, process.wait(), killed)
+    code = process.wait()
+    limit = time.monotonic() + _SETTLE_S
+    while _has_members(process.pid) and time.monotonic() < limit:
+        time.sleep(_POLL_S)
+    return Ended(task.name, code, killed)
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: float) -> list[Ended]:

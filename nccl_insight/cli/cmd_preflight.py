@@ -109,7 +109,7 @@ def _measure(backend: str, nproc: int, deadline: float, output: Path | None, wor
     variables = dict(os.environ)
     gpus = parent.require_gpu(variables) if backend == "nccl" else 2
     parent.require_torch()
-    plan = bench.plan_for(backend, deadline)
+    plan = bench.plan_for(backend)
     if output is not None:
         directory = output.resolve() if world else parent.make_directory(output)
         directory.mkdir(parents=True, exist_ok=True)

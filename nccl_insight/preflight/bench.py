@@ -28,13 +28,10 @@ class Measured:
     timed_out: bool
 
 
-def plan_for(backend: str, deadline_s: float) -> Plan:
+def plan_for(backend: str) -> Plan:
     """A short all-reduce sweep without traces."""
     sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
-    return Plan(
-        backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0, host_copies=False,
-        timeout_s=max(5, int(deadline_s)),
-    )  # fmt: skip
+    return Plan(backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0, host_copies=False)
 
 
 def measure(
@@ -42,17 +39,17 @@ def measure(
     child: Sequence[str] = (),
 ) -> Measured:  # fmt: skip
     """Runs the plan and judges the processes, their results, and what their logs say (also after a hang)."""
-    done = capture(plan, directory, nproc, deadline_s, environ, world, child)
+    done = capture(plan, directory, nproc, deadline_s, environ, world, child, diagnostics=True)
     if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
-        return Measured((_ended(done),), {}, done.outcome.timed_out)
+        return Measured((_ended(done),), {}, done.hung)
     run = api.load([directory])
     checks = [_ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]
-    return Measured(tuple(checks), _facts(run, done), done.outcome.timed_out)
+    return Measured(tuple(checks), _facts(run, done), done.hung)
 
 
 def _ended(done: Captured) -> Check:
-    if done.outcome.timed_out:
+    if done.hung:
         return Check(
             "all-reduce", Status.FAIL, f"hang: {describe(done)}", "an end within the deadline",
             f"nccl-insight analyze {done.directory}", "NI506", Action.TRIAGE,

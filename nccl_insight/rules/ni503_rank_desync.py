@@ -70,6 +70,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _from_dumps(judged: Verdict) -> Iterator[Hit]:
     if not judged.suspects:
+        yield from _undumped(judged)
         return
     starved = [s for s in judged.starved if set(s.missing) & set(judged.suspects)]
     parts: list[str] = []
@@ -102,6 +103,31 @@ def _from_dumps(judged: Verdict) -> Iterator[Hit]:
         confidence=Confidence.HIGH if starved else Confidence.MEDIUM,
         evidence=tuple(facts),
     )
+
+
+def _undumped(judged: Verdict) -> Iterator[Hit]:
+    """Everyone who gave a dump waits in the same collective: those without a dump are to be looked at."""
+    for item in judged.silent[:1]:
+        plural_s = "s" if len(item.missing) > 1 else ""
+        yield Hit(
+            title=f"Rank{plural_s} {format_ranks(item.missing)} gave no dump, and ranks "
+            f"{format_ranks(item.waiting)} all wait in collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}",
+            next_step=_NEXT,
+            explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
+            "were only not collected, add them.",
+            observed=f"dumps of {plural(judged.ranks, 'rank')}",
+            expected="a dump of every rank of the group",
+            ranks=item.missing,
+            severity=Severity.WARNING,
+            confidence=Confidence.LOW,
+            evidence=(
+                Ref(
+                    item.operation.input_id,
+                    0,
+                    f"ranks {format_ranks(item.waiting)} wait in {item.operation.label}",
+                ),
+            ),
+        )
 
 
 def _missing_text(item: Starved) -> str:

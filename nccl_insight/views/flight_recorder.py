@@ -87,13 +87,17 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The whole judgement. ``suspects`` are the ranks that explain the others; ``undumped`` gave no dump."""
+    """The whole judgement. ``suspects`` are the ranks that explain the others; ``undumped`` gave no dump.
+
+    ``silent``: every rank of a group that gave a dump waits in the same collective for those that gave none.
+    """
 
     starved: tuple[Starved, ...]
     lagging: tuple[Lagging, ...]
     mismatches: tuple[Mismatch, ...]
     suspects: tuple[int, ...]
     undumped: tuple[int, ...]
+    silent: tuple[Starved, ...]
     stuck_groups: int
     ranks: int
 
@@ -112,6 +116,7 @@ def _verdict(run: Run) -> Verdict | None:
     progress = _progress(run, entries)
     starved: list[Starved] = []
     lagging: list[Lagging] = []
+    silent: list[Starved] = []
     stuck = 0
     waiting = entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
     open_by_group = waiting.partition_by("key", as_dict=True, maintain_order=True)
@@ -123,7 +128,9 @@ def _verdict(run: Run) -> Verdict | None:
             stuck += 1
             starved += _starved(group, frame, pending, ranks, unnamed)
             lagging += _lagging(group, frame, pending)
+            silent += _silent(group, pending, ranks)
     starved.sort(key=lambda s: s.operation.created_ns)
+    silent.sort(key=lambda s: s.operation.created_ns)
     lagging.sort(key=lambda s: s.operation.created_ns)
     members = {r for g in groups.values() for r in g.members or ()}
     return Verdict(
@@ -131,6 +138,7 @@ def _verdict(run: Run) -> Verdict | None:
         lagging=tuple(lagging),
         mismatches=tuple(_mismatches(entries, groups)),
         suspects=_suspects(starved, lagging),
+        silent=tuple(silent),
         undumped=tuple(sorted(members - ranks)),
         stuck_groups=stuck,
         ranks=len(ranks),
@@ -258,6 +266,20 @@ def _starved(
         return []
     issued = [last[r] for r in missing if r in last]
     return [Starved(group, operation, tuple(waiting), tuple(missing), max(issued) if issued else None)]
+
+
+def _silent(group: Group, pending: pl.DataFrame, dumped: frozenset[int]) -> list[Starved]:
+    """A group whose dumped ranks, at least half of it, all wait in one collective while others gave no dump."""
+    members = set(group.members or ())
+    here, absent = members & dumped, members - dumped
+    if not absent or len(here) * 2 < len(members):
+        return []
+    first = pending.sort("collective_seq", "time_created_ns", "rank").head(1)
+    operation = _operation(first.row(0, named=True))
+    waiting = set(pending.filter(pl.col("collective_seq") == operation.seq)["rank"].to_list())
+    if waiting != here:
+        return []
+    return [Starved(group, operation, tuple(sorted(waiting)), tuple(sorted(absent)), None)]
 
 
 def _lagging(group: Group, frame: pl.DataFrame, pending: pl.DataFrame) -> list[Lagging]:
