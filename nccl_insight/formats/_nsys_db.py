@@ -44,24 +44,33 @@ class Database:
         cursor = self.connection.execute(sql)
         parts: list[pl.DataFrame] = []
         while rows := cursor.fetchmany(_BATCH):
-            columns = list(zip(*rows, strict=True))
-            data = {n: pl.Series(n, list(c), strict=False).cast(t, strict=False) if t != pl.Binary else _binary(n, c)
-                    for (n, t), c in zip(schema.items(), columns, strict=True)}  # fmt: skip
+            columns = zip(*rows, strict=True)
+            data = [_series(n, c, t) for (n, t), c in zip(schema.items(), columns, strict=True)]
             parts.append(pl.DataFrame(data))
         return pl.concat(parts) if parts else pl.DataFrame(schema=dict(schema))
 
 
-def _binary(name: str, values: Sequence[object]) -> pl.Series:
-    """Payload blobs; some exporters write them as hexadecimal text."""
-    found: list[bytes | None] = []
-    for value in values:
-        if isinstance(value, str):
-            try:
-                value = bytes.fromhex(value.removeprefix("0x"))
-            except ValueError:
-                value = None
-        found.append(value if isinstance(value, bytes) else None)
-    return pl.Series(name, found, dtype=pl.Binary)
+def _series(name: str, values: Sequence[object], dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+    """A column; SQLite types are per value, so values of another kind can stand in any column and become null."""
+    if dtype == pl.Binary:
+        return pl.Series(name, [_bytes(v) for v in values], dtype=pl.Binary)
+    try:
+        return pl.Series(name, values, dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        wanted = str if dtype == pl.String else int
+        kept = [v if type(v) is wanted else None for v in values]
+        rescued = pl.DataFrame({name: kept}, schema={name: pl.String if wanted is str else pl.Int64})
+        return rescued.select(pl.col(name).cast(dtype, strict=False)).to_series()
+
+
+def _bytes(value: object) -> bytes | None:
+    """A payload blob; some exporters write it as hexadecimal text."""
+    if isinstance(value, str):
+        try:
+            return bytes.fromhex(value.removeprefix("0x"))
+        except ValueError:
+            return None
+    return value if isinstance(value, bytes) else None
 
 
 @contextlib.contextmanager

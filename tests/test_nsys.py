@@ -1,0 +1,264 @@
+"""Nsight Systems reader: lanes, payloads, lazy tables, old and new schemas, damaged and private content."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import struct
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nccl_insight.formats import nsys
+from nccl_insight.io.source import find_inputs
+from nccl_insight.run import Partial
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+needs_shared = pytest.mark.skipif(
+    not SHARED.exists(), reason="reference traces are not beside the repository"
+)
+EPOCH = 1_779_782_330_176_752_435
+SECRET = "hunter2-not-for-reports"
+
+
+def gpid(pid: int) -> int:
+    return (1 << 48) + (pid << 24)
+
+
+class Export:
+    """Builds an export with only the tables that a test wants."""
+
+    def __init__(self, path: Path, blobs: bool = True) -> None:
+        self.path = path
+        self.db = sqlite3.connect(path)
+        self.names: dict[str, int] = {}
+        blob = ", binaryData BLOB" if blobs else ""
+        self.blobs = blobs
+        self.db.executescript(
+            f"""
+            create table StringIds (id integer, value text);
+            create table META_DATA_EXPORT (name text, value text);
+            create table TARGET_INFO_SESSION_START_TIME (utcEpochNs integer, utcTime text);
+            create table TARGET_INFO_SYSTEM_ENV (name text, value text);
+            create table NVTX_EVENTS (start integer, end integer, eventType integer, text text, globalTid integer,
+                textId integer, domainId integer{blob});
+            insert into TARGET_INFO_SYSTEM_ENV values ('API_TOKEN', '{SECRET}');
+            """
+        )
+        self.db.execute("insert into TARGET_INFO_SESSION_START_TIME values (?, '')", (EPOCH,))
+
+    def text(self, value: str) -> int:
+        if value not in self.names:
+            self.names[value] = len(self.names) + 1
+            self.db.execute("insert into StringIds values (?, ?)", (self.names[value], value))
+        return self.names[value]
+
+    def gpu(self) -> Export:
+        self.db.executescript(
+            """
+            create table CUPTI_ACTIVITY_KIND_KERNEL (start integer, end integer, deviceId integer, streamId integer,
+                correlationId integer, globalPid integer, demangledName integer, shortName integer);
+            create table CUPTI_ACTIVITY_KIND_RUNTIME (start integer, end integer, globalTid integer,
+                correlationId integer, nameId integer);
+            """
+        )
+        return self
+
+    def kernel(self, name: str, start: int, end: int, pid: int, device: int, correlation: int = 0) -> None:
+        self.db.execute(
+            "insert into CUPTI_ACTIVITY_KIND_KERNEL values (?,?,?,?,?,?,?,?)",
+            (start, end, device, 7, correlation, gpid(pid), self.text(name + "(x)"), self.text(name)),
+        )
+
+    def launch(self, at: int, pid: int, correlation: int, tid: int = 5) -> None:
+        self.db.execute(
+            "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (?,?,?,?,?)",
+            (at, at + 1, gpid(pid) + tid, correlation, self.text("cudaLaunchKernelExC")),
+        )
+
+    def mark(
+        self, text: str, start: int, end: int, pid: int, blob: bytes | None = None, by_id: bool = True
+    ) -> None:
+        values = [
+            start,
+            end,
+            59,
+            None if by_id else text,
+            gpid(pid) + 5,
+            self.text(text) if by_id else None,
+            1,
+        ]
+        if self.blobs:
+            values.append(blob)  # type: ignore[arg-type]
+        self.db.execute(f"insert into NVTX_EVENTS values ({','.join('?' * len(values))})", values)
+
+    def schemas(self) -> Export:
+        self.db.execute(
+            "create table NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId integer, schemaId integer, idx integer, type integer, "
+            "name text, offset integer)"
+        )
+        rows = [
+            (900, "NCCL communicator ID", None), (900, "No. of ranks", 8), (900, "Rank", 12), (900, "CUDA device", 16),
+            (901, "NCCL communicator ID", None), (901, "Message size [bytes]", 8), (901, "Reduction operation", 16),
+        ]  # fmt: skip
+        for i, (schema, name, offset) in enumerate(rows * 2):  # one set per process
+            self.db.execute(
+                "insert into NVTX_PAYLOAD_SCHEMA_ENTRIES values (1,?,?,0,?,?)", (schema, i, name, offset)
+            )
+        return self
+
+    def read(self) -> Partial:
+        self.db.commit()
+        self.db.close()
+        return read(self.path)
+
+
+def payload(schema: int, data: bytes) -> bytes:
+    return struct.pack("<QQQQ", 1, schema, len(data), 32 + len(data)) + data
+
+
+def read(path: Path) -> Partial:
+    return nsys.FORMAT.read(find_inputs([str(path)])[0])
+
+
+def told(part: Partial) -> str:
+    return "\n".join(f"{k}: {d}" for k, d in part.tables["notes"].select("kind", "detail").iter_rows())
+
+
+def test_two_ranks_in_one_report_with_payloads(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite").gpu().schemas()
+    comm = 0xFEDCBA9876543210
+    for pid, rank in ((100, 0), (101, 1)):
+        init = payload(900, struct.pack("<Qiii", comm, 2, rank, rank) + b"\0" * 4)
+        export.mark("ncclCommInitRankConfig", 10, 20, pid, init)
+        # both processes use device 0 and the same correlation id
+        export.mark("ncclAllReduce", 1000, 1100, pid, payload(901, struct.pack("<QQi", comm, 1 << 20, 0)))
+        export.launch(1050, pid, 7)
+        export.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2000 + rank, 4000, pid, 0, 7)
+        export.mark("ProfilerStep#3", 900, 5000, pid, by_id=False)
+    export.kernel("gemm", 3000, 3500, 100, 0)
+    part = export.read()
+    rows = part.tables["collectives"].sort("rank")
+    assert rows["rank"].to_list() == [0, 1]
+    assert rows["process_group"].to_list() == ["0xfedcba9876543210"] * 2
+    assert rows["op"].to_list() == ["AllReduce"] * 2
+    assert rows["size_bytes"].to_list() == [1 << 20] * 2
+    assert rows["group_size"].to_list() == [2, 2]
+    assert rows["step"].to_list() == [3, 3]
+    assert rows["start_ns"].to_list() == [EPOCH + 2000, EPOCH + 2001]
+    # the kernel of process 100 does not hide that of process 101, although both say device 0
+    assert rows["exposed_ns"].to_list() == [1500, 1999]
+    assert rows["busbw_gbps"].to_list() == pytest.approx([(1 << 20) / 2000, (1 << 20) / 1999])
+    steps = part.tables["steps"].sort("rank")
+    assert steps.select("step", "compute_ns", "comm_ns", "exposed_comm_ns").rows() == [
+        (3, 500, 2000, 1500), (3, 0, 1999, 1999),
+    ]  # fmt: skip
+    assert "no message size" not in told(part)
+
+
+def test_groups_and_gathers(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite").gpu().schemas()
+    export.mark("ncclCommInitRank", 10, 20, 9, payload(900, struct.pack("<Qiii", 5, 4, 2, 0) + b"\0" * 4))
+    export.mark("ncclAllGather", 100, 110, 9, payload(901, struct.pack("<QQi", 5, 1000, 0)))
+    export.launch(105, 9, 1)
+    export.kernel("ncclDevKernel_AllGather_RING_LL", 200, 300, 9, 0, 1)
+    export.mark("ncclGroupStart", 400, 401, 9)
+    for i in range(3):
+        export.mark("ncclSend", 402 + 4 * i, 403 + 4 * i, 9, payload(901, struct.pack("<QQi", 5, 100, 0)))
+        export.mark("ncclRecv", 404 + 4 * i, 405 + 4 * i, 9, payload(901, struct.pack("<QQi", 5, 100, 0)))
+    export.mark("ncclGroupEnd", 420, 440, 9)
+    export.launch(430, 9, 2)
+    export.kernel("ncclDevKernel_SendRecv", 500, 600, 9, 0, 2)
+    rows = export.read().tables["collectives"]
+    # NCCL logs the size per rank of an AllGather; the full output counts
+    assert rows.select("op", "size_bytes", "calls").rows() == [("AllGather", 4000, 1), ("SendRecv", 300, 6)]
+
+
+def test_framework_range_names_the_exchange(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite", blobs=False).gpu()
+    export.mark("nccl:all_to_all, op_id = 12", 390, 450, 9)
+    export.mark("ncclGroupStart", 400, 401, 9)
+    export.mark("ncclSend", 402, 403, 9)
+    export.mark("ncclRecv", 404, 405, 9)
+    export.mark("ncclGroupEnd", 420, 440, 9)
+    export.launch(430, 9, 2)
+    export.kernel("ncclDevKernel_SendRecv", 500, 600, 9, 0, 2)
+    part = export.read()
+    assert part.tables["collectives"]["op"].to_list() == ["AllToAll"]
+    assert part.tables["collectives"]["size_bytes"].to_list() == [None]
+    assert "--include-blobs=true" in told(part)
+    assert "names no ranks" in told(part)
+
+
+def test_lazy_tables(tmp_path: Path) -> None:
+    part = Export(tmp_path / "r.sqlite").read()
+    assert "no GPU activity was recorded" in told(part)
+    only_strings = sqlite3.connect(tmp_path / "s.sqlite")
+    only_strings.execute("create table StringIds (id integer, value text)")
+    only_strings.commit()
+    only_strings.close()
+    assert "no GPU activity" in told(read(tmp_path / "s.sqlite"))
+    graphs = Export(tmp_path / "g.sqlite")
+    graphs.db.execute("create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start integer)")
+    assert "--cuda-graph-trace=node" in told(graphs.read())
+
+
+def test_secrets_are_not_read(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite").gpu()
+    export.text(f"PASSWORD={SECRET}")
+    export.db.execute("insert into META_DATA_EXPORT values ('EXPORT_HOST', ?)", (SECRET,))
+    export.kernel("ncclDevKernel_SendRecv", 1, 2, 1, 0)
+    assert SECRET not in "".join(str(t.rows()) for t in export.read().tables.values())
+
+
+def test_compressed_export_and_damage(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite").gpu()
+    for i in range(2000):
+        export.kernel("gemm", 10 * i, 10 * i + 5, 1, 0)
+    export.kernel("ncclDevKernel_SendRecv", 1, 5, 1, 0)
+    export.read()
+    data = (tmp_path / "r.sqlite").read_bytes()
+    (tmp_path / "r.sqlite.gz").write_bytes(gzip.compress(data))
+    assert read(tmp_path / "r.sqlite.gz").tables["collectives"].height == 1
+    (tmp_path / "cut.sqlite.gz").write_bytes(gzip.compress(data)[:-2000])
+    assert "trace-truncated" in told(read(tmp_path / "cut.sqlite.gz"))
+    (tmp_path / "cut.sqlite").write_bytes(data[: len(data) // 3])
+    assert told(read(tmp_path / "cut.sqlite")).count("trace-truncated") == 1
+    (tmp_path / "junk.sqlite").write_bytes(data[:100] + b"\xff" * 5000)
+    assert told(read(tmp_path / "junk.sqlite")).count("trace-truncated") == 1
+
+
+def test_odd_values_do_not_raise(tmp_path: Path) -> None:
+    export = Export(tmp_path / "r.sqlite").gpu().schemas()
+    row = ("x", None, "y", b"\0", 1.5, "z", None, 99)
+    export.db.execute("insert into CUPTI_ACTIVITY_KIND_KERNEL values (?,?,?,?,?,?,?,?)", row)
+    export.mark("ncclAllReduce", 5, 9, 1, b"short")
+    export.mark("ncclAllReduce", 5, 9, 1, payload(901, b"\1"))
+    export.mark("ncclAllReduce", 5, 9, 1, struct.pack("<QQQQ", 1, 901, 1 << 62, 0))
+    export.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 9, 1, 0, 3)
+    assert export.read().tables["collectives"].height == 1
+
+
+def test_sniff() -> None:
+    assert nsys.sniff(b"SQLite format 3\0" + b"\0" * 100 + b"StringIds", "x") > 0.9
+    assert nsys.sniff(b'{"traceEvents": []}', "x.sqlite") == 0.0
+
+
+@needs_shared
+def test_reference_report() -> None:
+    """Independent figures: communication 17,172,652 and 8,229,100 ns, compute 253,690,832 and 256,095,624 ns."""
+    part = read(SHARED / "nsys_h100_2gpu_before" / "mfu_2gpu_before.sqlite.gz")
+    steps = part.tables["steps"].sort("device")
+    assert steps["exposed_comm_ns"].to_list() == [17_172_652, 8_229_100]
+    assert steps["compute_ns"].to_list() == [253_690_832, 256_095_624]
+    assert steps["idle_ns"].to_list() == [26_031_025, 31_385_635]
+    counts = part.tables["collectives"].group_by("device").len().sort("device")
+    assert counts["len"].to_list() == [33, 33]
+    assert set(part.tables["collectives"]["op"].drop_nulls()) <= {"AllToAll", "SendRecv"}
+    assert part.tables["collectives"].filter(pl.col("op") == "AllToAll").height == 64
+
+
+@needs_shared
+def test_oldest_schema() -> None:
+    assert "no GPU activity" in told(read(SHARED / "nsys_own_2022_4" / "cap_own.sqlite"))
