@@ -103,8 +103,10 @@ def plugin_name(frame: pl.DataFrame) -> pl.DataFrame:
 
 def plugin_not_found(frame: pl.DataFrame) -> pl.DataFrame:
     """The libraries that were looked for, without the sentence on what is used instead."""
-    names = pl.col("plugin_list").str.replace(r"Using internal [a-z]+ plugin\.$", "").str.strip_chars(" .")
-    return plugin_kind(frame.with_columns(plugin_list=names))
+    text = pl.col("plugin_list")
+    fallback = text.str.extract(r"(Using internal [a-z]+ plugin\.)$")
+    names = text.str.replace(r"Using internal [a-z]+ plugin\.$", "").str.strip_chars(" .")
+    return plugin_kind(frame.with_columns(plugin_list=names, fallback=fallback))
 
 
 def ofi_build(frame: pl.DataFrame) -> pl.DataFrame:
