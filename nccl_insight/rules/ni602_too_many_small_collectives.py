@@ -13,7 +13,7 @@ How it decides
 --------------
 Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
 than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
-10 % of the communication time, or be 100 or more in each step. Kernels of unknown size count as small when they run
+10 % of the communication time; if they do not but are 100 or more in each step, it is information only. Kernels of unknown size count as small when they run
 for less than 25 us, which no large message does.
 
 What to do
@@ -72,6 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         traced = _per_rank(run, "calls", limit)
         bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
     if bad.height:
+        bad = bad.with_columns(costly=pl.col("small_ns") > time_share * pl.col("total_ns"))
         yield _hit(run, bad, limit)
 
 
@@ -128,7 +129,7 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     return Hit(
         title=f"{percent:.0f} % of {worst['calls']:,} collectives a rank are smaller than {format_bytes(limit)}{spent}"
         if sized
-        else f"{percent:.0f} % of {worst['calls']:,} collectives a rank run for less than {format_ns(_SHORT_NS)}{spent}",
+        else f"{percent:.0f} % of {worst['calls']:,} collectives a rank run below {format_ns(_SHORT_NS)}{spent}",
         explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "
         "would do. Each costs its latency whatever its size."
         if sized
@@ -139,6 +140,7 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         expected="mostly above 1 MiB",
         next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
         confidence=Confidence.HIGH if sized and worst["total_ns"] is not None else Confidence.MEDIUM,
+        severity=None if worst["total_ns"] is None or worst["costly"] else Severity.INFO,
         ranks=ranks,
         evidence=evidence,
     )

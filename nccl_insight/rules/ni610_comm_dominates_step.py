@@ -45,7 +45,7 @@ SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("steps",)
 THRESHOLDS = {"share": 0.20, "exposed_share": 0.10}
-CAUSED_BY = ("straggler-rank", "collective-skew", "busbw-below-expected", "too-many-small-collectives")
+CAUSED_BY = ("straggler-rank", "collective-skew", "busbw-below-expected")
 SOURCES = ("PyTorch performance notes on distributed training",)
 
 
