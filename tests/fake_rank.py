@@ -61,8 +61,8 @@ def main() -> None:
         if MODE == "watchdog":
             sys.stderr.write(
                 f"[rank{RANK}]:[E ProcessGroupNCCL.cpp:616] [PG ID 0 PG GUID 0(default_pg) Rank {RANK}] "
-                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
-                "Timeout(ms)=42000) ran for 42021 milliseconds before timing out.\n"
+                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=1, "
+                "NumelOut=1, Timeout(ms)=42000) ran for 42021 milliseconds before timing out.\n"
             )
             raise SystemExit(134)
         if MODE == "half":

@@ -109,9 +109,10 @@ def _undumped(judged: Verdict) -> Iterator[Hit]:
     """Everyone who gave a dump waits in the same collective: those without a dump are to be looked at."""
     for item in judged.silent[:1]:
         plural_s = "s" if len(item.missing) > 1 else ""
+        where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
         yield Hit(
-            title=f"Rank{plural_s} {format_ranks(item.missing)} gave no dump, and ranks "
-            f"{format_ranks(item.waiting)} all wait in collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}",
+            title=f"Rank{plural_s} {format_ranks(item.missing)} gave no dump, and ranks {format_ranks(item.waiting)} "
+            f"all wait in {where}",
             next_step=_NEXT,
             explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
             "were only not collected, add them.",
