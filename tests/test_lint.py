@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -378,3 +379,13 @@ def test_hostile_text_is_shown_harmlessly(tmp_path: Path) -> None:
     assert shown.returncode == 1
     assert "\x1b" not in shown.stdout
     assert _run(str(script), "--format", "json").stdout.startswith("{")
+
+
+def test_every_check_is_documented() -> None:
+    package = Path(__file__).parents[1] / "nccl_insight"
+    documented = (package.parent / "docs" / "environment.md").read_text()
+    sources = [*(package / "lint").glob("*.py"), *(package / "envcheck").glob("*.py")]
+    text = "\n".join(path.read_text() for path in sources)
+    names = set(re.findall(r'(?:Issue\(\s*|return Issue\()"([a-z0-9-]+)"', text))
+    assert len(names) > 12
+    assert [name for name in sorted(names) if f"`{name}`" not in documented] == []
