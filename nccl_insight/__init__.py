@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from nccl_insight.version import __version__
+
 __all__ = ["__version__", "analyze", "load"]
 
 if TYPE_CHECKING:

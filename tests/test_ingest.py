@@ -16,7 +16,17 @@ from nccl_insight.load import load
 from nccl_insight.run import Run
 from tests.runs import HEALTHY, RUNS, SHARED, TINY_SHM, comparable
 
-TABLES = ("communicators", "ranks", "processes", "connections", "rings", "trees", "channel_counts", "env", "net_devices")
+TABLES = (
+    "communicators",
+    "ranks",
+    "processes",
+    "connections",
+    "rings",
+    "trees",
+    "channel_counts",
+    "env",
+    "net_devices",
+)
 
 
 def accounted(run: Run) -> None:
@@ -231,7 +241,9 @@ def test_unknown_lines_are_kept_as_templates(tmp_path: Path) -> None:
 
 
 def test_an_unknown_warning_is_still_an_error_row(tmp_path: Path) -> None:
-    text = "\n[2026-01-02 03:04:05] a:1:2 [3] new.cc:12 (newFunction) NCCL WARN The flux capacitor 7 is empty\n"
+    text = (
+        "\n[2026-01-02 03:04:05] a:1:2 [3] new.cc:12 (newFunction) NCCL WARN The flux capacitor 7 is empty\n"
+    )
     (row,) = load([write(tmp_path / "w.log", text)]).table("errors").to_dicts()
     assert (row["level"], row["family"], row["message"]) == ("WARN", "other", None)
     assert (row["source"], row["function"]) == ("new.cc:12", "newFunction")

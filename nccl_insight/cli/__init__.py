@@ -46,7 +46,7 @@ def _show_version() -> None:
     import platform
     from importlib import metadata
 
-    from nccl_insight import __version__
+    from nccl_insight.version import __version__
     from nccl_insight.grammar.load import default_grammar
 
     typer.echo(

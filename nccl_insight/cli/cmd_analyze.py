@@ -50,13 +50,15 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def analyze(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: list[str] = typer.Option([], "--output", "-o", help="FORMAT=FILE (text, json, md, junit, html); repeatable."),
+        output: list[str] = typer.Option(
+            [], "--output", "-o", help="FORMAT=FILE (text, json, md, junit, html); repeatable."
+        ),
         format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md, junit, html."),
         input_format: str = typer.Option("auto", "--input-format", help="Kind of the inputs instead of looking."),
-        fail_on: str = typer.Option(None, "--fail-on", help="Least severity for exit code 1: error, warning, info, never."),
+        fail_on: str = typer.Option(None, "--fail-on", help="Least severity for exit 1: error, warning, info, never."),
         select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
         ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),
-        min_coverage: float = typer.Option(None, "--min-coverage", help="Exit 3 below this share of understood NCCL lines."),
+        min_coverage: float = typer.Option(None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."),
         config: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
         isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
@@ -79,7 +81,10 @@ def register(app: typer.Typer) -> None:
         outputs = [parse_output(o) for o in output]
         colored = use_color(color)
         policy = load_policy(
-            {"fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage, "redact": redact or None},
+            {
+                "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
+                "redact": redact or None,
+            },
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
         run = api.load(paths, None if input_format == "auto" else input_format, details=False)

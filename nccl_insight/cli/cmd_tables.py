@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def query(
-        sql: str = typer.Argument(..., help="SQL over the tables, e.g. 'select host, count(*) from ranks group by host'."),
+        sql: str = typer.Argument(..., help="SQL, e.g. 'select host, count(*) from ranks group by host'."),
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
         format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from nccl_insight import __version__
+from nccl_insight.version import __version__
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect

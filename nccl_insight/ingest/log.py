@@ -27,7 +27,7 @@ _SAME: Final = ("_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 class LogPart:
     """What one log gave.
 
-    ``messages``: rows by grammar rule. ``loud``: WARN, ABORT and DIAG records that no rule knows. ``unknown``: templates
+    ``messages``: rows by grammar rule. ``loud``: WARN, ABORT, DIAG records that no rule knows. ``unknown``: templates
     of all records that no rule knows. ``heads``: distinct processes. ``foreign``: rows of nccl-tests tables.
     """
 

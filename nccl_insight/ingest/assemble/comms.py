@@ -8,7 +8,7 @@ only ever compared within one process, and in line order, because they are reuse
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -22,6 +22,7 @@ _DTYPES: Final = {
     "local_rank": pl.Int32, "local_ranks": pl.Int32, "color": pl.Int64, "split_count": pl.Int64,
     "abort_kind": pl.String, "event": pl.String, "mnnvl": pl.Int32,
 }  # fmt: skip
+Strategy: TypeAlias = Literal["backward", "forward"]
 _INIT: Final = ("init_start", "init_complete")
 
 
@@ -161,9 +162,12 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
         else rows.with_row_index("_resolve")
     )
     found: pl.DataFrame | None = None
-    for by, strategy in (
-        ([*_PROCESS, pointer], "backward"), (["_host", "_pid", pointer], "backward"), ([*_PROCESS, pointer], "forward"),
-    ):  # fmt: skip
+    tries: tuple[tuple[list[str], Strategy], ...] = (
+        ([*_PROCESS, pointer], "backward"),
+        (["_host", "_pid", pointer], "backward"),
+        ([*_PROCESS, pointer], "forward"),
+    )
+    for by, strategy in tries:
         missing = out if found is None else out.join(found.select("_resolve"), on="_resolve", how="anti")
         if not missing.height:
             break
@@ -180,25 +184,15 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
     )
 
 
-def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: str = "backward") -> pl.DataFrame:
+def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward") -> pl.DataFrame:
     """As-of join on ``_pos`` with groups in which nulls are equal to each other."""
     key = pl.struct(by).hash().alias("_by")
-    right = (
-        right.with_columns(key)
-        .drop(by)
-        .sort("_pos")
-        .unique(["_by", "_pos"], keep="first", maintain_order=True)
-    )
+    right = right.with_columns(key).drop(by).sort("_pos")
+    right = right.unique(["_by", "_pos"], keep="first", maintain_order=True)
     joined = (
         left.with_columns(key)
         .sort("_pos")
-        .join_asof(
-            right.sort("_pos"),
-            on="_pos",
-            by="_by",
-            strategy=strategy,
-            check_sortedness=False,  # type: ignore[arg-type]
-        )
+        .join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
     )
     return joined.drop("_by")
 

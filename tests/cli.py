@@ -1,0 +1,22 @@
+"""Runs the command line in a process of its own, as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_cli(
+    *arguments: str | Path,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """The finished process with its text output."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_INSIGHT_")}
+    return subprocess.run(
+        [sys.executable, "-m", "nccl_insight", *map(str, arguments)],
+        input=stdin, capture_output=True, text=True, timeout=120, cwd=cwd, env={**environ, **(env or {})}, check=False,
+    )  # fmt: skip

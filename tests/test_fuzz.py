@@ -1,0 +1,85 @@
+"""Whatever the bytes: no exception, and every line counted once. NCCL_INSIGHT_FUZZ_SECONDS sets the budget."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+from nccl_insight.grammar.catalog import default_catalog
+from nccl_insight.ingest.assemble.tables import assemble
+from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.log import read_log
+from nccl_insight.io.chunks import ChunkIndex
+from nccl_insight.io.source import find_inputs
+from tests.runs import RUNS
+
+SECONDS = float(os.environ.get("NCCL_INSIGHT_FUZZ_SECONDS", "8"))
+SEED = int(os.environ.get("NCCL_INSIGHT_FUZZ_SEED", "1"))
+SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
+
+
+def seeds() -> list[bytes]:
+    logs = [p.read_bytes()[:20_000] for p in sorted(RUNS.glob("*/*.log"))]
+    texts = [p.read_text("utf-8").splitlines() for p in sorted(SAMPLES.glob("*.txt"))]
+    head = "gpu-7:1234:5678 [3] NCCL INFO "
+    messages = "\n".join(head + line.replace("\\n", "\n") for lines in texts for line in lines)
+    return [*logs, messages.encode()[:200_000]]
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """A few cuts, copies, overwritten spans and inserted oddities."""
+    out = bytearray(data)
+    for _ in range(rng.randrange(1, 40)):
+        at = rng.randrange(len(out) + 1)
+        kind = rng.randrange(7)
+        if kind == 0:
+            del out[at : at + rng.randrange(1, 200)]
+        elif kind == 1:
+            start = rng.randrange(len(out) + 1)
+            out[at:at] = out[start : start + rng.randrange(1, 200)]
+        elif kind == 2:
+            out[at : at + 1] = bytes([rng.randrange(256)])
+        elif kind == 3:
+            out[at:at] = rng.choice(
+                [b"\n", b"\r", b"\r\n", b"\x00", b"\x1b[31m", b" NCCL INFO ", b" NCCL WARN ", b"> "]
+            )
+        elif kind == 4:
+            out[at:at] = rng.choice(["\u2028", "\u202e", "é", "\U0001f600"]).encode()
+        elif kind == 5:
+            out[at:at] = str(rng.choice([2**31, 2**63, 2**64, -(2**63), 10**30])).encode()
+        else:
+            out[at:at] = rng.choice([b"[", b"]", b"(", b"{", b"<", b"/"]) * rng.randrange(1, 50)
+    return bytes(out)
+
+
+def test_mutated_logs(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    corpus = seeds()
+    catalog = default_catalog()
+    classifier = Classifier(catalog)
+    path = tmp_path / "fuzz.log"
+    ends = time.monotonic() + SECONDS
+    rounds = 0
+    while time.monotonic() < ends or rounds < 3:
+        if rng.random() < 0.15:
+            data = rng.randbytes(rng.randrange(5000))
+        else:
+            base = rng.choice(corpus)
+            start = rng.randrange(len(base))
+            data = mutate(base[start : start + rng.randrange(200, 20_000)], rng)
+        path.write_bytes(data)
+        (file,) = find_inputs([str(path)])
+        index = ChunkIndex()
+        part = read_log(file, index, classifier, 1)
+        fate = part.fate
+        assert fate.parsed + fate.unknown + fate.foreign + fate.torn == fate.lines == index.lines, (
+            SEED,
+            rounds,
+        )
+        assert min(fate.parsed, fate.unknown, fate.foreign, fate.torn) >= 0
+        expected = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+        assert index.lines == expected, (SEED, rounds)
+        assemble([part], catalog.grammar)
+        rounds += 1
