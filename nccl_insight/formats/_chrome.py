@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,11 +43,11 @@ class Damage:
 class ChromeScan:
     """Iterates over lists of decoded events; ``head``, ``tail``, ``damage`` are complete after the iteration.
 
-    ``marker`` is matched against the raw bytes: an event is decoded when a match begins inside it.
+    ``markers`` are matched against the raw bytes: an event is decoded when a match begins inside it.
     """
 
     blocks: Iterator[bytes]
-    marker: re.Pattern[bytes]
+    markers: Sequence[re.Pattern[bytes]]
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
@@ -111,11 +111,9 @@ class ChromeScan:
         With ``last`` the final event may be cut in the middle, which is not counted as unreadable.
         """
         self.events += len(cuts)
-        wanted: list[int] = []
-        for match in self.marker.finditer(data):
-            index = bisect_right(cuts, match.start())
-            if not wanted or wanted[-1] != index:
-                wanted.append(index)
+        wanted = sorted(
+            {bisect_right(cuts, m.start()) for marker in self.markers for m in marker.finditer(data)}
+        )
         if not wanted:
             return []
         spans = [(cuts[i - 1] if i else 0, cuts[i] if i < len(cuts) else len(data)) for i in wanted]

@@ -13,10 +13,13 @@ from nccl_insight.formats._chrome import Event
 from nccl_insight.formats._facts import ACTIVITY
 from nccl_insight.formats._kernels import COMM, MEMCPY, MEMSET, classify, collective_op
 
-MARKER: Final = re.compile(
-    rb'"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel"|record_param_comms|ProfilerStep|nccl:|gloo:|'
-    rb"mpi:|ucc:|xccl:|hccl:|oneccl)"
+MARKERS: Final = (
+    re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
+    re.compile(
+        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl)'
+    ),
 )
+"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast."""
 _GPU_KINDS: Final = {
     "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
     "memset": MEMSET,

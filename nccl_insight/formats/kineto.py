@@ -18,7 +18,7 @@ from nccl_insight.formats._blocks import read_blocks
 from nccl_insight.formats._chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.formats._facts import memcpy_table, other_communication_table, step_table
 from nccl_insight.formats._kernels import COMM
-from nccl_insight.formats._kineto_events import MARKER, Events
+from nccl_insight.formats._kineto_events import MARKERS, Events
 from nccl_insight.formats._kineto_tables import Group, collective_table, cpu_step_table, process_groups
 from nccl_insight.io.source import InputFile
 from nccl_insight.run import Partial
@@ -47,7 +47,7 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
-    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKER)
+    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS)
     events = Events()
     collecting = gc.isenabled()
     gc.disable()  # the decoded events hold no cycles, and each collection would walk all of them
