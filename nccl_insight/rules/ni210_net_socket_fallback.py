@@ -121,5 +121,5 @@ def _hit(
         confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
         hosts=hosts,
         evidence=tuple(evidence),
-        caused_by=(*(c.diagnosis for c in reasons if c.certain and c.diagnosis), "mixed-networks"),
+        caused_by=(*(c.diagnosis for c in reasons[:1] if c.diagnosis), "mixed-networks"),
     )

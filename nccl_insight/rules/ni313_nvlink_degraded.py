@@ -12,7 +12,8 @@ A lost link takes its share of every collective of that GPU, and all others wait
 How it decides
 --------------
 The sum of NVLink bandwidths of each GPU (topology dump in the log or topology XML) against the most frequent
-value of its host, then of all hosts; links of ``nvidia-smi nvlink`` output against the fastest state. GPUs at the
+value; active links of ``nvidia-smi nvlink`` output against the other GPUs of the host and against the board, and
+link speeds against the fastest. GPUs at the
 edge of an uneven mesh (V100 servers) have equal sums.
 
 What to do
@@ -42,6 +43,8 @@ from nccl_insight.views.settings import hosts_of, named, refs
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.ISOLATE
+_MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
+"""Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
 NEEDS = ("topology_links", "nvlinks")
 
 
@@ -81,22 +84,52 @@ def _topology(run: Run) -> Iterator[Hit]:
 
 def _smi(run: Run) -> Iterator[Hit]:
     links = run.table("nvlinks")
-    if links.is_empty() or not {"gpu", "active"} <= set(links.columns):
+    if links.is_empty() or not {"gpu", "active", "speed_gbps", "model"} <= set(links.columns):
         return
-    down = links.filter(~pl.col("active").fill_null(True))
-    per_gpu = links.group_by("gpu").agg(pl.col("active").fill_null(True).sum().alias("up"))
-    most = max(per_gpu.get_column("up").to_list())
-    short = per_gpu.filter(pl.col("up") < most)
-    if down.is_empty() or short.is_empty():
-        return
-    gpus = ", ".join(str(g) for g in short.get_column("gpu").sort().to_list()[:8])
-    yield Hit(
-        title=f"GPU {gpus}: {down.height} NVLink(s) inactive, other GPUs have {most} active links",
-        explanation="An inactive link takes its share of the bandwidth of that GPU.",
-        observed=f"{min(short.get_column('up').to_list())} active links",
-        expected=f"{most} active links",
-        unit="links",
-        next_step="nvidia-smi nvlink -e; check the fabric manager; drain the host",
-        confidence=Confidence.HIGH,
-        evidence=refs(down, 3) if "line" in down.columns else (),
+    per_gpu = (
+        links.group_by("input_id", "gpu", maintain_order=True)
+        .agg(
+            pl.col("active").fill_null(True).sum().alias("up"),
+            pl.col("speed_gbps").filter(pl.col("active").fill_null(True)).min().alias("slowest"),
+            pl.col("model").first(),
+            pl.col("line").filter(~pl.col("active").fill_null(True)).first().alias("line"),
+        )
+        .with_columns(
+            pl.coalesce(
+                *(pl.when(pl.col("model").str.contains(m)).then(pl.lit(n)) for m, n in _MODEL_LINKS),
+                pl.lit(None, dtype=pl.Int32),
+            ).alias("built"),
+            pl.col("up").max().over("input_id").alias("most"),
+            pl.col("slowest").max().over("input_id").alias("fastest"),
+        )
     )
+    short = per_gpu.filter(
+        (pl.col("up") < pl.max_horizontal("most", "built")) & ((pl.col("up") > 0) | (pl.col("most") > 0))
+    )
+    slow = per_gpu.filter(pl.col("slowest") < 0.95 * pl.col("fastest"))
+    if short.height:
+        row = short.row(0, named=True)
+        usual = max(row["most"], row["built"] or 0)
+        gpus = ", ".join(str(g) for g in short.get_column("gpu").unique().sort().to_list()[:8])
+        yield Hit(
+            title=f"GPU {gpus}: {row['up']} active NVLinks, expected {usual}"
+            + (f" ({row['model']})" if row["model"] and row["built"] else ""),
+            explanation="An inactive link takes its share of the bandwidth of that GPU, and all others wait for it.",
+            observed=f"{row['up']} active links",
+            expected=f"{usual} active links",
+            unit="links",
+            next_step="nvidia-smi nvlink -e; systemctl status nvidia-fabricmanager; drain the host",
+            confidence=Confidence.HIGH,
+            evidence=refs(short, 3),
+        )
+    elif slow.height:
+        row = slow.row(0, named=True)
+        yield Hit(
+            title=f"GPU {row['gpu']}: an NVLink runs at {row['slowest']:.1f} GB/s, others at {row['fastest']:.1f} GB/s",
+            explanation="A link that came up at a lower speed slows every collective of that GPU.",
+            observed=f"{row['slowest']:.1f} GB/s",
+            expected=f"{row['fastest']:.1f} GB/s",
+            unit="GB/s",
+            next_step="nvidia-smi nvlink -e; reset the GPU or drain the host",
+            confidence=Confidence.HIGH,
+        )
