@@ -49,7 +49,9 @@ def examples() -> list[Example]:
 EXAMPLES = examples()
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}")
+@pytest.mark.parametrize(
+    "example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}"
+)
 def test_example(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(example.log, encoding="utf-8")
@@ -79,7 +81,9 @@ def test_rule_has_documentation_and_examples(code: str) -> None:
         assert rule.section(heading), f"{code} {rule.name}: nothing under {heading!r}"
     if not IN_PYTHON.fullmatch(code):
         kinds = {e.fires for e in EXAMPLES if e.code == code}
-        assert kinds == {True, False}, f"{code} {rule.name} needs an example that fires and one that is silent"
+        assert kinds == {True, False}, (
+            f"{code} {rule.name} needs an example that fires and one that is silent"
+        )
 
 
 def test_every_fixture_belongs_to_a_rule() -> None:

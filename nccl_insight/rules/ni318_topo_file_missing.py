@@ -10,7 +10,8 @@ NCCL goes on with what it detects; in virtual machines that is often much slower
 
 How it decides
 --------------
-The message decides.
+The message decides. The file that NCCL looks for by itself
+(/var/run/nvidia-topologyd/virtualTopology.xml) may be missing and is left out.
 
 What to do
 ----------
@@ -18,7 +19,7 @@ Mount the file into the container at the path that the variable names, on every 
 
 False positives
 ---------------
-The default path of a file that is optional, without the variable being set.
+Files that only some hosts need.
 
 References
 ----------
@@ -29,25 +30,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report
+from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.run import Run
+from nccl_insight.views.errors import causes
+from nccl_insight.views.settings import hosts_of, named, refs
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
-NEEDS = ("errors",)
+NEEDS = ("errors", "topo")
+_DEFAULT = "virtualTopology.xml"
+_NEXT = (
+    'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the container, on each host '
+    "named"
+)
+_WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all lines."""
-    yield from report(
-        run,
-        "topo-file-missing",
-        "The requested topology file cannot be read",
-        'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the '
-        "container, on each host named",
-        explanation="NCCL was told to read a file that is not there or not readable, and uses its own "
-        "detection instead.",
-        expected="a readable file on every host",
+    """One finding for all lines, from the errors or from the notes about topology files."""
+    own = pl.col("text").str.contains(_DEFAULT, literal=True)
+    asked = causes(run).filter((pl.col("cause") == "topo-file-missing") & ~own)
+    if asked.height:
+        yield from report(
+            run,
+            "topo-file-missing",
+            "The requested topology file cannot be read",
+            _NEXT,
+            explanation=_WHY,
+            expected="a readable file",
+            quiet=None,
+            rows=Trouble(asked),
+        )
+        return
+    notes = run.table("topo")
+    if not {"event", "file_path"} <= set(notes.columns):
+        return
+    found_by_default = pl.col("file_path").str.contains(_DEFAULT, literal=True)
+    rows = notes.filter((pl.col("event") == "file_unopened") & ~found_by_default)
+    if rows.is_empty():
+        return
+    hosts = hosts_of(rows)
+    where = f" on {named(hosts)}" if hosts else ""
+    reason = rows["reason"][0] if "reason" in rows.columns else None
+    yield Hit(
+        title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
+        next_step=_NEXT,
+        explanation=_WHY,
+        observed=str(reason or "not opened"),
+        expected="a readable file",
+        hosts=hosts,
+        evidence=refs(rows),
     )

@@ -71,7 +71,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _counted(run: Run) -> Iterator[Hit]:
     calls = (
         run.table("calls")
-        .with_columns(pl.col("op").cast(pl.String))
+        # NCCL prints the peer of a Send or Recv in the field of the root.
+        .with_columns(pl.col("op").cast(pl.String), pl.coalesce("peer", "root").alias("peer"))
         .filter(
             pl.col("op").is_in(["Send", "Recv"])
             & pl.col("comm_id").is_not_null()

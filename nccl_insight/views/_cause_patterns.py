@@ -21,6 +21,7 @@ PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
     # harmless, however loud
     (BENIGN, r"failed to IPC register userbuff|rank [0-9]+ failed to IPC register", ""),
     (BENIGN, r"lib wrapper not initialized", ""),
+    (BENIGN, r"^Retrieve \w+|^dlv?sym failed on ", ""),
     (BENIGN, r"Could not find real path of (?:/sys/class/net/|\S+ \(/sys/class/net/)", ""),
     (BENIGN, r"No interface found in the same subnet as remote address", ""),
     (BENIGN, r"Got (?:non-fatal )?async event ?: ?(?:port active|P_Key change|LID change|SM change|client reregistration)", ""),
