@@ -7,7 +7,7 @@ import pytest
 
 from nccl_insight.ingest.normalise.codes import plugin_name, plugin_not_found
 from nccl_insight.ingest.normalise.model import topo_paths, tuning_header, tuning_row
-from nccl_insight.ingest.normalise.structure import nic_list_ib
+from nccl_insight.ingest.normalise.structure import nic_list_ib, ring_ranks, trees_children_first
 
 
 def test_merged_devices_keep_the_index_that_connections_use() -> None:
@@ -82,3 +82,31 @@ def test_what_was_looked_for_without_the_sentence(tail: str) -> None:
         {"plugin_kind": ["NET"], "plugin_list": [f" libnccl-net-x.so{tail}"], "outcome": ["not_found"]}
     )
     assert plugin_not_found(frame).select("kind", "name").rows() == [("net", "libnccl-net-x.so")]
+
+
+def test_a_rank_that_may_be_cut_is_left_out() -> None:
+    frame = pl.DataFrame(
+        {
+            "channel": [0, 1, 2],
+            "ring_ranks": [[0, 1, 2], [0, 1, 27], [0, 1]],
+            "ring_cut": [" ...", "...", None],
+        },
+        schema_overrides={"ring_ranks": pl.List(pl.Int64)},
+    )
+    rows = ring_ranks(frame)
+    assert rows.filter(channel=0).select("position", "rank", "truncated").rows() == [
+        (0, 0, True), (1, 1, True), (2, 2, True),
+    ]  # fmt: skip
+    assert rows.filter(channel=1)["rank"].to_list() == [0, 1]
+    assert rows.filter(channel=2)["truncated"].to_list() == [False, False]
+
+
+def test_the_last_tree_of_a_long_line_is_doubtful() -> None:
+    numbers = [0, 4, -1, -1, 3, 2, 1, -1, -1, -1, 3, 7]
+    short = pl.DataFrame({"trees_children_first": [numbers], "_body": ["Trees ..."]})
+    assert trees_children_first(short).select("channel", "rank", "parent_rank", "child_ranks").rows() == [
+        (0, 3, 2, [4]),
+        (1, 3, 7, []),
+    ]
+    cut = short.with_columns(_body=pl.lit("x" * 1020))
+    assert trees_children_first(cut)["channel"].to_list() == [0]

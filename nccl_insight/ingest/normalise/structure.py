@@ -7,9 +7,15 @@ from typing import Final
 
 import polars as pl
 
+# From here on a line may have been cut in mid-number (a buffer of 1024 with the head in it, for most releases).
+_LONG: Final = 940
+
 
 def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
-    whole = pl.col(column).list.len() // width
+    size = pl.col(column).list.len()
+    doubtful = (size % width == 0) & (size > width)
+    doubtful &= pl.col("_body").str.len_bytes() >= _LONG if "_body" in frame.columns else pl.lit(False)
+    whole = size // width - doubtful.fill_null(False).cast(pl.UInt32)
     rows = frame.with_columns(_n=whole).filter(pl.col("_n") > 0)
     rows = rows.with_columns(_i=pl.int_ranges(0, pl.col("_n"))).explode("_i")
     return rows.with_columns(
@@ -72,9 +78,12 @@ def tree_neighbours(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def ring_ranks(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row a rank of the ring, in order."""
-    cut = pl.col("ring_cut").is_not_null() if "ring_cut" in frame.columns else pl.lit(False)
-    rows = frame.with_columns(truncated=cut, position=pl.int_ranges(0, pl.col("ring_ranks").list.len()))
+    """One row a rank of the ring, in order; without the last one where it may have been cut in mid-number."""
+    mark = pl.col("ring_cut") if "ring_cut" in frame.columns else pl.lit(None, pl.String)
+    ranks = pl.col("ring_ranks")
+    sure = pl.when(mark == "...").then(ranks.list.head(ranks.list.len() - 1)).otherwise(ranks)
+    rows = frame.with_columns(truncated=mark.is_not_null(), ring_ranks=sure)
+    rows = rows.with_columns(position=pl.int_ranges(0, pl.col("ring_ranks").list.len()))
     rows = rows.explode("ring_ranks", "position").rename({"ring_ranks": "rank"})
     return rows.drop("ring_cut", strict=False)
 
