@@ -16,10 +16,13 @@ from nccl_insight.errors import ExitCode
 if TYPE_CHECKING:
     from nccl_insight.model import Analysis
     from nccl_insight.policy import Policy
+    from nccl_insight.redact import Redactor
     from nccl_insight.run import Run
 
 
-def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str) -> str:
+def _render(
+    kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None
+) -> str:
     from nccl_insight.render import json_, junit, markdown, text
 
     if kind == "json":
@@ -29,9 +32,10 @@ def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str) ->
     if kind == "junit":
         return junit.render(analysis) if policy.fail_on is None else junit.render(analysis, fail_on=policy.fail_on)
     if kind == "html":
+        from nccl_insight.cli.redacting import command_line
         from nccl_insight.render import html
 
-        return html.render(analysis, run, js=js)
+        return html.render(analysis, run, js=js, command=command_line(redactor))
     return text.render(analysis)
 
 
@@ -89,23 +93,24 @@ def register(app: typer.Typer) -> None:
         )  # fmt: skip
         run = api.load(paths, None if input_format == "auto" else input_format, details=False)
         analysis = api.analyze(run, policy)
-        if policy.redact or bundle is not None:
+        redactor = None
+        if policy.redact:
             from nccl_insight.cli.redacting import redacted
 
-            analysis, run = redacted(analysis, run) if policy.redact else (analysis, run)
-        rendered = [(target, _render(kind, analysis, run, policy, js)) for kind, target in outputs]
+            analysis, run, redactor = redacted(analysis, run, paths)
+        rendered = [(target, _render(kind, analysis, run, policy, js, redactor)) for kind, target in outputs]
         for target, content in rendered:
             write_text(target, content)
         if bundle is not None:
             from nccl_insight.cli.redacting import write_bundle
 
-            write_bundle(bundle, analysis, run, paths)
+            write_bundle(bundle, analysis, run, paths, redactor)
         if not any(target == "-" for _, target in outputs) and quiet < 2:
             if format_ == "text":
                 width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
                 shown = text.render(analysis, color=colored, verbosity=verbose - quiet, width=width)
             else:
-                shown = _render(parse_output(format_)[0], analysis, run, policy, js)
+                shown = _render(parse_output(format_)[0], analysis, run, policy, js, redactor)
             write_text("-", shown)
         code = exit_code(analysis, policy)
         if exit_zero and code is ExitCode.FINDINGS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
 from nccl_insight.render import figures as figure_set
 from nccl_insight.render.html.details import environment, gaps, provenance
@@ -17,16 +18,18 @@ from nccl_insight.run import Run
 JsMode = Literal["inline", "cdn", "none"]
 
 
-def render(analysis: Analysis, run: Run, *, js: JsMode = "inline", command: str | None = None) -> str:
+def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command: str | None = None) -> str:
     """The report as one HTML document; the same analysis and run always give the same bytes.
 
     Args:
         analysis: what was found.
         run: tables for figures, settings and versions, and the lines around the evidence.
         js: ``inline`` embeds the chart library, ``cdn`` links it, ``none`` leaves out all scripts; the
-            report holds the same facts in each case.
+            report holds the same facts in each case. Anything else is a UsageError.
         command: the command line to show; values that look like secrets are masked.
     """
+    if js not in ("inline", "cdn", "none"):
+        raise UsageError(f"--js {js}: must be inline, cdn or none")
     figures = figure_set.build(analysis, run)
     body = join([
         el("div", summary(analysis)),

@@ -1,0 +1,76 @@
+"""Learns names from the tables of a run and from raw text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import polars as pl
+
+from nccl_insight.redact.addresses import parse_v4, parse_v6
+from nccl_insight.redact.patterns import HEAD, JOB, PLACE, USER, may_match
+from nccl_insight.redact.redactor import Redactor
+from nccl_insight.run import Run
+
+HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
+_LETTER = re.compile(r"[A-Za-z]")
+_GLUED = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?=[A-Za-z])")
+_V4 = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+
+
+def collect(run: Run, texts: Iterable[str] = ()) -> Redactor:
+    """A redactor that knows the hosts of the tables, and hosts, users, jobs and addresses of the texts.
+
+    Names are numbered in the order of the tables, then of the texts, so that the same input always gives
+    the same pseudonyms.
+    """
+    redactor = Redactor()
+    seen = list(dict.fromkeys(_table_hosts(run)))
+    found_hosts: dict[str, None] = dict.fromkeys(seen)
+    found_users: dict[str, None] = {}
+    found_jobs: dict[str, None] = {}
+    for text in texts:
+        places = PLACE.finditer(text) if may_match("place", text) else ()
+        for match in (*HEAD.finditer(text), *places):
+            name = next(g for g in match.groups() if g is not None)
+            if _host_like(name):
+                found_hosts.setdefault(name)
+        for match in USER.finditer(text) if may_match("user", text) else ():
+            found_users.setdefault(next(g for g in match.groups() if g is not None))
+        for match in JOB.finditer(text) if may_match("job", text) else ():
+            found_jobs.setdefault(match[2])
+        redactor.book.originals.update(_V4.findall(text))
+    for name in [n for n in found_hosts if n not in seen]:
+        # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
+        if any(name[m.end() :] in found_hosts for m in [_GLUED.match(name)] if m):
+            del found_hosts[name]
+    redactor.reserved = {*found_hosts, *found_users, *found_jobs}
+    for name in found_hosts:
+        redactor.host(name)
+    for name in found_users:
+        redactor.user(name)
+    for name in found_jobs:
+        redactor.job(name)
+    return redactor
+
+
+def _host_like(name: str) -> bool:
+    if _DASHED.fullmatch(name):
+        return True
+    if len(name) < 2 or not _LETTER.search(name) or name.startswith(("/", "0x", "127.")):
+        return False
+    return not (parse_v4(name) or parse_v6(name) or _DATE.match(name))
+
+
+def _table_hosts(run: Run) -> Iterable[str]:
+    for frame in run.tables.values():
+        for column in HOST_COLUMNS:
+            if column not in frame.columns or frame.height == 0:
+                continue
+            series = frame.get_column(column)
+            if isinstance(series.dtype, pl.List):
+                series = series.explode()
+            if series.dtype == pl.String:
+                yield from (h for h in series.drop_nulls().unique(maintain_order=True) if _host_like(h))
