@@ -19,13 +19,17 @@ from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import LogPart, read_log
+from nccl_insight.io import ras_text
 from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
 from nccl_insight.io.nccl_tests import scan_lines
+from nccl_insight.io.smi_text import scan_nvlinks, scan_topology
 from nccl_insight.io.source import InputFile, find_inputs
 from nccl_insight.run import Partial, Run, build_run
 
 LOG: Final = "nccl_log"
-_LOG_HEAD: Final = re.compile(rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) ")
+_LOG_HEAD: Final = re.compile(
+    rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) "
+)
 _SMALL: Final = 4 * 1024 * 1024
 
 
@@ -90,11 +94,21 @@ def read_inputs(files: Sequence[InputFile], kind: str | None = None, details: bo
     return [parts[file.input_id] for file in files]
 
 
-def _benchmarks(part: _Part) -> pl.DataFrame | None:
+def _embedded(part: _Part) -> dict[str, pl.DataFrame]:
+    """Tables of other tools whose output stands between the lines of a log: nccl-tests, RAS, nvidia-smi."""
     if part.log is None or not part.log.foreign.height:
-        return None
-    rows = scan_lines(part.log.foreign.rename({"_line": "line", "_text": "text"}))
-    return rows.with_columns(input_id=pl.lit(part.file.input_id, pl.UInt16)) if rows.height else None
+        return {}
+    lines = part.log.foreign.rename({"_line": "line", "_text": "text"})
+    nodes, links = scan_topology(lines)
+    found = {
+        "benchmarks": scan_lines(lines, part.file.display),
+        "ras": ras_text.scan_lines(lines),
+        "topology_nodes": nodes,
+        "topology_links": links,
+        "nvlinks": scan_nvlinks(lines),
+    }
+    source = pl.lit(part.file.input_id, pl.UInt16)
+    return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}
 
 
 def _notes(part: _Part) -> pl.DataFrame | None:
@@ -165,12 +179,13 @@ def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
             add("unknown", log.unknown)
     inputs: list[dict[str, object]] = []
     for part in parts:
-        benchmarks = _benchmarks(part)
-        add("benchmarks", benchmarks)
+        embedded = _embedded(part)
+        for name, frame in embedded.items():
+            add(name, frame)
         add("notes", _notes(part))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
-        inputs.append(_input_row(part, benchmarks is not None))
+        inputs.append(_input_row(part, "benchmarks" in embedded))
     tables = {name: pl.concat(group, how="diagonal_relaxed") for name, group in frames.items()}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
     return _finish_traces(tables)

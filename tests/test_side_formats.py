@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nccl_insight import api
 from nccl_insight.formats import (
     Format,
     discover,
@@ -535,3 +536,21 @@ def damaged() -> Iterator[tuple[str, bytes]]:
 def test_damaged_gzip_gives_a_note(tmp_path: Path, name: str, data: bytes) -> None:
     found = tables(inspector.FORMAT, write(tmp_path, f"{name}.log.gz", data))
     assert "trace-truncated" in found["notes"]["kind"].to_list()
+
+
+# --- between the lines of a log ------------------------------------------------------------------------------
+
+
+def test_output_of_tools_between_the_lines_of_a_log(tmp_path: Path) -> None:
+    line = "node-a:1:1 [0] NCCL INFO cudaDriverVersion 12040\n"
+    nvlink = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n\t Link 0: 26.562 GB/s\n"
+    missing = "#0-0 (4be1a7c20b5d9931) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 11\n"
+    parts = [line * 5, MATRIX, line, nvlink, line, RAS_HEAD, missing, line, NEW_TABLE]
+    run = api.load([write(tmp_path, "job.log", "".join(parts))])
+    assert run.table("inputs")["kind"].to_list() == ["nccl_log"]
+    assert run.table("topology_links").filter(pl.col("path") == "NV18").height == 2
+    assert run.table("nvlinks").height == 1
+    assert run.table("ras").filter(pl.col("event") == "incomplete_member")["rank"].to_list() == [11]
+    assert run.table("benchmarks").height == 4
+    first = "".join(parts[:1]).count("\n")
+    assert run.table("topology_nodes")["line"].to_list() == [first + 2, first + 3, first + 4]

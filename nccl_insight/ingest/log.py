@@ -14,6 +14,7 @@ import polars as pl
 from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, read_chunk
 from nccl_insight.ingest.classify import Classifier, template
 from nccl_insight.io.chunks import ChunkIndex, read_chunks
+from nccl_insight.io.embedded import tool_lines
 from nccl_insight.io.source import InputFile
 
 _TEMPLATES_MOST: Final = 5000
@@ -28,7 +29,7 @@ class LogPart:
     """What one log gave.
 
     ``messages``: rows by grammar rule. ``loud``: WARN, ABORT, DIAG records that no rule knows. ``unknown``: templates
-    of all records that no rule knows. ``heads``: distinct processes. ``foreign``: rows of nccl-tests tables.
+    of all records that no rule knows. ``heads``: distinct processes. ``foreign``: lines of other tools.
     """
 
     messages: dict[str, pl.DataFrame]
@@ -193,13 +194,6 @@ class _Merger:
         )
 
 
-def _table_lines(frame: pl.DataFrame) -> pl.DataFrame:
-    """Foreign lines that may belong to an nccl-tests table: rows of numbers, and its comments."""
-    return frame.filter(
-        pl.col("_text").str.contains(r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ ")
-    )
-
-
 def read_log(
     file: InputFile,
     index: ChunkIndex,
@@ -216,5 +210,5 @@ def read_log(
     for result in chunk_results(file, index, classifier, workers):
         merger.add(result)
         if result.foreign.height:
-            foreign.append(_table_lines(result.foreign))
+            foreign.append(tool_lines(result.foreign))
     return merger.done(foreign)

@@ -16,8 +16,8 @@ SCHEMA = {
     "rank": pl.Int64, "host": pl.String, "pid": pl.Int64, "gpu": pl.String, "report": pl.Int32,
     "text": pl.String,
 }  # fmt: skip
-_MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
-_NEAR = (
+MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
+NEAR = (
     r"^\s*(?:[0-9]+\s+[0-9]+\s+[0-9]+\s+[0-9-]+\s+[0-9]+\s+[0-9]+\s+[A-Z]|#[0-9]+-[0-9]+ \(|INCOMPLETE$|DEAD$"
     r"|TIMEOUT$|Missing communicator data|The missing rank|Rank [0-9]+ |Process [0-9]+ on node|[0-9]+ ranks? "
     r"|[0-9]+ job process|Encountered [0-9]+|Communicator ranks have|Communicators\.\.\.|(?:Init|Asynchronous)"
@@ -41,7 +41,7 @@ _PEER = re.compile(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
 
 def is_report(head: str) -> bool:
     """Whether the text holds a RAS report."""
-    return bool(re.search(_MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
+    return bool(re.search(MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -52,9 +52,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     (monitor mode). ``report`` counts reports in the text. Empty unless the text holds a report.
     """
     text = pl.col("text")
-    if lines.filter(text.str.contains(_MARK)).is_empty():
+    if lines.filter(text.str.contains(MARK)).is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    near = lines.filter(text.str.contains(_NEAR))
+    near = lines.filter(text.str.contains(NEAR))
     reader = _Reader()
     for line, raw in near.select("line", "text").iter_rows():
         reader.take(line, raw.strip())
