@@ -18,7 +18,7 @@ from nccl_insight.model import Severity
 
 KINDS = ("shell", "yaml", "dockerfile", "nccl.conf", "env-file", "python")
 _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
-_ULIMIT = re.compile(r"^\s*ulimit\s+(?:-[HS]\s*)?(-[HSlsn]+)\s+(\S+)", re.M)
+_ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
 def kind_of(path: str, text: str) -> str:

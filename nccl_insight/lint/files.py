@@ -17,6 +17,7 @@ _PYTHON = re.compile(
 )
 _PYTHON_PUTENV = re.compile(r"putenv\(\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*,\s*(.*)$")
 _LITERAL = re.compile(r"(?:str\(\s*)?(?:\"([^\"\\]*)\"|'([^'\\]*)'|([0-9]+))\s*\)?\s*[,)}]*\s*(?:#.*)?$")
+_MAX_ROW = 20_000  # no person writes longer lines, and patterns are slow on them
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
 
 
@@ -104,7 +105,7 @@ def read_python(script: Script, text: str) -> None:
     """``os.environ["NAME"] = "VALUE"`` and its relatives with literal values."""
     for number, row in enumerate(text.split("\n"), 1):
         row = row.strip()
-        if row.startswith("#"):
+        if row.startswith("#") or len(row) > _MAX_ROW:
             continue
         match = _PYTHON.search(row) or _PYTHON_PUTENV.search(row)
         if match is None or not catalogue().relevant(match[1]):

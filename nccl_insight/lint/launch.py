@@ -133,7 +133,7 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     opaque = not launch.complete and any(w.startswith("$") or "${" in w for w in words[:-1])
     gpus = _gpus(words)
     environment = {s.name: s.value for s in script.settings if s.complete}
-    shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm|--privileged.*--ipc", text)
+    shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
     if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
         yield launch.line, Issue(
             "shm-too-small", Severity.WARNING, "",

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from nccl_insight.envcheck import Issue
 from nccl_insight.model import Severity
 
-_GPUS = re.compile(r"^\s*[\"']?(?:nvidia|amd)\.com/gpu[\"']?\s*:\s*[\"']?([0-9]+)", re.M)
-_RDMA = re.compile(r"^\s*[\"']?(?:rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|[\w.-]+/(?:ib|roce)[\w-]*)[\"']?\s*:\s*[\"']?[1-9]", re.M)  # fmt: skip  # noqa: E501
+_GPUS = re.compile(r"^[ \t]*[\"']?(?:nvidia|amd)\.com/gpu[\"']?\s*:\s*[\"']?([0-9]+)", re.M)
+_RDMA = re.compile(r"^[ \t]*[\"']?(?:rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|[\w.-]+/(?:ib|roce)[\w-]*)[\"']?\s*:\s*[\"']?[1-9]", re.M)  # fmt: skip  # noqa: E501
 
 
 def check_pods(text: str) -> Iterator[tuple[int, Issue]]:

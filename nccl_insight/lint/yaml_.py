@@ -24,6 +24,7 @@ _FLOW = re.compile(r"-?\s*\{\s*name\s*:\s*([^,}]+),\s*value\s*:\s*(.*?)\s*\}\s*$
 _COMMAND = re.compile(r"(\s*)(?:-\s+)?(command|args|entrypoint)\s*:\s*(.*)$")
 _EQUALS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.S)
 _WINDOW = 4
+_MAX_ROW = 20_000  # no person writes longer lines, and patterns are slow on them
 
 
 def read_yaml(script: Script, text: str) -> None:
@@ -36,7 +37,7 @@ def read_yaml(script: Script, text: str) -> None:
         if row.startswith("---"):
             document += 1
         scope = f"document {document}"
-        if not row.strip() or row.lstrip().startswith("#"):
+        if not row.strip() or row.lstrip().startswith("#") or len(row) > _MAX_ROW:
             number += 1
             continue
         block = _BLOCK.fullmatch(row)

@@ -31,6 +31,7 @@ NCCL user guide, NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 import polars as pl
@@ -61,12 +62,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             continue  # the tuner and others also try the network plugin's name
         variable = f"NCCL_{str(what).upper()}_PLUGIN"
         hosts = hosts_of(group)
+        shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
+        look = f'ldconfig -p | grep {shlex.quote(shown)}; echo "$LD_LIBRARY_PATH"'
         yield Hit(
-            title=f"{variable} asks for {asked}, which was not found{f' on {named(hosts)}' if hosts else ''}",
-            next_step=f'ldconfig -p | grep {asked}; echo "$LD_LIBRARY_PATH"   # on the hosts named, in the container',
+            title=f"{variable} asks for {shown}, which was not found{where}",
+            next_step=f"{look}   # on the hosts named, in the container",
             explanation="NCCL goes on with its built-in implementation, which may be much slower on this machine.",
-            observed=f"{asked} not found",
-            expected=f"{asked} loaded, or {variable} not set",
+            observed=f"{shown} not found",
+            expected=f"{shown} loaded, or {variable} not set",
             hosts=hosts,
             evidence=refs(group),
         )
