@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 
 def _events(count: int, rng: random.Random) -> list[str]:
@@ -66,8 +66,7 @@ def generate(path: Path, megabytes: int, packed: bool) -> None:
     """Writes a trace of about the given size."""
     rng = random.Random(0)
     block = ",\n".join(_events(40_000, rng)).encode()
-    out: IO[bytes] = gzip.open(path, "wb", 1) if packed else path.open("wb")  # type: ignore[assignment]
-    with out:
+    with cast("IO[bytes]", gzip.open(path, "wb", 1) if packed else path.open("wb")) as out:
         out.write(
             b'{\n  "schemaVersion": 1,\n  "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8},\n'
         )
@@ -88,8 +87,12 @@ def measure(path: Path) -> None:
     part = kineto.FORMAT.read(source)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     info = part.tables["trace_info"].row(0, named=True)
-    info["bytes_read"] / 1e6
-    resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    size = info["bytes_read"] / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{size:.0f} MB JSON, {info['events']:,} events, {info['gpu_events']:,} of the GPU")
+    print(
+        f"{size / cpu:.0f} MB per CPU second ({cpu:.2f} s CPU, {wall:.2f} s elapsed), peak memory {peak:.0f} MB"
+    )
 
 
 def main() -> None:
