@@ -83,6 +83,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             Severity.WARNING,
             Confidence.MEDIUM,
         )
+    elif only.filter(pl.col("name") != "lo").height and spans_hosts(run) is None:
+        yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
     elif virtual.height and several:
         yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
     elif failed is not None and (bridge := failed.matching(_BRIDGE)) is not None:

@@ -10,8 +10,8 @@ The GID index selects address and RoCE version. With the wrong one there is no r
 
 How it decides
 --------------
-A hint, never a verdict: it accompanies ib-qp-unreachable and ib-qp-invalid-argument. NCCL's own hint
-(2.30), or NCCL_IB_GID_INDEX being set together with such an error, makes it a warning.
+A hint, never a verdict: it accompanies ib-qp-unreachable and ib-qp-invalid-argument, and on RoCE lost packets.
+NCCL's own hint (2.30), or NCCL_IB_GID_INDEX being set together with such an error, makes it a warning.
 
 What to do
 ----------
@@ -31,7 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import trouble
 from nccl_insight.rules._hints import hint
 from nccl_insight.run import Run
 from nccl_insight.views.settings import value_of
@@ -41,14 +44,17 @@ SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
 CONFIDENCE = Confidence.LOW
+_REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """A candidate beside refused and unroutable connections."""
+    """A candidate beside refused and unroutable connections, and on RoCE beside lost packets."""
     index = value_of(run, "NCCL_IB_GID_INDEX")
+    roce = (run.table("net_devices")["link_layer"].cast(pl.String) == "RoCE").any()
+    lost = ("ib-completion-retry-exceeded",) if roce or index is not None else ()
     yield from hint(
         run,
-        ("ib-qp-unreachable", "ib-qp-invalid-argument"),
+        (*_REFUSED, *lost),
         r"incorrect GID index",
         "Candidate: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
         "show_gids   # on both hosts: same index, type RoCE v2, routable address; NCCL 2.21 or later: unset "
@@ -57,5 +63,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "in "
         "the log, so this is a candidate and no verdict.",
         "a RoCEv2 GID with a route between the hosts, at both ends",
-        stated=index is not None and index != "-1",
+        stated=index is not None and index != "-1" and trouble(run, *_REFUSED) is not None,
     )
