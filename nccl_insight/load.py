@@ -77,8 +77,14 @@ def _read(
     return _Part(file, LOG, index, log=log)
 
 
-def read_inputs(files: Sequence[InputFile], kind: str | None = None, details: bool = True) -> list[_Part]:
+def read_inputs(
+    files: Sequence[InputFile], kind: str | None = None, details: bool = True, engine: str = "local"
+) -> list[_Part]:
     """Reads every input; small ones side by side, large ones with their chunks side by side."""
+    if engine == "ray":
+        return _read_on_ray(files, kind, details)
+    if engine != "local":
+        raise UsageError(f"unknown engine {engine!r}; known: local, ray")
     formats = discover()
     classifier = Classifier(default_catalog())
     chosen = [(file, _chosen(file, formats, kind)) for file in files]
@@ -92,6 +98,27 @@ def read_inputs(files: Sequence[InputFile], kind: str | None = None, details: bo
         if file.input_id not in parts:
             parts[file.input_id] = _read(file, format_, classifier, None, details)
     return [parts[file.input_id] for file in files]
+
+
+def _read_on_ray(files: Sequence[InputFile], kind: str | None, details: bool) -> list[_Part]:
+    """One task an input on a Ray cluster; the paths must mean the same on every node.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise UsageError("--engine ray needs Ray: pip install 'nccl-insight[ray]'") from error
+
+    def task(file: InputFile) -> _Part:
+        (part,) = read_inputs([file], kind, details)
+        return part
+
+    ray.init(ignore_reinit_error=True, log_to_driver=False)
+    remote = ray.remote(task)
+    parts: list[_Part] = ray.get([remote.remote(file) for file in files])
+    return parts
 
 
 def _embedded(part: _Part) -> dict[str, pl.DataFrame]:
@@ -192,7 +219,10 @@ def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
 
 
 def load(
-    paths: Iterable[str | os.PathLike[str]], input_format: str | None = None, details: bool = True
+    paths: Iterable[str | os.PathLike[str]],
+    input_format: str | None = None,
+    details: bool = True,
+    engine: str = "local",
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
@@ -200,12 +230,13 @@ def load(
         paths: files, directories (one run of many files), globs or ``-`` for standard input.
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
         details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
+        engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
 
     Raises:
         UsageError: a path does not exist or the format is unknown.
         NotJudgedError: the paths name no file.
     """
     files = find_inputs([os.fspath(p) for p in paths])
-    parts = read_inputs(files, input_format, details)
+    parts = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
     return build_run(_join(parts), reader)

@@ -30,7 +30,11 @@ def _render(
     if kind == "md":
         return markdown.render(analysis)
     if kind == "junit":
-        return junit.render(analysis) if policy.fail_on is None else junit.render(analysis, fail_on=policy.fail_on)
+        return (
+            junit.render(analysis)
+            if policy.fail_on is None
+            else junit.render(analysis, fail_on=policy.fail_on)
+        )
     if kind == "html":
         from nccl_insight.cli.redacting import command_line
         from nccl_insight.render import html
@@ -43,7 +47,9 @@ def exit_code(analysis: Analysis, policy: Policy) -> ExitCode:
     """What the verdict means for the shell."""
     if analysis.status == "not_judged":
         return ExitCode.NOT_JUDGED
-    if policy.fail_on is not None and any(f.severity.order <= policy.fail_on.order for f in analysis.findings):
+    if policy.fail_on is not None and any(
+        f.severity.order <= policy.fail_on.order for f in analysis.findings
+    ):
         return ExitCode.FINDINGS
     return ExitCode.OK
 
@@ -53,24 +59,41 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def analyze(
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        paths: list[str] = typer.Argument(
+            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
+        ),
         output: list[str] = typer.Option(
             [], "--output", "-o", help="FORMAT=FILE (text, json, md, junit, html); repeatable."
         ),
-        format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md, junit, html."),
-        input_format: str = typer.Option("auto", "--input-format", help="Kind of the inputs instead of looking."),
-        fail_on: str = typer.Option(None, "--fail-on", help="Least severity for exit 1: error, warning, info, never."),
+        format_: str = typer.Option(
+            "text", "--format", help="What standard output gets: text, json, md, junit, html."
+        ),
+        input_format: str = typer.Option(
+            "auto", "--input-format", help="Kind of the inputs instead of looking."
+        ),
+        engine: str = typer.Option(
+            "local", "--engine", help="Where inputs are read: local, or ray (a Ray cluster)."
+        ),
+        fail_on: str = typer.Option(
+            None, "--fail-on", help="Least severity for exit 1: error, warning, info, never."
+        ),
         select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
         ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),
-        min_coverage: float = typer.Option(None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."),
+        min_coverage: float = typer.Option(
+            None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."
+        ),
         config: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
         isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
-        bundle: Path = typer.Option(None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."),
+        bundle: Path = typer.Option(
+            None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."
+        ),
         js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
         color: str = typer.Option("auto", "--color", help="auto, always or never."),
-        quiet: int = typer.Option(0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."),
+        quiet: int = typer.Option(
+            0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."
+        ),
         verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
     ) -> None:
         """Says what happened in a run: findings with evidence, cause and next step.
@@ -91,7 +114,7 @@ def register(app: typer.Typer) -> None:
             },
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
-        run = api.load(paths, None if input_format == "auto" else input_format, details=False)
+        run = api.load(paths, None if input_format == "auto" else input_format, details=False, engine=engine)
         analysis = api.analyze(run, policy)
         redactor = None
         if policy.redact:

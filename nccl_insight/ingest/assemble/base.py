@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -20,22 +20,35 @@ POSITION: Final = (
 ).alias("_pos")
 
 
-def table_rows(messages: Mapping[str, pl.DataFrame], grammar: Grammar) -> dict[str, pl.DataFrame]:
-    """Rows by table name, normalised, with ``message`` and the head columns (``_...``), in reading order."""
-    parts: dict[str, list[pl.DataFrame]] = {}
+def rules_by_table(messages: Mapping[str, pl.DataFrame], grammar: Grammar) -> dict[str, list[str]]:
+    """The rules that have rows, by the table that they feed."""
+    found: dict[str, list[str]] = {}
     for name, frame in messages.items():
         rule = grammar.messages.get(name)
-        if rule is None or rule.table is None or not frame.height:
-            continue
-        rows = frame
+        if rule is not None and rule.table is not None and frame.height:
+            found.setdefault(rule.table, []).append(name)
+    return found
+
+
+def table_rows(
+    names: Sequence[str], messages: MutableMapping[str, pl.DataFrame], grammar: Grammar
+) -> pl.DataFrame:
+    """Rows of one table from its rules, normalised, with ``message`` and the head columns, in reading order.
+
+    The rules' frames are taken out of ``messages``, so that no line is held twice for longer than needed.
+    """
+    frames: list[pl.DataFrame] = []
+    for name in names:
+        rule = grammar.messages[name]
+        rows = messages.pop(name)
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)
         family = rule.directives.get("family")
         if family and "family" not in rows.columns:
             rows = rows.with_columns(family=pl.lit(family))
-        parts.setdefault(rule.table, []).append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
-    return {table: _in_order(frames) for table, frames in parts.items()}
+        frames.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
+    return _in_order(frames)
 
 
 def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -184,7 +184,9 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
     )
 
 
-def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward") -> pl.DataFrame:
+def asof(
+    left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward"
+) -> pl.DataFrame:
     """As-of join on ``_pos`` with groups in which nulls are equal to each other."""
     key = pl.struct(by).hash().alias("_by")
     right = right.with_columns(key).drop(by).sort("_pos")

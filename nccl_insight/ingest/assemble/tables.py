@@ -9,19 +9,23 @@ import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
 from nccl_insight.ingest.assemble.attribute import attribute
-from nccl_insight.ingest.assemble.base import column, finish, table_rows
+from nccl_insight.ingest.assemble.base import column, finish, rules_by_table, table_rows
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
 from nccl_insight.ingest.assemble.topology import topology_tables
 from nccl_insight.ingest.assemble.trouble import error_rows
 from nccl_insight.ingest.log import LogPart
-from nccl_insight.schema import SCHEMA
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
     "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "milestones", "tuning_choice",
     "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
 )  # fmt: skip
+# Tables that others need: read first.
+_EARLY: Final = ("comms", "versions", "networks", "host")
+_ERROR_HEADS: Final = {
+    "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
+}  # fmt: skip
 _NO_RANKS: Final = pl.DataFrame(
     schema={
         "input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "comm": pl.String, "rank": pl.Int32,
@@ -31,11 +35,13 @@ _NO_RANKS: Final = pl.DataFrame(
 
 
 def _merge(parts: Sequence[LogPart]) -> dict[str, pl.DataFrame]:
+    """Rows by rule over all inputs; the parts give theirs up."""
     names = {name for part in parts for name in part.messages}
-    return {
-        name: pl.concat([p.messages[name] for p in parts if name in p.messages], how="diagonal_relaxed")
-        for name in sorted(names)
-    }
+    merged: dict[str, pl.DataFrame] = {}
+    for name in sorted(names):
+        frames = [p.messages.pop(name) for p in parts if name in p.messages]
+        merged[name] = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+    return merged
 
 
 def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
@@ -117,42 +123,46 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
-    """Tables by name (contract tables still to be conformed). The order of rows is reading order."""
-    rows = table_rows(_merge(parts), grammar)
-    comms = rows.pop("comms", None)
+    """Tables by name (contract tables still to be conformed). The order of rows is reading order.
+
+    The parts give up their messages on the way.
+    """
+    messages = _merge(parts)
+    feeds = rules_by_table(messages, grammar)
+    early: dict[str, pl.DataFrame] = {
+        name: table_rows(feeds.pop(name), messages, grammar) for name in _EARLY if name in feeds
+    }
+    comms = early.pop("comms", None)
     ranks = rank_rows(comms) if comms is not None else _NO_RANKS
-    versions = _place_versions(_versions(rows.get("versions")), ranks)
-    heads = (
-        pl.concat([p.heads for p in parts if p.heads.height], how="diagonal_relaxed")
-        if any(p.heads.height for p in parts)
-        else None
-    )
-    loud = [p.loud for p in parts if p.loud.height]
-    trouble = error_rows(rows.get("errors"), loud)
-    if trouble is not None:
-        rows["errors"] = trouble
+    versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
-    if "calls" in rows:
-        rows["calls"] = _without_api_calls(rows["calls"])
-    if "topology_lines" in rows:
-        out.update(topology_tables(rows.pop("topology_lines")))
-    for name, frame in rows.items():
+    loud = [p.loud for p in parts if p.loud.height]
+    known = table_rows(feeds.pop("errors"), messages, grammar) if "errors" in feeds else None
+    trouble = error_rows(known, loud)
+    if trouble is not None:
+        out["errors"] = finish(attribute(trouble, ranks), _ERROR_HEADS)
+    for name, rules in feeds.items():
+        frame = table_rows(rules, messages, grammar)
+        if name == "topology_lines":
+            out.update(topology_tables(frame))
+            continue
+        if name == "calls":
+            frame = _without_api_calls(frame)
         if name in _OWNED:
             frame = attribute(frame, ranks)
         if name == "rings" and ranks.height:
             frame = _ring_rows(frame, ranks)
         if name == "connections":
             frame = connection_rows(frame, versions)
-        also = {"_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp",
-                "_body": "text"} if name == "errors" else {}  # fmt: skip
-        out[name] = finish(frame, {k: v for k, v in also.items() if v in SCHEMA["errors"]})
+        out[name] = finish(frame)
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
             pl.col("nccl_version").first()
         )
         out["communicators"] = communicators(ranks, process_versions)
-        ranks = ranks.drop("comm_id_made")
-        out["ranks"] = finish(ranks.rename({"_tid": "tid"}))
-    if heads is not None:
-        out["processes"] = finish(_processes(heads, versions, rows))
+        out["ranks"] = finish(ranks.drop("comm_id_made").rename({"_tid": "tid"}))
+    heads = [p.heads for p in parts if p.heads.height]
+    if heads:
+        out["processes"] = finish(_processes(pl.concat(heads, how="diagonal_relaxed"), versions, early))
+    out.update({name: finish(frame) for name, frame in early.items()})
     return out
