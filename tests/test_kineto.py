@@ -379,3 +379,22 @@ def test_reference_intervals() -> None:
 def test_malformed_files_say_so_once(name: str) -> None:
     told = [n for n in notes(read(SHARED / "malformed" / name)) if n.startswith("trace-truncated")]
     assert len(told) == 1
+
+
+def test_files_that_hold_nothing_are_recognised_by_name() -> None:
+    assert kineto.sniff(b"", "rank0.json.gz") > 0.5
+    assert kineto.sniff(b"", "nccl.log") == 0.0
+    assert kineto.sniff(b'{"version": "2.9", "entries": []}', "x.json") == 0.0
+
+
+def test_damaged_from_the_start(tmp_path: Path) -> None:
+    data = gzip.compress(
+        json.dumps(trace(0, 2, [all_reduce(9.0 * i, 7.0, 64, [0, 1]) for i in range(90)])).encode()
+    )
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(data[: len(data) // 2])
+    source = find_inputs([str(path)])[0]
+    assert kineto.sniff(source.head(), source.display) > 0.5
+    part = read(path)
+    assert 0 < part.tables["collectives"].height < 90
+    assert [n for n in notes(part) if "ends too early" in n]

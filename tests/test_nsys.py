@@ -262,3 +262,8 @@ def test_reference_report() -> None:
 @needs_shared
 def test_oldest_schema() -> None:
     assert "no GPU activity" in told(read(SHARED / "nsys_own_2022_4" / "cap_own.sqlite"))
+
+
+def test_report_without_gpu_activity_counts_as_read(tmp_path: Path) -> None:
+    info = Export(tmp_path / "r.sqlite").read().tables["trace_info"]
+    assert info.select("gpu_events", "input_id").rows() == [(0, 0)]

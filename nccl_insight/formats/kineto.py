@@ -40,8 +40,8 @@ def sniff(head: bytes, name: str) -> float:
         return 0.8 if b'"schemaVersion"' in head and b'"deviceProperties"' in head else 0.0
     if text[:1] == b"[" and re.search(rb'"ph"\s*:\s*"[XMi]"', head) and b'"cat"' in head:
         return 0.6
-    if text[:1] == b"" and re.search(r"\.(pt\.)?trace\.json(\.gz)?$", name):
-        return 0.3
+    if not head and re.search(r"\.json(\.gz|\.zst)?$", name):
+        return 0.6  # empty, or a compressed stream that is damaged from its start: reading says which
     return 0.0
 
 
