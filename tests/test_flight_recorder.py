@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.formats import flight_recorder
+from nccl_insight.formats._fr_pickle import load_plain
 from nccl_insight.io.source import InputFile, find_inputs
 from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.rules import ni502_collective_mismatch, ni503_rank_desync
@@ -125,6 +126,45 @@ def test_a_cut_pickle_gives_the_complete_entries(tmp_path: Path, protocol: int) 
     result = flight_recorder.read(one(path)).tables
     assert 10 < result["flight_recorder"].height < 40
     assert result["notes"]["kind"].to_list() == ["trace-truncated"]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_all_kinds_of_plain_values(protocol: int) -> None:
+    value = {
+        "int": [0, 255, 256, 65535, 65536, -1, 2**31, -(2**63), 2**200],
+        "float": [0.5, -1e300], "text": ["", "\u00e9", "x" * 300],
+        "nested": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [[]], {"a": {"b": None}}], "flags": [True, False, None],
+    }  # fmt: skip
+    shared = ["again", "again"]
+    assert load_plain(pickle.dumps([value, shared, shared], protocol)) == ([value, shared, shared], "")
+
+
+@pytest.mark.parametrize("bad", [print, Path("x"), {1, 2}, bytearray(b"x"), complex(1, 2)])
+def test_other_objects_are_refused(bad: object) -> None:
+    found, problem = load_plain(pickle.dumps([bad], 2))
+    assert found is None
+    assert "could run code" in problem
+
+
+def test_a_value_that_grows_when_printed_costs_nothing(tmp_path: Path) -> None:
+    bomb: Any = ("x",)
+    for _ in range(60):
+        bomb = (bomb, bomb)
+    content = dump(
+        [
+            entry(
+                1,
+                process_group=[bomb, bomb],
+                profiling_name=bomb,
+                input_sizes=bomb,
+                frames=[{"filename": bomb}],
+            )
+        ]
+    )
+    content["pg_config"]["1"] = {"name": bomb, "desc": bomb, "ranks": bomb}
+    path = tmp_path / "dump_0"
+    path.write_bytes(pickle.dumps(content, 2))
+    assert flight_recorder.read(one(path)).tables["flight_recorder"].height == 1
 
 
 def test_a_huge_memo_index_does_not_allocate(tmp_path: Path) -> None:

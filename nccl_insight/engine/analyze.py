@@ -40,7 +40,9 @@ def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None
     installed = list(discover() if rules is None else rules)
     chosen = [rule for rule in installed if policy.selects(rule)]
     coverage = coverage_of(run)
-    drafts, not_judged, notes = run_rules(run, chosen if has_matter(run) else [])
+    # Without anything to judge, what the readers noted about the inputs is still told.
+    judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
+    drafts, not_judged, notes = run_rules(run, judged)
     if len(chosen) < len(installed):
         notes.append(f"{plural(len(installed) - len(chosen), 'rule')} not selected by the policy")
     findings, suppressed = _finish(run, place(run, drafts, policy.severity_of), policy)

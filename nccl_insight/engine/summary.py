@@ -11,7 +11,7 @@ from nccl_insight.model import Coverage, InputInfo, Job
 from nccl_insight.run import Run
 
 _TEMPLATES = 20
-_OWN = ("inputs", "unknown", "notes")
+_OWN = ("inputs", "unknown", "notes", "trace_info", "trace_clocks")
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

@@ -166,6 +166,14 @@ def _numel(shapes: list[list[int]]) -> list[int]:
     return counts
 
 
+def _name(value: object) -> str:
+    """A text or a number as text; anything else is empty (nested values can be of any size when printed)."""
+    if isinstance(value, str):
+        return value[:400]
+    number = _side.as_int(value)
+    return "" if number is None else str(number)
+
+
 def _time(value: object) -> int | None:
     time_ns = _side.as_int(value)
     return time_ns if time_ns and time_ns > 0 else None
@@ -181,18 +189,18 @@ def _words(value: object) -> str | None:
 def _frame(value: object) -> str | None:
     """The innermost frame that is not of torch itself, as ``file:line function``."""
     frames = [_side.mapping(f) for f in _side.sequence(value)[:200]]
-    own = [f for f in frames if "/torch/" not in str(f.get("filename"))] or frames
+    own = [f for f in frames if "/torch/" not in _name(f.get("filename"))] or frames
     if not own:
         return None
     first = own[0]
-    return f"{first.get('filename')}:{first.get('line')} {first.get('name')}"[:300]
+    return f"{_name(first.get('filename'))}:{_name(first.get('line'))} {_name(first.get('name'))}"[:300]
 
 
 def _entry(
     entry: dict[str, Any], rank: int | None, config: dict[str, tuple[str, list[int] | None]]
 ) -> dict[str, Any]:
     pair = _side.sequence(entry.get("process_group"))
-    group = str(pair[0])[:400] if pair else str(entry.get("pg_name") or "")[:400]
+    group = _name(pair[0] if pair else entry.get("pg_name"))
     desc, members = config.get(group, ("", None))
     printed = _side.as_text(entry.get("profiling_name")) or ""
     match = re.match(
@@ -215,7 +223,7 @@ def _entry(
     duration_ms = _side.as_float(entry.get("duration_ms"))
     return {
         "rank": rank, "record_id": _side.as_int(entry.get("record_id")), "pg_id": _side.as_int(entry.get("pg_id")),
-        "process_group": group, "pg_desc": (str(pair[1])[:400] if len(pair) > 1 else desc) or desc,
+        "process_group": group, "pg_desc": (_name(pair[1]) if len(pair) > 1 else desc) or desc,
         "group_ranks": members, "group_size": len(members) if members else None,
         "collective_seq": _side.as_int(entry.get("collective_seq_id", entry.get("seq_id"))),
         "p2p_seq": _side.as_int(entry.get("p2p_seq_id")), "op_id": _side.as_int(entry.get("op_id")),

@@ -54,6 +54,7 @@ class Redactor:
     book: AddressBook = field(default_factory=AddressBook)
     reserved: set[str] = field(default_factory=set)
     _runs: dict[str, str] = field(default_factory=dict, repr=False)
+    _masked: dict[str, None] = field(default_factory=dict, repr=False)
     _odd: list[str] = field(default_factory=list, repr=False)
     _cache: dict[str, str] = field(default_factory=dict, repr=False)
     _counters: dict[str, int] = field(default_factory=dict)
@@ -67,11 +68,14 @@ class Redactor:
         if parse_v4(name):
             return self.book.ipv4(name)
         if name not in self.hosts:
-            short = name.split(".", 1)[0]
-            if short != name and short in self.hosts:
-                self.hosts[name] = self.hosts[short]
+            known = self._longer(name)
+            if known is not None:
+                self.hosts[name] = known
             else:
                 self.hosts[name] = self._new("node")
+                masked = re.sub("[0-9]+", "<N>", name)
+                if masked != name and self._certain(name):
+                    self._masked[masked] = None
                 if not _PLAIN.fullmatch(name) and len(name) > 3:
                     self._odd.append(name)
                 match = _NUMBERED.fullmatch(name)
@@ -115,6 +119,9 @@ class Redactor:
             text = PLACE.sub(self._place, text)
         if may_match("guid", text):
             text = GUID.sub(lambda m: m[1] + self._identifier("guid", m[2]), text)
+        if "<N>" in text:  # templates of unknown lines, whose figures are masked
+            for masked in self._masked:
+                text = text.replace(masked, "node<N>")
         for name in self._odd:
             text = text.replace(name, self.hosts[name])
         return RUN.sub(self._run, text)
@@ -217,15 +224,9 @@ class Redactor:
             return self.jobs[found]
         if "@" in found:
             return "@".join(TOKEN.sub(self._token, part) for part in found.split("@"))
-        for end in range(len(found) - 1, 1, -1):
-            if found[end] in ".-_" and found[:end] in self.hosts and self._certain(found[:end]):
-                rest = found[end:]
-                named = rest[1:].split(":")[0].lower() in FILE_SUFFIXES
-                return (
-                    found
-                    if named and len(found[:end]) < 4
-                    else self.hosts[found[:end]] + ("" if rest[0] == "." and not named else rest)
-                )
+        longer = self._longer(found)
+        if longer is not None:
+            return longer
         if "." in found:
             if DOMAIN.fullmatch(found):
                 known = any(found == d or found.endswith("." + d) for d in KNOWN_DOMAINS)
@@ -240,6 +241,17 @@ class Redactor:
             if found[start:] in self.hosts and self._certain(found[start:]):
                 return found[:start] + self.hosts[found[start:]]
         return found
+
+    def _longer(self, name: str) -> str | None:
+        """Pseudonym of a name that a collected host begins: its domain goes, ``-ib0`` and ``.log`` stay."""
+        for end in range(len(name) - 1, 1, -1):
+            if name[end] not in ".-_" or name[:end] not in self.hosts or not self._certain(name[:end]):
+                continue
+            first, dot, domain = name[end:].partition(".")
+            if dot and domain.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES:
+                return self.hosts[name[:end]] + name[end:]
+            return self.hosts[name[:end]] + first
+        return None
 
     def _sibling(self, found: str) -> bool:
         """Whether a word looks like a collected host with another number of as many digits."""

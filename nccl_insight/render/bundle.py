@@ -41,6 +41,8 @@ def write(
         redactor: replaces names in the logs; None bundles them as they are.
         command: the command line to name, secrets masked.
     """
+    if command is not None and redactor is not None:
+        command = redactor.text(command)
     members: dict[str, bytes] = {
         "report.html": html.render(analysis, run, command=command).encode(),
         "analysis.json": json_.render(analysis).encode(),
@@ -103,7 +105,7 @@ def _readme(
         "SHA256SUMS     check with: sha256sum -c SHA256SUMS",
     ]
     if command:
-        lines.append(f"Command: {redactor.text(scrub(command)) if redactor else scrub(command)}")
+        lines.append(f"Command: {scrub(command)}")
     if redactor:
         lines += [f"Redacted: {redactor.summary()}.", f"Not promised: {NOT_PROMISED}."]
     else:
