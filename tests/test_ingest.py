@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from nccl_insight.load import load
+from nccl_insight.loading import load
 from nccl_insight.run import Run
 from tests.runs import HEALTHY, RUNS, SHARED, TINY_SHM, comparable
 
