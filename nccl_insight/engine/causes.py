@@ -9,7 +9,7 @@ is itself unexplained and was printed first wins. Links never form a circle.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -35,16 +35,26 @@ def first_lines(run: Run) -> dict[str, dict[Process, int]]:
     return found
 
 
+_EVENT_LINES: Final = 2
+
+
 def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
     if effect.rule.finding_class is FindingClass.SECONDARY:
         return True
     before, after = lines.get(cause.name, {}), lines.get(effect.name, {})
     shared = before.keys() & after.keys()
-    return not shared or any(before[p] <= after[p] for p in shared)
+    # NCCL prints a failed call first and its explanation right after it: such lines are one event.
+    return not shared or any(before[p] <= after[p] + _EVENT_LINES for p in shared)
 
 
 def _explains(cause: Draft, effect: Draft) -> bool:
-    """Whether the cause's diagnosis may explain the effect's, by the rules' own statements."""
+    """Whether the cause's diagnosis may explain the effect's, by the rules' own statements.
+
+    A mere candidate (low confidence, or information) explains no error.
+    """
+    candidate = cause.confidence is Confidence.LOW or cause.severity is Severity.INFO
+    if candidate and effect.severity is Severity.ERROR:
+        return False
     if cause.name in effect.causes:
         return True
     if effect.rule.finding_class is not FindingClass.SECONDARY or effect.name in cause.causes:

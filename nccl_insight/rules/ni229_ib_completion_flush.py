@@ -43,7 +43,6 @@ CAUSED_BY = (
     "ib-local-access-violation",
     "ib-device-fatal",
     "ib-port-error",
-    "gdr-broken",
 )
 
 

@@ -10,7 +10,8 @@ A log at level WARN or VERSION says little more than that NCCL ran; most diagnos
 
 How it decides
 --------------
-NCCL lines were read, none of them about communicators, networks, channels or connections.
+NCCL lines were read, none of them at level INFO or about communicators, networks, channels or connections, and
+no failure among them says by itself what went wrong.
 
 What to do
 ----------
@@ -34,6 +35,9 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
+from nccl_insight.views._cause_patterns import VAGUE
+from nccl_insight.views.errors import present
 from nccl_insight.views.settings import refs
 
 CLASS = "L"
@@ -51,12 +55,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     inputs = run.table("inputs").filter(pl.col("nccl_lines") > 0)
     if inputs.is_empty() or any(run.has(table) for table in _SUBSTANCE):
         return
+    informed = (run.table("errors")["level"] == "INFO").any()
+    if informed or present(run) - VAGUE - {"peer-died", "watchdog-timeout", "cuda-driver-shutdown"}:
+        return
     lines = int(inputs["nccl_lines"].sum())
     warned = run.has("errors")
     first = run.table("errors") if warned else run.table("processes")
     yield Hit(
-        title=f"{lines} NCCL line{'s' if lines != 1 else ''}, none about init, topology or transports: the level is "
-        f"{'WARN' if warned else 'VERSION'}",
+        title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
+        f"the log holds {'failures' if warned else 'versions'} only",
         next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same "
         "job>",
         explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
