@@ -12,7 +12,7 @@ The start-up exchange waits for the rank that nobody took: init hangs or fails.
 How it decides
 --------------
 Init lines of one communicator id with equal rank from different processes. Made-up ids of old logs are not
-used, since they are guesses.
+used, since they are guesses. In a log with torn lines it is a warning: a torn number looks like another rank.
 
 What to do
 ----------
@@ -56,6 +56,20 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         .filter(pl.len().over("comm_id", "nranks", "rank") > 1)
         .collect()
     )
+    # The rest of a torn line glued to a host name is the same process, not a second one.
+    glued = doubled.join(
+        doubled, on=["comm_id", "nranks", "rank", "pid"], how="inner", suffix="_other"
+    ).filter(
+        (pl.col("host") != pl.col("host_other"))
+        & (
+            pl.col("host").str.ends_with(pl.col("host_other"))
+            | pl.col("host").str.starts_with(pl.col("host_other"))
+        )
+    )
+    doubled = doubled.join(glued, on=["comm_id", "nranks", "rank", "pid", "host"], how="anti").filter(
+        pl.len().over("comm_id", "nranks", "rank") > 1
+    )
+    torn = bool(run.table("inputs").get_column("torn_lines").sum())
     stated = mentions(run, r"rank [0-9]+ of [0-9]+ ranks has already checked in|has already checked in")
     for _, rows in doubled.group_by("comm_id", maintain_order=True):
         ranks = ranks_of(rows)
@@ -66,6 +80,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             expected="one process for each rank",
             next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
             "stale MASTER_PORT",
+            severity=Severity.WARNING if torn and stated.is_empty() else Severity.ERROR,
+            confidence=Confidence.LOW if torn and stated.is_empty() else Confidence.HIGH,
             ranks=ranks,
             hosts=hosts_of(rows),
             comm_id=rows.item(0, "comm_id"),

@@ -66,10 +66,16 @@ def _rank_hosts(run: Run) -> pl.DataFrame:
         "host",
     )
     stated = run.lazy("ranks").select("comm_id", "rank", "host")
+    # The host that most lines name: a torn line may start with a host that is none.
     return (
         pl.concat([stated, printed])
         .filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
+        .group_by("comm_id", "rank", "host", maintain_order=True)
+        .len()
+        .sort("len", descending=True, maintain_order=True)
         .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .drop("len")
+        .sort("comm_id", "rank", nulls_last=True)
         .collect()
     )
 

@@ -33,7 +33,9 @@ def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
     ``frame`` has ``comm_id, rank, host, input_id, line`` and the fact's column; nulls are unknown and not
     compared. On a tie the value of the lowest rank counts as the majority. Linear in the rows.
     """
-    known = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.String))
+    known = frame.filter(pl.col(value).is_not_null() & pl.col("rank").is_not_null()).with_columns(
+        pl.col(value).cast(pl.String)
+    )
     if known.is_empty():
         return ()
     votes = (

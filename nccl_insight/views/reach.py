@@ -66,11 +66,23 @@ def connections_judgeable(run: Run) -> Judgeable:
         return Judgeable(False, "the log has no connection lines (NCCL connects lazily, or INFO is off)")
     if any(c.ranks_seen < c.nranks for c in comms(run)):
         return Judgeable(False, "the log lacks some ranks of a communicator")
+    if _one_sided(run):
+        return Judgeable(False, "the log lacks the other end of some connections: lines are missing")
     versions = run.table("processes").get_column("nccl_version").drop_nulls().unique().to_list()
     lazy = [v for v in versions if _number(v) >= _LAZY_SINCE]
     if lazy:
         return Judgeable(False, f"NCCL {lazy[0]} connects on first use only")
     return Judgeable(True)
+
+
+def _one_sided(run: Run) -> bool:
+    """Whether a NET connection shows at one end only although both ranks write to this log."""
+    net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
+    both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
+    ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
+        pl.col("direction").n_unique().alias("ends")
+    )
+    return ends.filter(pl.col("ends") < 2).height > 0
 
 
 def _number(version: str) -> tuple[int, ...]:
