@@ -81,6 +81,8 @@ def with_input(frame: pl.DataFrame, input_id: int) -> pl.DataFrame:
 
 def as_int(value: object, low: int = -(2**63), high: int = 2**63 - 1) -> int | None:
     """An integer within bounds from JSON or pickle values (numbers or digit strings), else None."""
+    if type(value) is int:
+        return value if low <= value <= high else None
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):

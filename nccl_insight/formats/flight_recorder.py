@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nccl_insight.run import Partial
 
 MAX_ENTRIES = 500_000
 _INT = pl.Int64
+_PRINTED = re.compile(r"(?:([A-Za-z0-9_]+):)?([A-Za-z0-9_]+)(?:\s+([0-9]{1,9})\s*(->|<-)\s*([0-9]{1,9}))?")
 ENTRIES: dict[str, pl.DataType | type[pl.DataType]] = {
     "rank": pl.Int32, "record_id": _INT, "pg_id": _INT, "process_group": pl.String, "pg_desc": pl.String,
     "group_ranks": pl.List(pl.Int32), "group_size": pl.Int32, "collective_seq": _INT, "p2p_seq": _INT,
@@ -148,22 +150,36 @@ def _config(dump: dict[str, Any]) -> dict[str, tuple[str, list[int] | None]]:
     return found
 
 
-def _shapes(value: object) -> list[list[int]]:
+def _shapes(value: object) -> tuple[tuple[int, ...], ...]:
     shapes = []
     for shape in _side.sequence(value)[:64]:
         dims = [_side.as_int(d) for d in _side.sequence(shape)[:16]]
-        shapes.append([d for d in dims if d is not None])
-    return shapes
+        shapes.append(tuple(d for d in dims if d is not None))
+    return tuple(shapes)
 
 
-def _numel(shapes: list[list[int]]) -> list[int]:
+@lru_cache(maxsize=4096)
+def _sizes(shapes: tuple[tuple[int, ...], ...]) -> tuple[str, list[int]]:
+    """Shapes as printed (``[[4096,5120]]``) and the number of elements of each."""
     counts = []
     for shape in shapes:
         product = 1
         for size in shape:
             product *= size
         counts.append(min(max(product, 0), 2**62))
-    return counts
+    return json.dumps(shapes, separators=(",", ":"))[:400], counts
+
+
+@lru_cache(maxsize=4096)
+def _parsed(printed: str) -> tuple[str | None, str, str, tuple[int, int] | None]:
+    """Backend, operation as printed, its kind, and source and destination of ``nccl:recv 0<-3``."""
+    match = _PRINTED.match(printed)
+    if match is None:
+        return None, printed, "Other", None
+    ends = (int(match[3]), int(match[5])) if match[4] else None
+    if ends and match[4] == "<-":
+        ends = (ends[1], ends[0])
+    return match[1], match[2], _OPS.get(match[2].lower(), "Other"), ends
 
 
 def _name(value: object) -> str:
@@ -203,19 +219,13 @@ def _entry(
     group = _name(pair[0] if pair else entry.get("pg_name"))
     desc, members = config.get(group, ("", None))
     printed = _side.as_text(entry.get("profiling_name")) or ""
-    match = re.match(
-        r"(?:([A-Za-z0-9_]+):)?([A-Za-z0-9_]+)(?:\s+([0-9]{1,9})\s*(->|<-)\s*([0-9]{1,9}))?", printed
+    backend, name, op, ends = _parsed(printed)
+    (in_sizes, ins), (out_sizes, outs) = (
+        _sizes(_shapes(entry.get(k))) for k in ("input_sizes", "output_sizes")
     )
-    backend, name = (match[1], match[2]) if match else (None, printed)
-    ends = (int(match[3]), int(match[5])) if match and match[4] else None
-    if ends and match and match[4] == "<-":
-        ends = (ends[1], ends[0])
-    ins, outs = _shapes(entry.get("input_sizes")), _shapes(entry.get("output_sizes"))
-    op = _OPS.get((name or "").lower(), "Other")
-    dtype = (
-        (_words(entry.get("input_dtypes")) or _words(entry.get("output_dtypes")) or "").split(",")[0].lower()
-    )
-    numel = _numel(outs) if op == "AllGather" else _numel(ins)
+    in_dtypes, out_dtypes = _words(entry.get("input_dtypes")), _words(entry.get("output_dtypes"))
+    dtype = (in_dtypes or out_dtypes or "").split(",")[0].lower()
+    numel = outs if op == "AllGather" else ins
     created, started, completed = (
         _time(entry.get(k))
         for k in ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
@@ -229,10 +239,8 @@ def _entry(
         "p2p_seq": _side.as_int(entry.get("p2p_seq_id")), "op_id": _side.as_int(entry.get("op_id")),
         "is_p2p": bool(entry.get("is_p2p")) or op in ("Send", "Recv"), "backend": backend, "op": op, "op_name": name,
         "src": ends[0] if ends else None, "dst": ends[1] if ends else None,
-        "input_sizes": json.dumps(ins, separators=(",", ":"))[:400],
-        "output_sizes": json.dumps(outs, separators=(",", ":"))[:400],
-        "input_numel": _numel(ins), "output_numel": _numel(outs),
-        "input_dtypes": _words(entry.get("input_dtypes")), "output_dtypes": _words(entry.get("output_dtypes")),
+        "input_sizes": in_sizes, "output_sizes": out_sizes, "input_numel": ins, "output_numel": outs,
+        "input_dtypes": in_dtypes, "output_dtypes": out_dtypes,
         "size_bytes": min(sum(numel) * _BYTES[dtype], 2**63) if dtype in _BYTES else None,
         "state": _side.as_text(entry.get("state"), 40), "retired": entry.get("retired") is True,
         "time_created_ns": created, "time_started_ns": started, "time_completed_ns": completed,
