@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from nccl_insight.errors import GrammarError
-from nccl_insight.grammar.compile import Compiled, compile_message, outline
+from nccl_insight.grammar.compile import Compiled, compile_message, outline, python_pattern
 from nccl_insight.grammar.load import default_grammar
 from nccl_insight.grammar.syntax import Grammar, Message
 
@@ -99,7 +99,7 @@ class Catalog:
             pattern = rule.head_pattern if head else rule.pattern
             if pattern is None:
                 return None
-            self._regex[key] = re.compile(pattern)
+            self._regex[key] = re.compile(python_pattern(pattern, rule.guards, blanks))
         return self._regex[key]
 
     def try_rule(self, name: str, text: str, blanks: bool = False) -> Match | None:

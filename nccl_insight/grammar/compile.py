@@ -27,6 +27,7 @@ from nccl_insight.grammar.syntax import (
 
 _META: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _ONE_CLASS: Final = re.compile(r"\[(?:[^\]\\]|\\.)+\]\+")
+_LAZY_CLASS: Final = re.compile(r"(\[(?:[^\]\\]|\\.)+\])\+\?\)")
 
 
 @dataclass(frozen=True)
@@ -348,6 +349,23 @@ def compile_message(grammar: Grammar, message: Message, blanks: bool = False) ->
         required=_required(expr),
         weight=_weight(expr),
     )
+
+
+def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False) -> str:
+    """The pattern for Python's engine, with the guards built in: a guarded value stops at its literal.
+
+    Python backtracks; without this a long text that repeats the literal costs quadratic time. Rust's engine
+    is linear and has no look-ahead, so the portable pattern stays as it is.
+    """
+    for guard in guards:
+        literal = re.sub(" +", " ", guard.literal) if blanks else guard.literal
+        opening = f"(?P<{guard.column}>"
+        start = pattern.find(opening) + len(opening)
+        value = _LAZY_CLASS.match(pattern, start) if start >= len(opening) else None
+        if value is not None:
+            guarded = f"(?:(?!{escape(literal)}){value[1]})+)"
+            pattern = pattern[:start] + guarded + pattern[value.end() :]
+    return pattern
 
 
 def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, int]:

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.catalog import Match
-from nccl_insight.grammar.compile import Compiled
+from nccl_insight.grammar.compile import Compiled, python_pattern
 
 _ALL: Final = "_matched"
 _FEW: Final = 1500
@@ -71,7 +71,7 @@ def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFram
 
 
 def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
-    match = python_regex(rule.pattern).fullmatch
+    match = python_regex(python_pattern(rule.pattern, rule.guards)).fullmatch
     found = [match(text) for text in texts.to_list()]
     rows = [m.groupdict() if m else None for m in found]
     good = [r is not None and all(g.holds(r[g.column] or "") for g in rule.guards) for r in rows]
