@@ -63,8 +63,14 @@ def _verdict(suite: ElementTree.Element, analysis: Analysis) -> None:
 
 def _details(finding: Finding) -> str:
     rows = [f"{finding.severity.value.upper()} {finding.code} {finding.name}: {one_line(finding.title, 500)}"]
-    rows += [f"{label}: {text}" for label, text in (
-        ("where", words.affected(finding)), ("why", words.compared(finding)), ("do", one_line(finding.next_step, 1000)),
-    ) if text]  # fmt: skip
+    rows += [
+        f"{label}: {text}"
+        for label, text in (
+            ("where", words.affected(finding)),
+            ("why", words.compared(finding)),
+            ("do", one_line(finding.next_step, 1000)),
+        )
+        if text
+    ]
     rows += [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in finding.evidence[:10]]
     return sanitize("\n".join(rows))

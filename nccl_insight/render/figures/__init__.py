@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nccl_insight.model import Analysis
-from nccl_insight.render.figures import activity, cluster, graphs, ranks, traces
+from nccl_insight.render.figures import activity, cluster, matrix, nics, ranks, rings, timeline, traces, trees
 from nccl_insight.render.figures.base import Figure
 from nccl_insight.run import Run
 
 Builder = Callable[[Analysis, Run], "Figure | None"]
 BUILDERS: tuple[Builder, ...] = (
-    cluster.cluster_map, cluster.matrix, graphs.rings, graphs.trees, ranks.nic_use, ranks.comparison, ranks.init_timing,
-    activity.calls, traces.steps, traces.timeline, traces.durations, traces.bandwidth, traces.stragglers,
-)  # fmt: skip
+    cluster.cluster_map,
+    matrix.matrix,
+    rings.rings,
+    trees.trees,
+    nics.nic_use,
+    ranks.comparison,
+    ranks.init_timing,
+    activity.calls,
+    timeline.steps,
+    timeline.timeline,
+    traces.durations,
+    traces.bandwidth,
+    traces.stragglers,
+)
 
 
 def build(analysis: Analysis, run: Run) -> Sequence[Figure]:

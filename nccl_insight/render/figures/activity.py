@@ -48,11 +48,23 @@ def calls(analysis: Analysis, run: Run) -> Figure | None:
     data: list[Trace] = []
     for number, op in enumerate(totals["op"].to_list()):
         counted = dict(grouped.filter(pl.col("op") == op).select("power", "calls").iter_rows())
-        data.append({
-            "type": "bar", "name": op, "x": names, "y": [counted.get(p, 0) for p in powers],
-            "marker": {"color": SERIES[number % len(SERIES)], "pattern": {"shape": ("", "/", "x", ".", "\\", "-", "+", "|")[number % 8], "solidity": 0.3, **OVERLAY}},
-            "hovertemplate": "%{fullData.name}, %{x} and more<br>%{y} calls<extra></extra>",
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "bar",
+                "name": op,
+                "x": names,
+                "y": [counted.get(p, 0) for p in powers],
+                "marker": {
+                    "color": SERIES[number % len(SERIES)],
+                    "pattern": {
+                        "shape": ("", "/", "x", ".", "\\", "-", "+", "|")[number % 8],
+                        "solidity": 0.3,
+                        **OVERLAY,
+                    },
+                },
+                "hovertemplate": "%{fullData.name}, %{x} and more<br>%{y} calls<extra></extra>",
+            }
+        )
     every = int(table["calls"].sum())
     small = int(table.filter(pl.col("size_bytes") < _SMALL)["calls"].sum())
     said = f"{plural(every, 'call')}: " + ", ".join(f"{n:,} {op}" for op, n, _ in totals.head(5).iter_rows())
@@ -66,6 +78,13 @@ def calls(analysis: Analysis, run: Run) -> Figure | None:
         "layout": layout(barmode="stack", xaxis=axis("message size", type="category"), yaxis=axis("calls")),
     }
     return Figure(
-        "calls", "Calls by operation and size", said + ".", ("Operation", "Size", "Calls", "Bytes in all"), rows, table.height, (1, 2, 3),
-        "Calls, most frequent first", plot,
-    )  # fmt: skip
+        "calls",
+        "Calls by operation and size",
+        said + ".",
+        ("Operation", "Size", "Calls", "Bytes in all"),
+        rows,
+        table.height,
+        (1, 2, 3),
+        "Calls, most frequent first",
+        plot,
+    )

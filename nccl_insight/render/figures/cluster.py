@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from nccl_insight.model import Analysis, Severity
-from nccl_insight.render.figures.base import GREY, ORANGE, RED, Figure, Trace, axis, bare, label, layout
+from nccl_insight.render.figures.base import GREY, ORANGE, RED, Figure, Trace, bare, label, layout
 from nccl_insight.render.figures.nodes import KIND, KINDS, WORST, Place, place, rank_pairs, trouble
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -56,16 +56,27 @@ def cluster_map(analysis: Analysis, run: Run) -> Figure | None:
     for node in order[:50]:
         host = where.hosts[node]
         names = nic_names.get(host, [])
-        rows.append((
-            host, format_ranks(where.ranks_of[node]), ", ".join(names[:8]) or "not listed",
-            ", ".join(KIND[k].name for k, _ in between[node].most_common()) or "none seen",
-            hosts_in[host].value if host in hosts_in else "none",
-        ))  # fmt: skip
+        rows.append(
+            (
+                host,
+                format_ranks(where.ranks_of[node]),
+                ", ".join(names[:8]) or "not listed",
+                ", ".join(KIND[k].name for k, _ in between[node].most_common()) or "none seen",
+                hosts_in[host].value if host in hosts_in else "none",
+            )
+        )
     return Figure(
-        "cluster", "Cluster map", "; ".join(said) + ".",
-        ("Node", "Ranks", "NICs", "Links to other nodes", "Findings"), tuple(rows), len(where.hosts),
-        caption="Nodes, those with findings first", plot=plot, size="m" if len(where.hosts) <= 4 else "l", wide=True,
-    )  # fmt: skip
+        "cluster",
+        "Cluster map",
+        "; ".join(said) + ".",
+        ("Node", "Ranks", "NICs", "Links to other nodes", "Findings"),
+        tuple(rows),
+        len(where.hosts),
+        caption="Nodes, those with findings first",
+        plot=plot,
+        size="m" if len(where.hosts) <= 4 else "l",
+        wide=True,
+    )
 
 
 def _rank_of(severity: Severity | None) -> int:
@@ -93,19 +104,27 @@ def _edges(links: dict[tuple[int, int], Counter[str]], at: list[tuple[float, flo
         ys += [round(y0, 3), round(y1, 3), None]
     return [
         {
-            "type": "scatter", "mode": "lines", "name": kind.name, "x": lines[kind.key][0], "y": lines[kind.key][1],
+            "type": "scatter",
+            "mode": "lines",
+            "name": kind.name,
+            "x": lines[kind.key][0],
+            "y": lines[kind.key][1],
             "line": {"color": kind.color, "dash": kind.dash, "width": 3 if kind.key == "socket" else 1.6},
-            "opacity": 0.9 if kind.key == "socket" else 0.55, "hoverinfo": "skip",
+            "opacity": 0.9 if kind.key == "socket" else 0.55,
+            "hoverinfo": "skip",
         }
         for kind in KINDS
         if kind.key in lines
-    ]  # fmt: skip
+    ]
 
 
 def _detailed(
-    where: Place, links: dict[tuple[int, int], Counter[str]], nic_names: dict[str, list[str]],
-    hosts_in: dict[str, Severity], ranks_in: dict[int, Severity],
-) -> dict[str, Any]:  # fmt: skip
+    where: Place,
+    links: dict[tuple[int, int], Counter[str]],
+    nic_names: dict[str, list[str]],
+    hosts_in: dict[str, Severity],
+    ranks_in: dict[int, Severity],
+) -> dict[str, Any]:
     """Boxes of nodes in a grid, GPUs as circles, NICs as squares."""
     wide = max(len(r) for r in where.ranks_of)
     per_row = 4 if wide > 4 else max(2, wide)
@@ -123,10 +142,18 @@ def _detailed(
         middles.append((left + box_w / 2, top - box_h + 0.45))
         severity = hosts_in.get(host)
         line = {"width": 3, "color": _SEVERITY[severity][0]} if severity else {"width": 1.5}
-        shapes.append({
-            "type": "rect", "name": "box", "layer": "below", "x0": left, "x1": left + box_w, "y0": top,
-            "y1": top - box_h, "line": line,
-        })  # fmt: skip
+        shapes.append(
+            {
+                "type": "rect",
+                "name": "box",
+                "layer": "below",
+                "x0": left,
+                "x1": left + box_w,
+                "y0": top,
+                "y1": top - box_h,
+                "line": line,
+            }
+        )
         said = label(host, 28) + (f" ({severity.value})" if severity else "")
         notes.append(
             {"x": left, "y": top, "text": said, "showarrow": False, "xanchor": "left", "yanchor": "bottom"}
@@ -149,24 +176,39 @@ def _detailed(
             squares["customdata"].append(f"{label(name)}<br>{label(host)}")
     many = where.nranks > 64
     data: list[Trace] = _edges(links, middles)
-    data.append({
-        "type": "scatter", "mode": "markers+text", "name": "GPU (rank)", "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {"size": 15 if many else 21, "color": "#3355d1", "line": {"width": 0}},
-        "textfont": {"color": "#ffffff", "size": 9 if many else 11}, **gpus,
-    })  # fmt: skip
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "name": "GPU (rank)",
+            "hovertemplate": "%{customdata}<extra></extra>",
+            "marker": {"size": 15 if many else 21, "color": "#3355d1", "line": {"width": 0}},
+            "textfont": {"color": "#ffffff", "size": 9 if many else 11},
+            **gpus,
+        }
+    )
     if squares:
-        data.append({
-            "type": "scatter", "mode": "markers", "name": "NIC", "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {"size": 8 if many else 10, "symbol": "square", "color": GREY}, **squares,
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "NIC",
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "marker": {"size": 8 if many else 10, "symbol": "square", "color": GREY},
+                **squares,
+            }
+        )
     data += _marks(marks)
     return {
         "data": data,
         "layout": layout(
-            shapes=shapes, annotations=notes, xaxis=bare(), margin={"l": 8, "r": 8, "t": 34, "b": 8},
+            shapes=shapes,
+            annotations=notes,
+            xaxis=bare(),
+            margin={"l": 8, "r": 8, "t": 34, "b": 8},
             yaxis=bare(scaleanchor="x", scaleratio=1),
         ),
-    }  # fmt: skip
+    }
 
 
 def _columns(count: int, wide: float, high: float) -> int:
@@ -181,20 +223,30 @@ def _columns(count: int, wide: float, high: float) -> int:
 def _marks(marks: dict[Severity, dict[str, list[Any]]]) -> list[Trace]:
     return [
         {
-            "type": "scatter", "mode": "markers", "name": f"named by an {s.value}" if s is Severity.ERROR else f"named by a {s.value}",
+            "type": "scatter",
+            "mode": "markers",
+            "name": f"named by an {s.value}" if s is Severity.ERROR else f"named by a {s.value}",
             "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {"size": 11, "symbol": _SEVERITY[s][1], "color": _SEVERITY[s][0], "line": {"width": 1, "color": "#ffffff"}},
+            "marker": {
+                "size": 11,
+                "symbol": _SEVERITY[s][1],
+                "color": _SEVERITY[s][0],
+                "line": {"width": 1, "color": "#ffffff"},
+            },
             **mark,
         }
         for s, mark in marks.items()
         if mark
-    ]  # fmt: skip
+    ]
 
 
 def _ringed(
-    where: Place, links: dict[tuple[int, int], Counter[str]], nic_names: dict[str, list[str]],
-    hosts_in: dict[str, Severity], ranks_in: dict[int, Severity],
-) -> dict[str, Any]:  # fmt: skip
+    where: Place,
+    links: dict[tuple[int, int], Counter[str]],
+    nic_names: dict[str, list[str]],
+    hosts_in: dict[str, Severity],
+    ranks_in: dict[int, Severity],
+) -> dict[str, Any]:
     """Nodes on a circle, one marker each."""
     count = len(where.hosts)
     at = [(math.sin(2 * math.pi * n / count), math.cos(2 * math.pi * n / count)) for n in range(count)]
@@ -212,133 +264,34 @@ def _ringed(
         text = f"{label(host)}<br>ranks {format_ranks(where.ranks_of[node])}<br>{plural(len(nic_names.get(host, [])), 'NIC')} listed"
         target["customdata"].append(text + (f"<br>named by: {severity.value}" if severity else ""))
         if severity is Severity.ERROR or node % max(1, count // 16) == 0:
-            notes.append({
-                "x": round(x * 1.06, 4), "y": round(y * 1.06, 4), "text": label(host, 24), "showarrow": False,
-                "xanchor": "left" if x > 0.05 else "right" if x < -0.05 else "center",
-            })  # fmt: skip
+            notes.append(
+                {
+                    "x": round(x * 1.06, 4),
+                    "y": round(y * 1.06, 4),
+                    "text": label(host, 24),
+                    "showarrow": False,
+                    "xanchor": "left" if x > 0.05 else "right" if x < -0.05 else "center",
+                }
+            )
     data = _edges(links, at)
     if fine:
-        data.append({
-            "type": "scatter", "mode": "markers", "name": "node", "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {"size": 9, "color": "#3355d1"}, **fine,
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "node",
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "marker": {"size": 9, "color": "#3355d1"},
+                **fine,
+            }
+        )
     data += _marks(marks)
     return {
         "data": data,
         "layout": layout(
-            annotations=notes, margin={"l": 8, "r": 8, "t": 34, "b": 8}, xaxis=bare(range=[-1.9, 1.9]),
+            annotations=notes,
+            margin={"l": 8, "r": 8, "t": 34, "b": 8},
+            xaxis=bare(range=[-1.9, 1.9]),
             yaxis=bare(scaleanchor="x", scaleratio=1, range=[-1.15, 1.15]),
         ),
-    }  # fmt: skip
-
-
-def matrix(analysis: Analysis, run: Run) -> Figure | None:
-    """Rank x rank by transport; node x node, and GPU x GPU within nodes, for large jobs."""
-    frame = rank_pairs(run)
-    if frame.is_empty():
-        return None
-    where = place(run)
-    ranks = sorted(set(frame["src_rank"]) | set(frame["dst_rank"]))
-    counts = Counter(frame["kind"])
-    said = f"{plural(frame.height, 'ordered pair')} of ranks with a connection: " + ", ".join(
-        f"{n:,} {KIND[k].name}" for k, n in counts.most_common()
-    )
-    order = {k: n for n, k in enumerate(WORST)}
-    listed = sorted(
-        frame.iter_rows(named=True), key=lambda r: (order[r["kind"]], r["src_rank"], r["dst_rank"])
-    )[:50]
-    rows = tuple(
-        (str(r["src_rank"]), str(r["dst_rank"]), KIND[r["kind"]].name, r["detail"], str(r["n_channels"]))
-        for r in listed
-    )
-    table: dict[str, Any] = {
-        "columns": ("From rank", "To rank", "Transport", "As printed", "Channels"), "rows": rows, "total": frame.height,
-        "numeric": (0, 1, 4), "caption": "Connected pairs, slowest transports first",
-    }  # fmt: skip
-    if len(ranks) <= _MATRIX_RANKS or where is None:
-        points: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
-        index = {rank: n for n, rank in enumerate(ranks)}
-        for row in frame.iter_rows(named=True):
-            points[row["kind"]][index[row["dst_rank"]], index[row["src_rank"]]] = row["n_channels"]
-        names = [str(r) for r in ranks]
-        plot = _grid(
-            points,
-            names,
-            "to rank",
-            "from rank",
-            "rank %{y} to rank %{x}<br>%{fullData.name}<br>%{z} channels",
-        )
-        return Figure("matrix", "Transport matrix", said + ".", plot=plot, size="l", **table)
-    return Figure(
-        "matrix",
-        "Transport matrix, by node",
-        said + _local(run, where) + ".",
-        plot=_by_node(run, where),
-        size="l",
-        **table,
-    )
-
-
-def _by_node(run: Run, where: Place) -> dict[str, Any]:
-    """Node x node: a cell shows the worst kind of its rank pairs and how many there are."""
-    cells: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        here, there = where.node_of.get(src), where.node_of.get(dst)
-        if here is not None and there is not None:
-            cells[there, here][kind] += 1
-    points: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
-    for cell, kinds in cells.items():
-        worst = next((k for k in WORST if kinds[k]), "other")
-        points[worst][cell] = sum(kinds.values())
-    names = [label(h, 24) for h in where.hosts]
-    return _grid(
-        points, names, "to node", "from node", "%{y} to %{x}<br>worst: %{fullData.name}<br>%{z} rank pairs"
-    )
-
-
-def _local(run: Run, where: Place) -> str:
-    """Whether all nodes have the same pattern inside, and which differ."""
-    patterns: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        here, there = where.node_of.get(src), where.node_of.get(dst)
-        if here is not None and here == there:
-            members = where.ranks_of[here]
-            patterns[here].append((members.index(src), members.index(dst), kind))
-    shapes = Counter(tuple(sorted(p)) for p in patterns.values())
-    if not shapes:
-        return ""
-    usual, votes = shapes.most_common(1)[0]
-    if len(shapes) == 1:
-        return f"; inside, all {votes} nodes are connected alike"
-    odd = [where.hosts[n] for n, p in sorted(patterns.items()) if tuple(sorted(p)) != usual]
-    more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
-    return f"; inside, {votes} of {len(patterns)} nodes are connected alike, different are {', '.join(odd[:6])}{more}"
-
-
-def _grid(
-    points: dict[str, dict[tuple[int, int], int]], names: list[str], x_title: str, y_title: str, hover: str
-) -> dict[str, Any]:
-    """One heatmap for each kind, so that the legend switches kinds; letters where there is room."""
-    size = len(names)
-    data: list[Trace] = []
-    for kind in KINDS:
-        if kind.key not in points:
-            continue
-        grid: list[list[int | None]] = [[None] * size for _ in range(size)]
-        for (x, y), value in points[kind.key].items():
-            grid[y][x] = value
-        trace: Trace = {
-            "type": "heatmap", "name": kind.name, "showlegend": True, "showscale": False, "x": names, "y": names,
-            "z": grid, "colorscale": [[0, kind.color], [1, kind.color]], "xgap": 1, "ygap": 1,
-            "hoverongaps": False, "hovertemplate": hover + "<extra></extra>",
-        }  # fmt: skip
-        if size <= _LETTERS:
-            trace |= {"texttemplate": kind.letter, "textfont": {"color": "#ffffff", "size": 11}}
-        data.append(trace)
-    return {
-        "data": data,
-        "layout": layout(
-            xaxis=axis(x_title, type="category", showgrid=False, constrain="domain", side="bottom"),
-            yaxis=axis(y_title, type="category", showgrid=False, autorange="reversed", scaleanchor="x", constrain="domain"),
-        ),
-    }  # fmt: skip
+    }

@@ -137,6 +137,21 @@ def _place(run: Run) -> Place | None:
     return Place(hosts, node_of, ranks)
 
 
+def of_main(run: Run, name: str) -> pl.DataFrame:
+    """Rows of a table that belong to the largest communicator."""
+    comm = main_comm(run)
+    table = run.table(name)
+    if comm is None:
+        return table
+    return table.filter(pl.col("comm_id").eq_missing(pl.lit(comm.comm_id, dtype=pl.String)))
+
+
+def crosses(where: Place, a: int, b: int) -> bool:
+    """Whether two ranks are known to be on different nodes."""
+    here, there = where.node_of.get(a), where.node_of.get(b)
+    return here is not None and there is not None and here != there
+
+
 def trouble(analysis: Analysis) -> tuple[dict[str, Severity], dict[int, Severity]]:
     """The worst severity of the loud findings that name each host and each rank.
 

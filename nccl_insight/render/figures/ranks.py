@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
-from typing import Any
 
 import polars as pl
 
@@ -23,8 +21,7 @@ from nccl_insight.render.figures.base import (
 )
 from nccl_insight.render.figures.nodes import place
 from nccl_insight.run import Run
-from nccl_insight.units import format_ranks, plural
-from nccl_insight.views.transports import net_links
+from nccl_insight.units import format_ranks
 
 PHASES = (
     "kernels_s",
@@ -58,15 +55,29 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
         if table[phase].is_null().all():
             continue
         values = shown[phase].fill_null(0.0).to_list()
-        data.append({
-            "type": "bar", "orientation": "h", "name": phase.removesuffix("_s"), "y": names, "x": rounded(values),
-            "marker": {"color": SERIES[number], "pattern": {"shape": ("", "/", "", "x", "", ".", "", "\\")[number], "solidity": 0.3, **OVERLAY}},
-            "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": phase.removesuffix("_s"),
+                "y": names,
+                "x": rounded(values),
+                "marker": {
+                    "color": SERIES[number],
+                    "pattern": {
+                        "shape": ("", "/", "", "x", "", ".", "", "\\")[number],
+                        "solidity": 0.3,
+                        **OVERLAY,
+                    },
+                },
+                "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
+            }
+        )
     middle = statistics.median(table["total_s"].to_list())
     slowest = table.row(0, named=True)
     longest = max((p for p in PHASES if slowest[p] is not None), key=lambda p: slowest[p], default=None)
-    said = f"Half of the ranks were ready within {middle:.2f} s; the slowest, rank {slowest['rank']}, took {slowest['total_s']:.2f} s"
+    said = f"Half of the ranks were ready within {middle:.2f} s; the slowest"
+    said += f", rank {slowest['rank']}, took {slowest['total_s']:.2f} s"
     said += f", most of it in {longest.removesuffix('_s')} ({slowest[longest]:.2f} s)" if longest else ""
     if table.height > shown.height:
         said += f". The plot shows the {shown.height} slowest of {table.height:,} ranks"
@@ -84,9 +95,17 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
     }
     columns = ("Rank", "Total s", *(p.removesuffix("_s") for p in PHASES))
     return Figure(
-        "init", "Where initialisation spent its time", said + ".", columns, rows, table.height,
-        tuple(range(len(columns))), "Initialisation by rank in seconds, slowest first", plot, "l" if shown.height > 12 else "m",
-    )  # fmt: skip
+        "init",
+        "Where initialisation spent its time",
+        said + ".",
+        columns,
+        rows,
+        table.height,
+        tuple(range(len(columns))),
+        "Initialisation by rank in seconds, slowest first",
+        plot,
+        "l" if shown.height > 12 else "m",
+    )
 
 
 def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
@@ -110,11 +129,26 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
         .agg(pl.col("busbw_gbps").median())
     )
     titles = (
-        (timings, {"total_s": "initialisation, s", "bootstrap_s": "bootstrap, s", "topo_s": "topology search, s", "connections_s": "connecting, s"}),
+        (
+            timings,
+            {
+                "total_s": "initialisation, s",
+                "bootstrap_s": "bootstrap, s",
+                "topo_s": "topology search, s",
+                "connections_s": "connecting, s",
+            },
+        ),
         (counts, {"coll_channels": "collective channels", "p2p_channels": "p2p channels"}),
-        (steps, {"duration_ns": "mean step, ms", "exposed_comm_ns": "exposed communication per step, ms", "compute_ns": "computation per step, ms"}),
+        (
+            steps,
+            {
+                "duration_ns": "mean step, ms",
+                "exposed_comm_ns": "exposed communication per step, ms",
+                "compute_ns": "computation per step, ms",
+            },
+        ),
         (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
-    )  # fmt: skip
+    )
     for frame, columns in titles:
         table = frame.drop_nulls("rank").sort("rank").collect()
         for column, title in columns.items():
@@ -149,16 +183,31 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
         usual = [r for r in values if r not in set(odd)]
         for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
             if members:
-                data.append({
-                    "type": "scatter", "mode": "markers", "name": name, "x": members, "y": rounded([values[r] for r in members]),
-                    "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
-                    "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(title)})<extra></extra>", "visible": number == 0,
-                })  # fmt: skip
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers",
+                        "name": name,
+                        "x": members,
+                        "y": rounded([values[r] for r in members]),
+                        "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
+                        "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(title)})<extra></extra>",
+                        "visible": number == 0,
+                    }
+                )
                 masks.append(number)
-        data.append({
-            "type": "scatter", "mode": "lines", "name": "median", "x": [min(values), max(values)], "y": rounded([middle, middle]),
-            "line": {"dash": "dash", "color": SERIES[2], "width": 1.5}, "hoverinfo": "skip", "visible": number == 0,
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "median",
+                "x": [min(values), max(values)],
+                "y": rounded([middle, middle]),
+                "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
+                "hoverinfo": "skip",
+                "visible": number == 0,
+            }
+        )
         masks.append(number)
         low, high = min(values.values()), max(values.values())
         rows.append(
@@ -187,62 +236,18 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
         "layout": layout(xaxis=axis("rank"), yaxis={"automargin": True, "rangemode": "tozero"}),
     }
     return Figure(
-        "ranks", "Ranks compared", said + ". An outlier is more than five robust standard deviations and 10 % away from the median.",
-        ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"), tuple(rows), len(rows), (1, 2, 3, 4),
-        "Figures by rank", plot, "m", wide=len(metrics[order[0]]) > 256, choices=tuple(order), choice_label="Compare", masks=tuple(masks),
-    )  # fmt: skip
-
-
-def nic_use(analysis: Analysis, run: Run) -> Figure | None:
-    """Connections of each local GPU over each NIC, summed over nodes; nodes that differ are named."""
-    table = net_links(run).drop_nulls(["local_rank_id", "net_dev"])
-    where = place(run)
-    if table.is_empty() or where is None:
-        return None
-    counts = (
-        table.group_by("local_host", "local_rank_id", "net_dev")
-        .agg(pl.len().alias("n"))
-        .sort("local_rank_id", "net_dev")
+        "ranks",
+        "Ranks compared",
+        said + ". An outlier is more than five robust standard deviations and 10 % away from the median.",
+        ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"),
+        tuple(rows),
+        len(rows),
+        (1, 2, 3, 4),
+        "Figures by rank",
+        plot,
+        "m",
+        wide=len(metrics[order[0]]) > 256,
+        choices=tuple(order),
+        choice_label="Compare",
+        masks=tuple(masks),
     )
-    grid: Counter[tuple[int, int]] = Counter()
-    per_host: dict[str, set[tuple[int, int]]] = defaultdict(set)
-    rows: list[tuple[str, ...]] = []
-    for host, rank, nic, n in counts.iter_rows():
-        node = where.node_of.get(rank)
-        if node is None:
-            continue
-        local = where.ranks_of[node].index(rank)
-        grid[local, nic] += n
-        per_host[host].add((local, nic))
-        rows.append((host or "unknown", str(rank), str(local), str(nic), str(n)))
-    if not grid:
-        return None
-    locals_, nics = sorted({k[0] for k in grid}), sorted({k[1] for k in grid})
-    z: list[list[int | None]] = [[grid.get((gpu, nic)) for nic in nics] for gpu in locals_]
-    usual = Counter(frozenset(p) for p in per_host.values()).most_common(1)[0]
-    odd = sorted(h for h, p in per_host.items() if frozenset(p) != usual[0] and h)
-    sharing = {nic: sorted({gpu for gpu, other in grid if other == nic}) for nic in nics}
-    busiest = max(nics, key=lambda n: sum(grid[g, n] for g in locals_))
-    said = f"{plural(len(nics), 'NIC')} carry {plural(sum(grid.values()), 'connection')} of {plural(len(locals_), 'GPU')} a node"
-    said += f"; NIC {busiest} carries {sum(grid[g, busiest] for g in locals_):,} of them for {plural(len(sharing[busiest]), 'GPU')}"
-    if odd:
-        more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
-        said += f"; {usual[1]} of {len(per_host)} nodes use their NICs alike, different are {', '.join(odd[:6])}{more}"
-    elif len(per_host) > 1:
-        said += f"; all {len(per_host)} nodes use their NICs alike"
-    heat: dict[str, Any] = {
-        "type": "heatmap", "x": [f"NIC {n}" for n in nics], "y": [f"GPU {g}" for g in locals_], "z": z, "xgap": 2, "ygap": 2,
-        "colorscale": [[0, "#9cc4ea"], [1, "#123f75"]], "texttemplate": "%{z}", "hoverongaps": False,
-        "hovertemplate": "%{y} over %{x}<br>%{z} connections<extra></extra>", "showscale": False,
-    }  # fmt: skip
-    plot = {
-        "data": [heat],
-        "layout": layout(
-            xaxis={"type": "category", "showgrid": False},
-            yaxis={"type": "category", "showgrid": False, "autorange": "reversed"},
-        ),
-    }
-    return Figure(
-        "nics", "NICs by GPU", said + ".", ("Node", "Rank", "GPU of the node", "NIC", "Connections"), tuple(rows[:50]), len(rows),
-        (1, 2, 3, 4), "Connections by rank and NIC", plot, "s" if len(locals_) <= 4 else "m",
-    )  # fmt: skip

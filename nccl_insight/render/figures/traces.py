@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import polars as pl
 
 from nccl_insight.model import Analysis
 from nccl_insight.render.figures.base import (
     BLUE,
-    GREEN,
     GREY,
-    ORANGE,
-    OVERLAY,
     RED,
     SERIES,
     Figure,
@@ -27,86 +23,6 @@ from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 
 _BARS = 1200
 _RANKS = 32
-
-
-def timeline(analysis: Analysis, run: Run) -> Figure | None:
-    """Collectives of each rank over time, the part that no computation covers hatched."""
-    table = run.table("collectives").filter(
-        pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0) & pl.col("rank").is_not_null()
-    )
-    if table.is_empty():
-        return None
-    every = table.height
-    ranks = sorted(set(table["rank"]))[:_RANKS]
-    table = table.filter(pl.col("rank").is_in(ranks))
-    step = None
-    if table["step"].drop_nulls().n_unique() > 1:
-        steps = sorted(table["step"].drop_nulls().unique())
-        step = steps[len(steps) // 2]
-        table = table.filter(pl.col("step") == step)
-    table = table.sort("start_ns", "rank")
-    shown = table.head(_BARS)
-    origin = int(str(shown["start_ns"].min()))
-    shown = shown.with_columns(
-        ((pl.col("start_ns") - origin) / 1e6).alias("at_ms"),
-        (pl.col("duration_ns") / 1e6).alias("long_ms"),
-        (pl.col("exposed_ns").fill_null(0).clip(0) / 1e6).alias("exposed_ms"),
-    )
-    data: list[Trace] = []
-    ops = shown["op"].cast(pl.String).fill_null("Other")
-    for number, op in enumerate(sorted(set(ops))):
-        part = shown.filter(ops == op)
-        data.append({
-            "type": "bar", "orientation": "h", "name": op, "y": [f"rank {r}" for r in part["rank"]],
-            "base": rounded(part["at_ms"].to_list(), 7), "x": rounded(part["long_ms"].to_list()),
-            "customdata": [format_bytes(s) if s is not None else "unknown size" for s in part["size_bytes"]],
-            "marker": {"color": SERIES[number % len(SERIES)]}, "width": 0.7,
-            "hovertemplate": "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long<extra></extra>",
-        })  # fmt: skip
-    exposed = shown.filter(pl.col("exposed_ms") > 0)
-    if exposed.height:
-        data.append({
-            "type": "bar", "orientation": "h", "name": "exposed part", "y": [f"rank {r}" for r in exposed["rank"]],
-            "base": rounded((exposed["at_ms"] + exposed["long_ms"] - exposed["exposed_ms"]).to_list(), 7),
-            "x": rounded(exposed["exposed_ms"].to_list()), "width": 0.26,
-            "marker": {"color": "#111827", "pattern": {"shape": "/", "solidity": 0.3, **OVERLAY}},
-            "hovertemplate": "%{y}<br>%{x:.3f} ms not covered by computation<extra></extra>",
-        })  # fmt: skip
-    totals = (
-        table.group_by("rank")
-        .agg(
-            pl.len().alias("n"),
-            (pl.col("duration_ns").sum()).alias("comm"),
-            pl.col("exposed_ns").sum().alias("exposed"),
-            pl.col("duration_ns").max().alias("longest"),
-        )
-        .sort("rank")
-    )
-    what = f"step {step}" if step is not None else "the trace"
-    said = f"{plural(shown.height, 'collective')} of {plural(len(ranks), 'rank')} in {what} (of {every:,} in all). Hatched: not covered by computation"
-    if (total := int(totals["comm"].sum())) and table["exposed_ns"].drop_nulls().len():
-        said += f", {100 * int(totals['exposed'].sum()) / total:.0f} % of the communication time"
-    rows = tuple(
-        (str(r), str(n), format_ns(c), format_ns(e) if e is not None else "unknown", format_ns(x))
-        for r, n, c, e, x in totals.iter_rows()
-    )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="overlay",
-            xaxis=axis("ms since the first collective shown"),
-            yaxis={
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": [f"rank {r}" for r in reversed(ranks)],
-                "automargin": True,
-            },
-        ),
-    }
-    return Figure(
-        "timeline", "Timeline", said + ".", ("Rank", "Collectives", "Communication", "Exposed", "Longest"), rows[:50], len(rows),
-        (0, 1, 2, 3, 4), f"Communication of {what} by rank", plot, "l" if len(ranks) > 8 else "m", wide=True,
-    )  # fmt: skip
 
 
 def durations(analysis: Analysis, run: Run) -> Figure | None:
@@ -135,15 +51,33 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
         for op, size in shown.select("op", "size_bytes").iter_rows()
     ]
     box: Trace = {
-        "type": "box", "x": names, "name": "5 %, 25 %, 50 %, 75 %, 95 %", "marker": {"color": BLUE},
-        **{key: rounded((shown[column] / 1e3).to_list()) for key, column in (("lowerfence", "low"), ("q1", "q1"), ("median", "median"), ("q3", "q3"), ("upperfence", "high"))},
-    }  # fmt: skip
+        "type": "box",
+        "x": names,
+        "name": "5 %, 25 %, 50 %, 75 %, 95 %",
+        "marker": {"color": BLUE},
+        **{
+            key: rounded((shown[column] / 1e3).to_list())
+            for key, column in (
+                ("lowerfence", "low"),
+                ("q1", "q1"),
+                ("median", "median"),
+                ("q3", "q3"),
+                ("upperfence", "high"),
+            )
+        },
+    }
     worst: Trace = {
-        "type": "scatter", "mode": "markers", "name": "longest", "x": names, "y": rounded((shown["max"] / 1e3).to_list()),
-        "marker": {"symbol": "x", "color": RED, "size": 9}, "hovertemplate": "%{x}<br>longest %{y} us<extra></extra>",
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "markers",
+        "name": "longest",
+        "x": names,
+        "y": rounded((shown["max"] / 1e3).to_list()),
+        "marker": {"symbol": "x", "color": RED, "size": 9},
+        "hovertemplate": "%{x}<br>longest %{y} us<extra></extra>",
+    }
     wide = max(table.iter_rows(named=True), key=lambda r: r["high"] / max(r["median"], 1))
-    said = f"{plural(table.height, 'kind')} of collectives by operation and size. The widest spread has {wide['op']} {format_bytes(wide['size_bytes'] or 0)}: "
+    said = f"{plural(table.height, 'kind')} of collectives by operation and size"
+    said += f". The widest spread has {wide['op']} {format_bytes(wide['size_bytes'] or 0)}: "
     said += f"half take up to {format_ns(wide['median'])}, one in twenty more than {format_ns(wide['high'])}"
     rows = tuple(
         (
@@ -159,37 +93,61 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
         "layout": layout(xaxis={"type": "category", "automargin": True}, yaxis=axis("us", type="log")),
     }
     return Figure(
-        "durations", "How long collectives take", said + ".", ("Operation", "Size", "Count", "5 %", "Median", "95 %", "Longest"), rows, table.height,
-        (1, 2, 3, 4, 5, 6), "Durations, most time first", plot,
-    )  # fmt: skip
+        "durations",
+        "How long collectives take",
+        said + ".",
+        ("Operation", "Size", "Count", "5 %", "Median", "95 %", "Longest"),
+        rows,
+        table.height,
+        (1, 2, 3, 4, 5, 6),
+        "Durations, most time first",
+        plot,
+    )
 
 
 def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     """Bus bandwidth against message size: measured by benchmarks, medians of traces, and NCCL's own estimate."""
     traced = (
-        run.lazy("collectives").filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0)).group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n")).with_columns(pl.lit("trace").alias("source")).collect()
-    )  # fmt: skip
-    bench = (
-        run.lazy("benchmarks").filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0))
+        run.lazy("collectives")
+        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0))
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n")).with_columns(pl.lit("benchmark").alias("source")).collect()
-    )  # fmt: skip
+        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
+        .with_columns(pl.lit("trace").alias("source"))
+        .collect()
+    )
+    bench = (
+        run.lazy("benchmarks")
+        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0))
+        .group_by(pl.col("op").cast(pl.String), "size_bytes")
+        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
+        .with_columns(pl.lit("benchmark").alias("source"))
+        .collect()
+    )
     table = pl.concat([bench, traced]).sort("source", "op", "size_bytes")
     if table.is_empty():
         return None
     data: list[Trace] = []
     for number, ((source, op), part) in enumerate(table.group_by("source", "op", maintain_order=True)):
-        data.append({
-            "type": "scatter", "mode": "lines+markers" if source == "benchmark" else "markers", "name": f"{op} ({source})",
-            "x": part["size_bytes"].to_list(), "y": rounded(part["busbw_gbps"].to_list()),
-            "marker": {"symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6], "size": 9},
-            "line": {"color": SERIES[number % len(SERIES)]}, "customdata": [format_bytes(s) for s in part["size_bytes"]],
-            "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if source == "benchmark" else "markers",
+                "name": f"{op} ({source})",
+                "x": part["size_bytes"].to_list(),
+                "y": rounded(part["busbw_gbps"].to_list()),
+                "marker": {
+                    "symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6],
+                    "size": 9,
+                },
+                "line": {"color": SERIES[number % len(SERIES)]},
+                "customdata": [format_bytes(s) for s in part["size_bytes"]],
+                "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
+            }
+        )
         data[-1]["marker"]["color"] = SERIES[number % len(SERIES)]
     best = max(table.iter_rows(named=True), key=lambda r: r["busbw_gbps"])
-    said = f"The best median is {format_gbps(best['busbw_gbps'])}, {best['op']} of {format_bytes(best['size_bytes'])} ({best['source']})"
+    said = f"The best median is {format_gbps(best['busbw_gbps'])}"
+    said += f", {best['op']} of {format_bytes(best['size_bytes'])} ({best['source']})"
     peak = _peak(run)
     shapes = []
     notes = []
@@ -224,10 +182,17 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     plot = {
         "data": data,
         "layout": layout(
-            shapes=shapes, annotations=notes, yaxis=axis("busbw, GB/s", rangemode="tozero"),
-            xaxis=axis("message size", type="log", tickvals=[1 << t for t in ticks], ticktext=[format_bytes(1 << t).replace(".0 ", " ") for t in ticks]),
+            shapes=shapes,
+            annotations=notes,
+            yaxis=axis("busbw, GB/s", rangemode="tozero"),
+            xaxis=axis(
+                "message size",
+                type="log",
+                tickvals=[1 << t for t in ticks],
+                ticktext=[format_bytes(1 << t).replace(".0 ", " ") for t in ticks],
+            ),
         ),
-    }  # fmt: skip
+    }
     rows = tuple(
         (
             r["source"],
@@ -240,9 +205,16 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
         for r in table.sort("busbw_gbps", descending=True).head(50).iter_rows(named=True)
     )
     return Figure(
-        "busbw", "Bus bandwidth by size", said + ".", ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"), rows, table.height,
-        (2, 3, 4, 5), "Bus bandwidth, fastest first", plot,
-    )  # fmt: skip
+        "busbw",
+        "Bus bandwidth by size",
+        said + ".",
+        ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"),
+        rows,
+        table.height,
+        (2, 3, 4, 5),
+        "Bus bandwidth, fastest first",
+        plot,
+    )
 
 
 def _peak(run: Run) -> tuple[float, str] | None:
@@ -282,7 +254,8 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
     middle = statistics.median(values.values())
     first = frame.row(0, named=True)
     worse = "later" if late else "less wait"
-    said = f"Rank {first['rank']}: {format_ns(first['v'])} on average over {plural(first['n'], 'collective')}; the median rank {format_ns(middle)}"
+    said = f"Rank {first['rank']}: {format_ns(first['v'])} on average over {plural(first['n'], 'collective')}"
+    said += f"; the median rank {format_ns(middle)}"
     said += (
         ". The rank that starts last makes the others wait"
         if late
@@ -290,9 +263,14 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
     )
     shown = frame.head(40)
     bars: Trace = {
-        "type": "bar", "orientation": "h", "y": [f"rank {r}" for r in shown["rank"]], "x": rounded((shown["v"] / 1e6).to_list()), "showlegend": False,
-        "marker": {"color": [RED if late and v > 3 * max(middle, 1000) else BLUE for v in shown["v"]]}, "hovertemplate": "%{y}: %{x} ms<extra></extra>",
-    }  # fmt: skip
+        "type": "bar",
+        "orientation": "h",
+        "y": [f"rank {r}" for r in shown["rank"]],
+        "x": rounded((shown["v"] / 1e6).to_list()),
+        "showlegend": False,
+        "marker": {"color": [RED if late and v > 3 * max(middle, 1000) else BLUE for v in shown["v"]]},
+        "hovertemplate": "%{y}: %{x} ms<extra></extra>",
+    }
     plot = {
         "data": [bars],
         "layout": layout(
@@ -312,60 +290,3 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
         plot,
         "m",
     )
-
-
-def steps(analysis: Analysis, run: Run) -> Figure | None:
-    """What a step's time goes into, the mean of each rank."""
-    columns = ("duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "memcpy_ns", "idle_ns")
-    table = (
-        run.lazy("steps")
-        .filter(pl.col("rank").is_not_null())
-        .group_by("rank")
-        .agg(pl.len().alias("n"), pl.col(*columns).mean())
-        .sort("rank")
-        .collect()
-    )
-    if table.is_empty() or table["duration_ns"].is_null().all():
-        return None
-    shown = table.head(64)
-    names = [f"rank {r}" for r in shown["rank"]]
-    parts: tuple[tuple[str, str, str, str], ...] = (
-        ("computation", "compute_ns", BLUE, ""), ("communication, exposed", "exposed_comm_ns", RED, "/"),
-        ("copies", "memcpy_ns", ORANGE, "."), ("idle", "idle_ns", GREY, ""),
-    )  # fmt: skip
-    data: list[Trace] = [
-        {
-            "type": "bar", "orientation": "h", "name": name, "y": names, "x": rounded((shown[column].fill_null(0) / 1e6).to_list()),
-            "marker": {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}}, "hovertemplate": "%{y}<br>%{fullData.name} %{x} ms<extra></extra>",
-        }
-        for name, column, color, shape in parts
-        if not shown[column].is_null().all()
-    ]  # fmt: skip
-    data.append({
-        "type": "scatter", "mode": "markers", "name": "whole step", "y": names, "x": rounded((shown["duration_ns"] / 1e6).to_list()),
-        "marker": {"symbol": "line-ns-open", "size": 14, "color": GREEN, "line": {"width": 3}}, "hovertemplate": "%{y}<br>step %{x} ms<extra></extra>",
-    })  # fmt: skip
-    mean: dict[str, Any] = {c: table[c].mean() for c in columns}
-    said = f"A step takes {format_ns(mean['duration_ns'])} on average over {plural(table.height, 'rank')}"
-    shares = [
-        f"{name} {100 * mean[c] / mean['duration_ns']:.0f} %"
-        for name, c, _, _ in parts
-        if mean[c] is not None and mean["duration_ns"]
-    ]
-    said += ": " + ", ".join(shares) if shares else ""
-    rows = tuple(
-        (str(r), f"{n:,}", *("unknown" if v is None else format_ns(v) for v in rest))
-        for r, n, *rest in table.head(50).iter_rows()
-    )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="stack",
-            xaxis=axis("ms per step"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        ),
-    }
-    return Figure(
-        "steps", "Where a step's time goes", said + ".", ("Rank", "Steps", "Step", "Computation", "Communication", "Exposed", "Copies", "Idle"),
-        rows, table.height, tuple(range(8)), "Mean step by rank", plot, "m",
-    )  # fmt: skip

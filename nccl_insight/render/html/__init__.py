@@ -31,12 +31,14 @@ def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command
     if js not in ("inline", "cdn", "none"):
         raise UsageError(f"--js {js}: must be inline, cdn or none")
     figures = figure_set.build(analysis, run)
-    body = join([
-        el("div", summary(analysis)),
-        findings(analysis, run),
-        figure_section(figures, interactive=js != "none"),
-        environment(run),
-        gaps(analysis, run),
-        provenance(analysis, command),
-    ])  # fmt: skip
+    body = join(
+        [
+            el("div", summary(analysis)),
+            findings(analysis, run),
+            figure_section(figures, interactive=js != "none"),
+            environment(run),
+            gaps(analysis, run),
+            provenance(analysis, command),
+        ]
+    )
     return page(analysis, body, figures, js)

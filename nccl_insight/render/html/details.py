@@ -26,8 +26,14 @@ def environment(run: Run) -> Markup:
     """Versions of every rank, odd ones first, and the settings that NCCL reported."""
     return el(
         "section",
-        el("div", el("h2", "Versions and settings", id="environment"), _versions(run), _settings(run), class_="wrap"),
-    )  # fmt: skip
+        el(
+            "div",
+            el("h2", "Versions and settings", id="environment"),
+            _versions(run),
+            _settings(run),
+            class_="wrap",
+        ),
+    )
 
 
 def _versions(run: Run) -> Markup:
@@ -56,11 +62,17 @@ def _versions(run: Run) -> Markup:
     for row in groups.head(ROWS).iter_rows(named=True):
         odd = groups.height > 1 and row["count"] < groups["count"].max()
         label = f"{row['nccl_version'] or 'unknown'}" + (" (differs)" if odd else "")
-        rows.append([
-            label, row["cuda_version"] or "unknown", row["driver_version"] or "unknown",
-            row["library"] or "unknown", row["network"] or "unknown",
-            format_ranks(row["ranks"], 12) or "unknown", words.host_list(tuple(row["hosts"]), 6),
-        ])  # fmt: skip
+        rows.append(
+            [
+                label,
+                row["cuda_version"] or "unknown",
+                row["driver_version"] or "unknown",
+                row["library"] or "unknown",
+                row["network"] or "unknown",
+                format_ranks(row["ranks"], 12) or "unknown",
+                words.host_list(tuple(row["hosts"]), 6),
+            ]
+        )
     header = ["NCCL", "CUDA", "Driver", "Library", "Network", "Ranks", "Hosts"]
     caption = (
         "Versions by rank, the odd ones first" if groups.height > 1 else "Versions: the same on every rank"
@@ -98,12 +110,16 @@ def _settings(run: Run) -> Markup:
             remarks.append("not a name that NCCL knows")
         if variable and variable.deprecated:
             remarks.append("deprecated")
-        rows.append([
-            el("code", one_line(row["name"], 80)), el("code", one_line(row["value"] or "", 200)),
-            row["origin"] or "unknown", one_line(str(default), 80) or "not known",
-            f"{plural(row['processes'], 'process', 'processes')} on {words.host_list(tuple(row['hosts']), 3) or 'unknown hosts'}",
-            ", ".join(remarks),
-        ])  # fmt: skip
+        rows.append(
+            [
+                el("code", one_line(row["name"], 80)),
+                el("code", one_line(row["value"] or "", 200)),
+                row["origin"] or "unknown",
+                one_line(str(default), 80) or "not known",
+                f"{plural(row['processes'], 'process', 'processes')} on {words.host_list(tuple(row['hosts']), 3) or 'unknown hosts'}",
+                ", ".join(remarks),
+            ]
+        )
     header = ["Setting", "Value", "Set by", "Default", "Where", "Unusual"]
     return table("Settings that NCCL reported, differing ones first", header, rows, total=groups.height)
 
@@ -115,18 +131,29 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
     groups = words.not_judged_groups(analysis.not_judged)
     if groups:
         rows = [
-            [group.reason, prose(group.how_to_enable), len(group.names), ", ".join(group.names[:12]) + (" ..." if len(group.names) > 12 else "")]
+            [
+                group.reason,
+                prose(group.how_to_enable),
+                len(group.names),
+                ", ".join(group.names[:12]) + (" ..." if len(group.names) > 12 else ""),
+            ]
             for group in groups[:30]
-        ]  # fmt: skip
+        ]
         header = ["Because", "To enable", "Count", "Diagnoses"]
         parts.append(table("Diagnoses that were not judged", header, rows, total=len(groups), numeric=[2]))
     else:
         parts.append(el("p", "Every diagnosis was judged."))
     if analysis.suppressed:
         rows = [
-            [f"{s.finding.code} {s.finding.name}", badge(s.finding.severity), s.finding.title, s.reason, s.until or "no end"]
+            [
+                f"{s.finding.code} {s.finding.name}",
+                badge(s.finding.severity),
+                s.finding.title,
+                s.reason,
+                s.until or "no end",
+            ]
             for s in analysis.suppressed[:ROWS]
-        ]  # fmt: skip
+        ]
         header = ["Finding", "Severity", "What", "Suppressed because", "Until"]
         parts.append(table("Suppressed findings", header, rows, total=len(analysis.suppressed)))
     templates = analysis.coverage.unknown_templates
@@ -164,9 +191,15 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
     """Inputs with their hashes, the command, the tool, and what redaction covers."""
     rows: list[list[Child]]
     rows = [
-        [el("span", one_line(i.path, 300)), i.kind, format_bytes(i.size_bytes), f"{i.lines:,}", el("code", i.sha256)]
+        [
+            el("span", one_line(i.path, 300)),
+            i.kind,
+            format_bytes(i.size_bytes),
+            f"{i.lines:,}",
+            el("code", i.sha256),
+        ]
         for i in analysis.inputs[:ROWS]
-    ]  # fmt: skip
+    ]
     header = ["File", "Kind", "Size", "Lines", "SHA-256"]
     tool = analysis.tool
     facts: list[tuple[str, Child]] = [
@@ -182,11 +215,13 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
         el(
             "div",
             el("h2", "Where this comes from", id="provenance"),
-            table("Inputs", header, rows, total=len(analysis.inputs), numeric=[2, 3]) if rows else el("p", "No inputs."),
+            table("Inputs", header, rows, total=len(analysis.inputs), numeric=[2, 3])
+            if rows
+            else el("p", "No inputs."),
             el("dl", [[el("dt", k), el("dd", v)] for k, v in facts], class_="facts"),
             class_="wrap",
         ),
-    )  # fmt: skip
+    )
 
 
 def _redaction(analysis: Analysis) -> str:

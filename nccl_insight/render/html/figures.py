@@ -47,9 +47,16 @@ def _figure(figure: Figure, interactive: bool) -> Markup:
         )
     return el(
         "figure",
-        el("figcaption", el("h3", figure.title, id=title_id), el("p", prose(figure.summary), id=text_id, class_="say")),
-        pick, plot, grid, class_="fig panel wide" if figure.wide else "fig panel",
-    )  # fmt: skip
+        el(
+            "figcaption",
+            el("h3", figure.title, id=title_id),
+            el("p", prose(figure.summary), id=text_id, class_="say"),
+        ),
+        pick,
+        plot,
+        grid,
+        class_="fig panel wide" if figure.wide else "fig panel",
+    )
 
 
 def _pick(figure: Figure) -> Markup | None:

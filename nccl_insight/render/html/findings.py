@@ -70,19 +70,29 @@ def _rest(items: Sequence[Finding]) -> Markup | None:
 
 def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[str, int], str]) -> Markup:
     copy = el(
-        "button", icon("copy"), el("span", "Copy as markdown"), unseen(f": {finding.code} {finding.name}"), type="button",
+        "button",
+        icon("copy"),
+        el("span", "Copy as markdown"),
+        unseen(f": {finding.code} {finding.name}"),
+        type="button",
         data_copy=finding.anchor,
-    )  # fmt: skip
+    )
     meta = el(
         "div",
         badge(finding.severity),
-        el("a", f"{finding.code} {finding.name}", class_="code", href=f"#{finding.anchor}", aria_label=f"Link to {finding.code} {finding.name}"),
+        el(
+            "a",
+            f"{finding.code} {finding.name}",
+            class_="code",
+            href=f"#{finding.anchor}",
+            aria_label=f"Link to {finding.code} {finding.name}",
+        ),
         _chip("action", f"{finding.action.value}, {ACTIONS[finding.action]}"),
         _chip("confidence", finding.confidence.value),
         _chip("kind", CLASSES[finding.finding_class]),
         el("span", copy, class_="tools js-only"),
         class_="meta",
-    )  # fmt: skip
+    )
     title_id = f"{finding.anchor}-t"
     head = el("header", meta, el("h3", one_line(finding.title, 1000), id=title_id))
     body = [
@@ -97,9 +107,13 @@ def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[s
         _sources(finding.sources),
     ]
     return el(
-        "article", head, el("div", body, class_="body"), id=finding.anchor,
-        class_=f"finding panel e-{finding.severity.value}", aria_labelledby=title_id,
-    )  # fmt: skip
+        "article",
+        head,
+        el("div", body, class_="body"),
+        id=finding.anchor,
+        class_=f"finding panel e-{finding.severity.value}",
+        aria_labelledby=title_id,
+    )
 
 
 def _chip(label: str, value: str) -> Markup:
@@ -203,9 +217,13 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
         "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
     )
     return el(
-        "div", el("table", caption, el("tbody", rows)), class_="log", tabindex="0", role="region",
+        "div",
+        el("table", caption, el("tbody", rows)),
+        class_="log",
+        tabindex="0",
+        role="region",
         aria_label=f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else ""),
-    )  # fmt: skip
+    )
 
 
 def _context(items: Sequence[Finding], run: Run) -> dict[tuple[str, int], str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -17,10 +18,14 @@ from nccl_insight.render.html.markup import Markup, el, icon, json_block, unseen
 from nccl_insight.render.html.summary import headline
 
 EMBEDDED_LIMIT = 100_000
+_OFFLINE = "This file is complete in itself: it loads nothing and sends nothing."
 _NAV = (
-    ("findings", "Findings"), ("figures", "Figures"), ("environment", "Environment"),
-    ("gaps", "Not analysed"), ("provenance", "Provenance"),
-)  # fmt: skip
+    ("findings", "Findings"),
+    ("figures", "Figures"),
+    ("environment", "Environment"),
+    ("gaps", "Not analysed"),
+    ("provenance", "Provenance"),
+)
 
 
 def asset(name: str) -> str:
@@ -29,14 +34,43 @@ def asset(name: str) -> str:
     return path.read_text(encoding="utf-8").replace("\r\n", "\n").strip()
 
 
+@dataclass(frozen=True)
+class Document:
+    """What the frame of a page needs beside its sections."""
+
+    title: str
+    generator: str
+    nav: Sequence[tuple[str, str]]
+    blocks: Sequence[Markup]
+    copies: Mapping[str, str]
+    footer: str
+
+
 def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -> str:
-    """The whole document.
+    """The report of one analysis.
 
     Args:
         analysis: for the title and the embedded copies.
         body: the sections.
         figures: figures whose data is embedded, drawn by plotly.
         js: ``inline``, ``cdn`` or ``none``.
+    """
+    tool = analysis.tool
+    frame = Document(
+        f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report",
+        f"{tool.name} {tool.version}",
+        _NAV,
+        [json_block("nccl-insight", embedded(analysis))],
+        _markdown(analysis) if js != "none" else {},
+        f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. {_OFFLINE}",
+    )
+    return document(frame, body, figures, js)
+
+
+def document(frame: Document, body: Markup, figures: Sequence[Figure], js: str) -> str:
+    """A whole document around sections: head, policy, navigation, scripts.
+
+    ``copies`` of the frame are what the copy buttons give, by the buttons' ``data-copy``.
     """
     plots = [f for f in figures if f.plot is not None] if js != "none" else []
     theme, script = (asset("theme.js"), asset("report.js")) if js != "none" else ("", "")
@@ -50,30 +84,30 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="referrer", content="no-referrer"),
         el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content=f"{analysis.tool.name} {analysis.tool.version}"),
-        el("title", f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report"),
+        el("meta", name="generator", content=frame.generator),
+        el("title", frame.title),
         el("link", rel="icon", href=_favicon()),
         Markup(f"<style>{style}</style>"),
         Markup(f"<script>{theme}</script>") if theme else None,
     )
-    blocks = [json_block("nccl-insight", embedded(analysis))]
+    blocks = list(frame.blocks)
     if js != "none":
-        blocks.append(json_block("data-markdown", _markdown(analysis)))
+        blocks.append(json_block("data-markdown", frame.copies))
     if plots:
         blocks.append(json_block("data-figures", {f.id: _figure_data(f) for f in plots}))
-    document = el(
+    content = el(
         "body",
         el("a", "Skip to the verdict", href="#main", class_="skip"),
         Markup(asset("sprite.svg")),
-        _bar(js),
+        _bar(frame.nav, js),
         el("main", body, id="main", tabindex="-1"),
-        _footer(analysis),
+        el("footer", el("div", frame.footer, class_="wrap")),
         el("div", id="live", class_="live", role="status", aria_live="polite"),
         blocks,
         library,
         Markup(f"<script>{script}</script>") if script else None,
     )
-    return f"<!DOCTYPE html>\n{el('html', head, document, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{el('html', head, content, lang='en')}\n"
 
 
 def embedded(analysis: Analysis) -> dict[str, Any]:
@@ -104,21 +138,34 @@ def _markdown(analysis: Analysis) -> dict[str, str]:
     return {"all": whole, **texts}
 
 
-def _bar(js: str) -> Markup:
-    links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in _NAV]
+def _bar(nav: Sequence[tuple[str, str]], js: str) -> Markup:
+    links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in nav]
     buttons = [
-        el("button", icon("copy"), el("span", "Copy report"), unseen(" as markdown"), type="button", data_copy="all", class_="js-only"),
-        el("button", icon("theme"), el("span", "Dark"), unseen(" theme"), type="button", id="theme", class_="js-only", aria_pressed="false"),
-    ]  # fmt: skip
+        el(
+            "button",
+            icon("copy"),
+            el("span", "Copy report"),
+            unseen(" as markdown"),
+            type="button",
+            data_copy="all",
+            class_="js-only",
+        ),
+        el(
+            "button",
+            icon("theme"),
+            el("span", "Dark"),
+            unseen(" theme"),
+            type="button",
+            id="theme",
+            class_="js-only",
+            aria_pressed="false",
+        ),
+    ]
     brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
-    nav = el("nav", el("ul", links), aria_label="Report")
-    return el("header", el("div", brand, nav, buttons if js != "none" else None, class_="wrap"), class_="bar")
-
-
-def _footer(analysis: Analysis) -> Markup:
-    tool = analysis.tool
-    text = f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. This file is complete in itself: it loads nothing and sends nothing."
-    return el("footer", el("div", text, class_="wrap"))
+    menu = el("nav", el("ul", links), aria_label="Report")
+    return el(
+        "header", el("div", brand, menu, buttons if js != "none" else None, class_="wrap"), class_="bar"
+    )
 
 
 def _hash(text: str) -> str:

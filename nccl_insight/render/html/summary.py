@@ -97,9 +97,12 @@ def _job(analysis: Analysis) -> Markup:
     ]
     rows = [[el("dt", name), el("dd", value or "unknown")] for name, value in facts]
     return el(
-        "section", el("h2", "Job", id="job"), el("dl", rows, class_="facts"), class_="panel",
+        "section",
+        el("h2", "Job", id="job"),
+        el("dl", rows, class_="facts"),
+        class_="panel",
         aria_labelledby="job",
-    )  # fmt: skip
+    )
 
 
 def _versions(values: tuple[str, ...]) -> str:
@@ -151,7 +154,11 @@ def _coverage(analysis: Analysis) -> Markup:
         else "No NCCL line"
     )
     return el(
-        "section", title, el("p", el("b", share)),
+        "section",
+        title,
+        el("p", el("b", share)),
         el("div", el("svg", bars, aria_hidden="true", focusable="false"), class_="cover"),
-        el("ul", keys, class_="key"), class_="panel", aria_labelledby="understood",
-    )  # fmt: skip
+        el("ul", keys, class_="key"),
+        class_="panel",
+        aria_labelledby="understood",
+    )
