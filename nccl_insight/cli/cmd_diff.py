@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,8 +10,6 @@ from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
     from nccl_insight.views.compare import Comparison
-
-_HTML = "nccl_insight.render.html_diff"
 
 
 def _render(kind: str, comparison: Comparison, js: str) -> str:
@@ -25,9 +21,10 @@ def _render(kind: str, comparison: Comparison, js: str) -> str:
         return diff.markdown(comparison)
     if kind == "text":
         return diff.text(comparison)
-    if kind == "html" and importlib.util.find_spec(_HTML) is not None:
-        rendered: str = importlib.import_module(_HTML).render(comparison, js=js)
-        return rendered
+    if kind == "html":
+        from nccl_insight.render import html_diff
+
+        return html_diff.render(comparison, js=js)
     raise UsageError(f"diff cannot write {kind}: use text, json, md or html")
 
 
@@ -53,9 +50,11 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.output import parse_output, write_text
         from nccl_insight.views.compare import compare
 
+        if js not in {"inline", "cdn", "none"}:
+            raise UsageError(f"--js {js!r}: use inline, cdn or none")
         outputs = [parse_output(o) for o in output]
         shown = parse_output(format_)[0]
-        runs = [api.load([path]) for path in (good, bad)]
+        runs = [api.load([path], details=False) for path in (good, bad)]
         analyses = [api.analyze(run) for run in runs]
         for path, analysis in zip((good, bad), analyses, strict=True):
             if analysis.status == "not_judged":
