@@ -268,6 +268,56 @@ def test_bus_bandwidth_against_the_link(tmp_path: Path) -> None:
     assert "busbw-below-expected" not in made(1300.0, 16)
 
 
+def _log_tables(transport: str) -> dict[str, pl.DataFrame]:
+    """A log of 4 ranks on one host: the whole job in communicator 0xaa, ranks 2 and 3 also in 0xbb."""
+    whole = [("0xaa", "node-a", 100 + r, r, 4, r) for r in range(4)]
+    pair = [("0xbb", "node-a", 102 + r, r, 2, 2 + r) for r in range(2)]
+    ranks = pl.DataFrame(
+        whole + pair, schema=["comm_id", "host", "pid", "rank", "nranks", "cuda_dev"], orient="row"
+    )
+    tuning = pl.DataFrame(
+        {"comm_id": ["0xbb", "0xbb"], "op": ["AllReduce"] * 2, "size_bytes": [256, 512],
+         "algorithm": ["Ring", "Tree"], "protocol": ["LL", "LL128"]}
+    )  # fmt: skip
+    connections = pl.DataFrame(
+        {
+            "comm_id": ["0xaa"] * 2,
+            "src_rank": [0, 1],
+            "dst_rank": [1, 2],
+            "transport": [transport] * 2,
+            "gdr": [None, None],
+        },
+        schema_overrides={"gdr": pl.Boolean},
+    )
+    return {"ranks": ranks, "tuning_choice": tuning, "connections": connections}
+
+
+def test_groups_are_joined_with_communicators_of_the_log(tmp_path: Path) -> None:
+    """Ranks 0 and 1 of communicator 0xbb are ranks 2 and 3 of the job."""
+    events = [
+        all_reduce(1.0, 5.0, 64, [2, 3]),
+        all_reduce(11.0, 5.0, 64, [0, 1, 2, 3]),
+        all_reduce(21.0, 5.0, 64, [0, 1]),
+    ]
+    part = kineto.FORMAT.read(find_inputs([str(write(tmp_path / "t.json", trace(2, 4, events)))])[0])
+    run = build_run(_match.finish({**part.tables, **_log_tables("SHM")}))
+    rows = run.table("collectives").sort("start_ns")
+    assert rows["comm_id"].to_list() == ["0xbb", "0xaa", None]
+    assert rows.select("algorithm", "protocol").rows() == [("Ring", "LL"), (None, None), (None, None)]
+
+
+def test_slow_collectives_are_explained_by_the_transport(tmp_path: Path) -> None:
+    parts = []
+    for r in range(2):
+        events = [all_reduce(5000.0 * i, 1300.0, 1 << 24, [0, 1, 2, 3]) for i in range(20)]
+        path = write(tmp_path / f"t{r}.json", trace(r, 4, events))
+        parts.append(kineto.FORMAT.read(find_inputs([str(path)])[0]).tables)
+    names = {n for p in parts for n in p if p[n].width}
+    tables = {n: pl.concat([p[n] for p in parts], how="diagonal_relaxed") for n in names}
+    found = hits(build_run(_match.finish({**tables, **_log_tables("SHM")})))
+    assert "SHM 100%" in found["busbw-below-expected"][0].explanation
+
+
 def test_unequal_all_to_all(tmp_path: Path) -> None:
     def made(split: str) -> set[str]:
         events = []

@@ -12,6 +12,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.formats._join import join_log
+
 SYNCHRONISING: Final = (
     "AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier", "Broadcast", "Reduce",
 )  # fmt: skip
@@ -24,15 +26,17 @@ _METHODS: Final = pl.Enum(["seq", "order", "step", "time"])
 def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables with cross-rank facts in ``collectives``; to be called once, after all inputs are read.
 
-    Adds ``match_id`` (one number for all members of a collective), ``match_method`` (seq, order, step, time) and
-    ``matched_ranks``; fills ``min_duration_ns`` (shortest member: the wire time, as the last to arrive waits for
-    nobody) and ``skew_ns`` (start after the first member's start, only where clocks are comparable). Adds
-    ``trace_clocks`` (``rank, host, offset_ns, comparable``) and notes about clocks and unmatched rows.
+    Joins the NCCL log first (``comm_id``, see :func:`join_log`). Adds ``match_id`` (one number for all members of
+    a collective), ``match_method`` (seq, order, step, time) and ``matched_ranks``; fills ``min_duration_ns``
+    (shortest member: the wire time, as the last to arrive waits for nobody) and ``skew_ns`` (start after the first
+    member's start, only where clocks are comparable). Adds ``trace_clocks`` (``rank, host, offset_ns, comparable``)
+    and notes about clocks and unmatched rows.
     """
     result = dict(tables)
     collectives = tables.get("collectives")
     if collectives is None or collectives.is_empty():
         return result
+    collectives = result["collectives"] = join_log(tables)
     rows = _candidates(collectives)
     if rows["rank"].n_unique() < 2:
         return result

@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.rules._traces import one_node_gpu
 from nccl_insight.run import Run
 from nccl_insight.views.networks import nics
+from nccl_insight.views.transports import links
 
 _NET_SHARE = 0.8
 
@@ -48,3 +49,17 @@ def _across_nodes(run: Run, group_size: int) -> Expectation | None:
     )
     total = poorest[1] / 8
     return Expectation(_NET_SHARE * total, f"{_NET_SHARE:.0%} of {poorest[2]} NICs, {total:.0f} GB/s a node")
+
+
+def transport_text(run: Run, comm_id: str | None) -> str:
+    """Transports that the log shows for a communicator, with their shares; empty if the log shows none."""
+    rows = links(run).filter(pl.col("comm_id") == comm_id) if comm_id is not None else links(run).clear()
+    if rows.is_empty():
+        return ""
+    name = pl.concat_str(pl.col("transport"), pl.col("network"), separator="/", ignore_nulls=True)
+    counts = rows.group_by(name=name).len().sort(["len", "name"], descending=[True, False])
+    parts = [f"{n} {c / rows.height:.0%}" for n, c in counts.head(3).iter_rows()]
+    without = rows.filter((pl.col("transport") == "NET") & ~pl.col("gdr").fill_null(True)).height
+    return f"The log shows for communicator {comm_id}: {', '.join(parts)}" + (
+        ", NET without GDRDMA." if without else "."
+    )

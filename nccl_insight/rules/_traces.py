@@ -23,12 +23,17 @@ def input_of_rank(run: Run) -> dict[int, int]:
 
 
 def host_of_rank(run: Run) -> dict[int, str]:
-    """Hosts by rank, from the traces' headers."""
+    """Hosts by rank of the job: from the traces' headers, else from the largest communicator of the log."""
+    log = run.table("ranks").filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
+    largest = log.filter(pl.col("nranks") == pl.col("nranks").max())
+    known: dict[int, str] = {}
+    if largest["comm_id"].n_unique() == 1:
+        known = dict(largest.select("rank", "host").iter_rows())
     info = run.table("trace_info")
-    if "host" not in info.columns or "rank" not in info.columns:
-        return {}
-    rows = info.filter(pl.col("rank").is_not_null() & pl.col("host").is_not_null())
-    return dict(rows.select("rank", "host").iter_rows())
+    if "host" in info.columns and "rank" in info.columns:
+        rows = info.filter(pl.col("rank").is_not_null() & pl.col("host").is_not_null())
+        known |= dict(rows.select("rank", "host").iter_rows())
+    return known
 
 
 def hosts_of(run: Run, ranks: Iterable[int]) -> tuple[str, ...]:

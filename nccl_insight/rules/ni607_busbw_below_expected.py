@@ -36,7 +36,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._links import Expectation, expected_busbw
+from nccl_insight.rules._links import Expectation, expected_busbw, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns
@@ -115,17 +115,21 @@ def _judge(
     # The largest messages reach the most; if they reach enough, smaller ones are a matter of latency.
     if kinds.is_empty() or float(kinds.select(pl.col("busbw").max()).item()) >= limit * expected.gbps:
         return None
+    comm_ids = rows["comm_id"].drop_nulls().unique().to_list()
+    comm_id = comm_ids[0] if len(comm_ids) == 1 else None
     best = kinds.sort("busbw", descending=True).row(0, named=True)
     observed, wanted = format_gbps(best["busbw"]), format_gbps(expected.gbps)
     return Hit(
         title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {n} ranks reaches {observed} busbw; expected "
         f"{wanted}",
-        explanation=f"Over {best['count']} collectives ({how}). Expected from {expected.why}.",
+        explanation=f"Over {best['count']} collectives ({how}). Expected from {expected.why}. "
+        + transport_text(run, comm_id),
         observed=f"{observed} busbw",
         expected=f"{wanted} or more; warned below {limit:.0%} of it",
         unit="GB/s",
         next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
         ranks=members,
+        comm_id=comm_id,
         hosts=hosts_of(run, members),
         evidence=trace_refs(
             (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")

@@ -13,8 +13,8 @@ _TRACED = ("kernel", "cpu_op")
 def transfers(run: Run) -> pl.DataFrame:
     """One row per matched collective, or per event where only one rank was traced.
 
-    Columns: ``match_id, input_id, rank, ranks, process_group, group_ranks, op, size_bytes, dtype, group_size, step,
-    start_ns, wire_ns, busbw_gbps, waited, source, matched``. ``wire_ns`` is the shortest duration over the ranks (the
+    Columns: ``match_id, input_id, rank, ranks, process_group, comm_id, group_ranks, op, size_bytes, dtype, group_size,
+    step, start_ns, wire_ns, busbw_gbps, waited, source, matched``. ``wire_ns`` is the shortest duration over the ranks (the
     last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is unknown (null).
     """
     return run.memo("views.wire.transfers", _transfers)
@@ -24,7 +24,9 @@ def _transfers(run: Run) -> pl.DataFrame:
     table = run.table("collectives").filter(pl.col("source").cast(pl.String).is_in(_TRACED))
     if "match_id" not in table.columns:
         table = table.with_columns(match_id=pl.lit(None, pl.UInt32))
-    wanted = ["process_group", "group_ranks", "op", "size_bytes", "dtype", "group_size", "step"]
+    if "comm_id" not in table.columns:
+        table = table.with_columns(comm_id=pl.lit(None, pl.String))
+    wanted = ["process_group", "comm_id", "group_ranks", "op", "size_bytes", "dtype", "group_size", "step"]
     matched = (
         table.filter(pl.col("match_id").is_not_null())
         .sort("match_id", "duration_ns")
