@@ -236,7 +236,8 @@ def _effects(comparison: Comparison) -> Figure | None:
     return Figure(
         "ratios",
         "Measured, bad run over good run",
-        f"{plural(len(measured), 'measured value')} differ; furthest from 1 is {one_line(furthest.subject, 100)} with {furthest.ratio:.2f} times the good run.",
+        f"{plural(len(measured), 'measured value')} differ; furthest from 1 is "
+        f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f} times the good run.",
         ("Area", "What", "Good run", "Bad run", "Ratio"),
         rows,
         len(measured),

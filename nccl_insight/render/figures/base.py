@@ -33,7 +33,8 @@ class Figure:
     """One figure: its sentence and table carry every fact, the plot (plotly data and layout) shows it.
 
     ``choices`` name what a select box switches between; ``masks`` gives for each trace the choice that it
-    belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row. ``total`` is the number of rows that the table would have uncapped.
+    belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row.
+    ``total`` is the number of rows that the table would have uncapped.
     """
 
     id: str

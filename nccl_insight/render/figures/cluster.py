@@ -15,8 +15,6 @@ from nccl_insight.views.networks import nics
 
 _DETAIL_NODES = 16
 _DETAIL_RANKS = 128
-_MATRIX_RANKS = 64
-_LETTERS = 32
 _SEVERITY = {Severity.ERROR: (RED, "x"), Severity.WARNING: (ORANGE, "triangle-up")}
 
 
@@ -261,7 +259,8 @@ def _ringed(
         x, y = at[node]
         target["x"].append(round(x, 4))
         target["y"].append(round(y, 4))
-        text = f"{label(host)}<br>ranks {format_ranks(where.ranks_of[node])}<br>{plural(len(nic_names.get(host, [])), 'NIC')} listed"
+        listed = plural(len(nic_names.get(host, [])), "NIC")
+        text = f"{label(host)}<br>ranks {format_ranks(where.ranks_of[node])}<br>{listed} listed"
         target["customdata"].append(text + (f"<br>named by: {severity.value}" if severity else ""))
         if severity is Severity.ERROR or node % max(1, count // 16) == 0:
             notes.append(

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from nccl_insight.model import Analysis, Severity
-from nccl_insight.render.figures.base import ORANGE, RED, Figure, Trace, axis, label, layout
+from nccl_insight.model import Analysis
+from nccl_insight.render.figures.base import Figure, Trace, axis, label, layout
 from nccl_insight.render.figures.nodes import KIND, KINDS, WORST, Place, place, rank_pairs
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 
-_DETAIL_NODES = 16
-_DETAIL_RANKS = 128
 _MATRIX_RANKS = 64
 _LETTERS = 32
-_SEVERITY = {Severity.ERROR: (RED, "x"), Severity.WARNING: (ORANGE, "triangle-up")}
 
 
 def matrix(analysis: Analysis, run: Run) -> Figure | None:

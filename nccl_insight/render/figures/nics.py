@@ -17,19 +17,6 @@ from nccl_insight.run import Run
 from nccl_insight.units import plural
 from nccl_insight.views.transports import net_links
 
-PHASES = (
-    "kernels_s",
-    "alloc_s",
-    "bootstrap_s",
-    "allgathers_s",
-    "topo_s",
-    "graphs_s",
-    "connections_s",
-    "rest_s",
-)
-_SHOWN = 40
-_DEVIATIONS = 5.0
-
 
 def nic_use(analysis: Analysis, run: Run) -> Figure | None:
     """Connections of each local GPU over each NIC, summed over nodes; nodes that differ are named."""
@@ -61,9 +48,10 @@ def nic_use(analysis: Analysis, run: Run) -> Figure | None:
     odd = sorted(h for h, p in per_host.items() if frozenset(p) != usual[0] and h)
     sharing = {nic: sorted({gpu for gpu, other in grid if other == nic}) for nic in nics}
     busiest = max(nics, key=lambda n: sum(grid[g, n] for g in locals_))
-    said = f"{plural(len(nics), 'NIC')} carry {plural(sum(grid.values()), 'connection')} of {plural(len(locals_), 'GPU')} a node"
-    said += f""
-    said += f"; NIC {busiest} carries {sum(grid[g, busiest] for g in locals_):,} of them for {plural(len(sharing[busiest]), 'GPU')}"
+    count, gpus = plural(sum(grid.values()), "connection"), plural(len(locals_), "GPU")
+    said = f"{plural(len(nics), 'NIC')} carry {count} of {gpus} a node"
+    busy = sum(grid[gpu, busiest] for gpu in locals_)
+    said += f"; NIC {busiest} carries {busy:,} of them for {plural(len(sharing[busiest]), 'GPU')}"
     if odd:
         more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
         said += f"; {usual[1]} of {len(per_host)} nodes use their NICs alike, different are {', '.join(odd[:6])}{more}"

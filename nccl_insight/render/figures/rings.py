@@ -50,8 +50,9 @@ def rings(analysis: Analysis, run: Run) -> Figure | None:
     said = f"{plural(len(orders), 'ring')} over {plural(max(map(len, orders.values())), 'rank')}"
     if where and len(where.hosts) > 1:
         low, high = min(crossings), max(crossings)
-        said += f"; each goes from node to node {low if low == high else f'{low} to {high}'} times ({len(where.hosts)} nodes"
-        said += f", so at least {len(where.hosts)})"
+        times = low if low == high else f"{low} to {high}"
+        said += f"; each goes from node to node {times} times"
+        said += f" ({len(where.hosts)} nodes, so at least {len(where.hosts)})"
     said += "; the log shows only part of the ranks" if cut else ""
     drawn = dict(list(orders.items())[:_CHANNELS])
     plot, masks = _circle(drawn, where, kinds)

@@ -26,6 +26,7 @@ from nccl_insight.units import format_bytes, format_ns, plural
 
 _BARS = 1200
 _RANKS = 32
+_HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long<extra></extra>"
 
 
 def timeline(analysis: Analysis, run: Run) -> Figure | None:
@@ -68,7 +69,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
                 ],
                 "marker": {"color": SERIES[number % len(SERIES)]},
                 "width": 0.7,
-                "hovertemplate": "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long<extra></extra>",
+                "hovertemplate": _HOVER,
             }
         )
     exposed = shown.filter(pl.col("exposed_ms") > 0)
@@ -98,7 +99,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
     )
     what = f"step {step}" if step is not None else "the trace"
     said = f"{plural(shown.height, 'collective')} of {plural(len(ranks), 'rank')} in {what} (of {every:,} in all)"
-    said += f". Hatched: not covered by computation"
+    said += ". Hatched: not covered by computation"
     if (total := int(totals["comm"].sum())) and table["exposed_ns"].drop_nulls().len():
         said += f", {100 * int(totals['exposed'].sum()) / total:.0f} % of the communication time"
     rows = tuple(

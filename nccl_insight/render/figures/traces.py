@@ -21,9 +21,6 @@ from nccl_insight.render.figures.base import (
 from nccl_insight.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 
-_BARS = 1200
-_RANKS = 32
-
 
 def durations(analysis: Analysis, run: Run) -> Figure | None:
     """Distribution of durations by operation and size, as boxes over quantiles."""

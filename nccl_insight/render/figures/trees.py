@@ -6,15 +6,12 @@ from collections import Counter, defaultdict
 
 from nccl_insight.model import Analysis
 from nccl_insight.render.figures.base import BLUE, GREY, RED, Figure, Trace, bare, label, layout
-from nccl_insight.render.figures.nodes import Place, place
+from nccl_insight.render.figures.nodes import Place, crosses, of_main, place
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 
 _DETAIL = 128
 _CHANNELS = 16
-
-
-from nccl_insight.render.figures.nodes import crosses, of_main
 
 
 def trees(analysis: Analysis, run: Run) -> Figure | None:

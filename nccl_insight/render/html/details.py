@@ -116,12 +116,16 @@ def _settings(run: Run) -> Markup:
                 el("code", one_line(row["value"] or "", 200)),
                 row["origin"] or "unknown",
                 one_line(str(default), 80) or "not known",
-                f"{plural(row['processes'], 'process', 'processes')} on {words.host_list(tuple(row['hosts']), 3) or 'unknown hosts'}",
+                _on(row["processes"], tuple(row["hosts"])),
                 ", ".join(remarks),
             ]
         )
     header = ["Setting", "Value", "Set by", "Default", "Where", "Unusual"]
     return table("Settings that NCCL reported, differing ones first", header, rows, total=groups.height)
+
+
+def _on(processes: int, hosts: tuple[str, ...]) -> str:
+    return f"{plural(processes, 'process', 'processes')} on {words.host_list(hosts, 3) or 'unknown hosts'}"
 
 
 def gaps(analysis: Analysis, run: Run) -> Markup:
@@ -174,7 +178,8 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
         parts.append(
             el(
                 "p",
-                f"{plural(coverage.foreign, 'line')} of other programs and {plural(coverage.torn, 'torn line')} were read and not judged.",
+                f"{plural(coverage.foreign, 'line')} of other programs and {plural(coverage.torn, 'torn line')} "
+                "were read and not judged.",
             )
         )
     notes = run.table("notes")

@@ -64,7 +64,10 @@ def _top(analysis: Analysis) -> Markup:
 
 def _nothing(analysis: Analysis) -> str:
     if analysis.status == "not_judged":
-        return "No input could be judged. This means neither healthy nor broken: see the notes above and what was not analysed."
+        return (
+            "No input could be judged. This means neither healthy nor broken: "
+            "see the notes above and what was not analysed."
+        )
     return "Nothing was found that needs doing. What was not judged is listed below."
 
 
