@@ -6,8 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.rules._faults import STARTUP
 from nccl_insight.run import Run
-from nccl_insight.views.errors import causes
+from nccl_insight.views.errors import causes, present
 
 _FRAMES: Final = 3
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}
@@ -17,13 +18,14 @@ def accepting(run: Run) -> pl.DataFrame:
     """``input_id, line`` of closed connections whose trace goes through the code that accepts connections.
 
     Receiving goes through one or two functions of socket.cc before bootstrap.cc, accepting through at least three.
+    None when the log holds a failure that ends ranks during start: then it is that rank that went away.
     """
     return run.memo("rules.accepting", _accepting)
 
 
 def _accepting(run: Run) -> pl.DataFrame:
     rows = causes(run).filter(pl.col("cause").is_in(["peer-died", "consequence"]))
-    if rows.is_empty() or not (rows["cause"] == "peer-died").any():
+    if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(STARTUP):
         return pl.DataFrame(schema=_SCHEMA)
     process = ["input_id", "host", "pid", "tid"]
     marked = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.run import Run
+from nccl_insight.views._cause_patterns import BENIGN
 from nccl_insight.views.calls import log_is_cut
 from nccl_insight.views.errors import causes
 
@@ -26,7 +27,7 @@ class Waiting:
 
 
 def waiting(run: Run) -> tuple[Waiting, ...]:
-    """Communicators with started ranks and none finished, largest first; those that failed loudly are left out."""
+    """Communicators with started ranks and none finished, largest first; not complete ones that failed loudly."""
     return run.memo("rules.waiting", _waiting)
 
 
@@ -36,7 +37,16 @@ def _waiting(run: Run) -> tuple[Waiting, ...]:
     stuck = stuck.filter((pl.col("destroyed").cast(pl.String).fill_null("no") == "no").all().over("comm_id"))
     if stuck.is_empty():
         return ()
-    found = [_one(run, str(key[0]), part) for key, part in stuck.group_by("comm_id", maintain_order=True)]
+    failed = (
+        causes(run)
+        .filter(pl.col("loud") & (pl.col("cause") != BENIGN))
+        .select("host", "pid")
+        .drop_nulls()
+        .unique()
+    )
+    found = [
+        _one(run, str(key[0]), part, failed) for key, part in stuck.group_by("comm_id", maintain_order=True)
+    ]
     return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
 
 
@@ -69,12 +79,14 @@ def waiting_early(run: Run) -> pl.DataFrame:
     return chosen if own or goes_on else none
 
 
-def _one(run: Run, comm_id: str, started: pl.DataFrame) -> Waiting | None:
+def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) -> Waiting | None:
     top = started["nranks"].max()
     if not isinstance(top, int) or top < 2:
         return None
     seen = set(started["rank"].drop_nulls())
     missing = tuple(r for r in range(top) if r not in seen)
+    if not missing and started.join(failed, on=["host", "pid"], how="semi").height:
+        return None
     later = [t for t in _LATER if run.table(t).filter(pl.col("comm_id") == comm_id).height]
     reached = (
         "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "." if later

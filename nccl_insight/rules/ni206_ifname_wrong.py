@@ -89,6 +89,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
     elif failed is not None and (bridge := failed.matching(_BRIDGE)) is not None:
         address = bridge.extract(_BRIDGE)
+        if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
+            return
         yield Hit(
             title=f"A peer is looked for at {address}, the address of a container bridge or of loopback "
             f"{bridge.figures}",

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._faults import DEVICE, MEMORY, others
 from nccl_insight.run import Run
 from nccl_insight.views._cause_patterns import CONSEQUENCE
 from nccl_insight.views.errors import present
@@ -42,7 +43,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
-CAUSED_BY = ("mnnvl-imex-missing", "cuda-init-error", "fabric-manager-issue")
+CAUSED_BY = (*others(DEVICE, "cumem-import-failed"), *MEMORY)
 _NAMED = {
     "cuda-oom-init", "cuda-unhandled", "cuda-init-error", "cuda-driver-shutdown", "cuda-driver-too-old",
     "fabric-manager-issue", "mnnvl-imex-missing", "nvls-multicast-failed", "alloc-failed",

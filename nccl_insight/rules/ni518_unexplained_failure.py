@@ -45,6 +45,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.LOW
 NEEDS = ("errors",)
+CAUSED_BY = ("env-mismatch", "version-mix", "duplicate-rank")
 _SILENT = {
     BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
