@@ -14,7 +14,7 @@ def transfers(run: Run) -> pl.DataFrame:
     """One row per matched collective, or per event where only one rank was traced.
 
     Columns: ``match_id, input_id, rank, ranks, process_group, comm_id, group_ranks, op, size_bytes, dtype, group_size,
-    step, start_ns, wire_ns, busbw_gbps, waited, source, matched``. ``wire_ns`` is the shortest duration over the ranks (the
+    step, start_ns, wire_ns, busbw_gbps, waited, source, matched``. ``wire_ns`` is the shortest duration over ranks (the
     last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is unknown (null).
     """
     return run.memo("views.wire.transfers", _transfers)
