@@ -1,13 +1,12 @@
 """One chunk of a log -> typed messages by rule, unknown texts, and the fate of every line.
 
-Columns that start with ``_`` are the record's surroundings: ``_line, _sub, _level, _host, _pid, _tid, _dev,
-_source, _timestamp, _launcher, _launcher_rank, _body``; the others are what the rule captured.
+Columns that start with ``_`` are the record's surroundings: ``_line, _sub, _level, _body`` and ``_hid``, the row of
+its head in the chunk's table of heads (columns of ``HEAD``); the others are what the rule captured.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,7 +27,9 @@ _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
 _JOINED_MOST: Final = 2000
 _FOLLOW_MOST: Final = 80
 HEAD: Final = {f"_{name}": dtype for name, dtype in head.COLUMNS.items()}
-RECORD: Final = {"_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, **HEAD, "_body": pl.String}
+RECORD: Final = {
+    "_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, "_hid": pl.UInt32, "_body": pl.String,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Fate:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What a chunk gave. ``unknown`` has the columns of ``RECORD``; ``repeats`` counts Ray's dropped lines."""
+    """What a chunk gave. ``unknown`` has the columns of ``RECORD``; ``repeats`` counts Ray's dropped lines.
+
+    ``heads``: one row a distinct head (``HEAD``), in the order of ``_hid``, with the first ``_line`` that has it.
+    """
 
     messages: dict[str, pl.DataFrame]
     unknown: pl.DataFrame
@@ -73,6 +77,7 @@ class _Work:
     lines: list[str]
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     heads: list[pl.DataFrame] = field(default_factory=list)
+    head_count: int = 0
     parsed: list[pl.Series] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
@@ -82,9 +87,12 @@ class _Work:
         at = number - self.chunk.first_line
         return self.lines[at] if 0 <= at < len(self.lines) else ""
 
-    def see(self, records: pl.DataFrame) -> None:
-        """Remembers which processes speak."""
-        self.heads.append(processes_of(records))
+    def add_heads(self, heads: pl.DataFrame) -> int:
+        """Takes rows for the table of heads and gives the number of the first."""
+        first = self.head_count
+        self.heads.append(heads)
+        self.head_count += heads.height
+        return first
 
     def accept(self, name: str, rows: pl.DataFrame) -> None:
         """Takes rows of a rule."""
@@ -93,10 +101,11 @@ class _Work:
             self.parsed.append(rows["_line"])
 
 
-def processes_of(records: pl.DataFrame) -> pl.DataFrame:
-    """First line and launcher rank of every (host, pid)."""
-    known = records.select("_host", "_pid", "_launcher_rank", "_line")
-    return known.unique(["_host", "_pid"], keep="first", maintain_order=True)
+def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the columns of their head instead of its number."""
+    if not rows.height:
+        return rows.drop("_hid").with_columns(pl.lit(None, t).alias(c) for c, t in HEAD.items())
+    return pl.concat([rows.drop("_hid"), heads.select(list(HEAD))[rows["_hid"]]], how="horizontal")
 
 
 def _clean(text: str) -> str:
@@ -117,14 +126,15 @@ def _lines_of(text: str, chunk: Chunk) -> list[str]:
     return lines[: chunk.count] if len(lines) > chunk.count else lines
 
 
-def _with_heads(frame: pl.DataFrame) -> pl.DataFrame:
-    """Replaces ``_head`` by the parsed head columns, parsing every distinct head once."""
+def _with_heads(work: _Work, frame: pl.DataFrame) -> pl.DataFrame:
+    """Replaces ``_head`` by ``_hid``; every distinct head is parsed once."""
     keyed = frame.with_columns(_key=pl.col("_head").hash())
-    unique = keyed.select("_key", "_head").unique("_key")
-    parsed = head.parse_heads(unique["_head"])
-    heads = unique.join(parsed.rename({"head": "_head"}), on="_head").drop("_head")
-    heads = heads.unique("_key").rename({c: f"_{c}" for c in head.COLUMNS})
-    return keyed.drop("_head").join(heads, on="_key", how="left", maintain_order="left").drop("_key")
+    unique = keyed.group_by("_key", maintain_order=True).agg(pl.col("_head").first(), pl.col("_line").first())
+    parsed = head.parse_heads(unique["_head"].unique()).rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
+    heads = unique.join(parsed, on="_head", how="left", maintain_order="left")
+    first = work.add_heads(heads.select(*HEAD, "_line"))
+    numbers = unique.select("_key", _hid=pl.int_range(first, first + unique.height, dtype=pl.UInt32))
+    return keyed.drop("_head").join(numbers, on="_key", how="left", maintain_order="left").drop("_key")
 
 
 def _split_fast(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -141,7 +151,7 @@ def _split_fast(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return fast, frame.filter(~ok)
 
 
-def _records(pieces: list[recover.Piece]) -> pl.DataFrame:
+def _records(work: _Work, pieces: list[recover.Piece]) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "_line": [p.line for p in pieces],
@@ -154,7 +164,7 @@ def _records(pieces: list[recover.Piece]) -> pl.DataFrame:
             "_line": pl.UInt64, "_sub": pl.UInt16, "_head": pl.String, "_level": pl.String, "_body": pl.String,
         },
     )  # fmt: skip
-    return _with_heads(frame)
+    return _with_heads(work, frame).select(list(RECORD))
 
 
 def _take_classified(work: _Work, frame: pl.DataFrame) -> pl.DataFrame:
@@ -251,9 +261,7 @@ def _take_irregular(work: _Work, others: pl.DataFrame) -> tuple[pl.DataFrame, se
     pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
     if not pieces:
         return pl.DataFrame(schema=RECORD), set()
-    records = _records(pieces).select(list(RECORD))
-    work.see(records)
-    left = _take_classified(work, records)
+    left = _take_classified(work, _records(work, pieces))
     left = _repair(work, left)
     missed = set(zip(left["_line"].to_list(), left["_sub"].to_list(), strict=True))
     several = {p.line for p in pieces if p.sub}
@@ -285,8 +293,7 @@ def _take_headless(work: _Work, others: pl.DataFrame, seen: set[int]) -> None:
             found.append(match)
     if not rows:
         return
-    frame = _records(rows).select(list(RECORD))
-    work.see(frame)
+    frame = _records(work, rows)
     by_rule: dict[str, list[int]] = {}
     for index, match in enumerate(found):
         by_rule.setdefault(match.message.name, []).append(index)
@@ -319,8 +326,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
         repeats = (int(count.sum()), first if isinstance(first, int) else 0)
         frame = frame.with_columns(pl.col("_text").str.replace(_REPEATED, ""))
     fast, others = _split_fast(frame)
-    fast = _with_heads(fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
-    work.see(fast)
+    fast = _with_heads(work, fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
     left = [_repair(work, _take_classified(work, fast))]
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
     lost, seen = _take_irregular(work, others)
@@ -349,13 +355,6 @@ def _result(
         & ~pl.col("_line").is_in(lost.implode())
         & ~pl.col("_line").is_in(torn.implode())
     )
-    heads = pl.concat(work.heads).sort("_line", maintain_order=True)
-    heads = heads.unique(["_host", "_pid"], keep="first", maintain_order=True)
-    return ChunkResult(messages, unknown, rest, heads, fate, tuple(sorted(work.torn)), repeats)
-
-
-def records_in_order(result: ChunkResult) -> Iterator[tuple[str | None, pl.DataFrame]]:
-    """Every record's frame with its rule's name (None: unknown)."""
-    yield from result.messages.items()
-    if result.unknown.height:
-        yield None, result.unknown
+    return ChunkResult(
+        messages, unknown, rest, pl.concat(work.heads), fate, tuple(sorted(work.torn)), repeats
+    )

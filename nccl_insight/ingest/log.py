@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, read_chunk
+from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, attach_heads, read_chunk
 from nccl_insight.ingest.classify import Classifier, template
 from nccl_insight.io.chunks import ChunkIndex, read_chunks
 from nccl_insight.io.embedded import tool_lines
@@ -29,13 +29,15 @@ class LogPart:
     """What one log gave.
 
     ``messages``: rows by grammar rule. ``loud``: WARN, ABORT, DIAG records that no rule knows. ``unknown``: templates
-    of all records that no rule knows. ``heads``: distinct processes. ``foreign``: lines of other tools.
+    of all records that no rule knows. ``heads``: the heads that ``_hid`` of the messages counts. ``processes``: first
+    line and launcher rank of every (host, pid). ``foreign``: lines of other tools.
     """
 
     messages: dict[str, pl.DataFrame]
     loud: pl.DataFrame
     unknown: pl.DataFrame
     heads: pl.DataFrame
+    processes: pl.DataFrame
     foreign: pl.DataFrame
     fate: Fate
     torn_lines: tuple[int, ...]
@@ -50,6 +52,12 @@ def fold(frame: pl.DataFrame) -> pl.DataFrame:
     return (
         frame.group_by(_SAME, maintain_order=True).agg(*rest, pl.col("repeats").sum()).select(frame.columns)
     )
+
+
+def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
+    """First line and launcher rank of every (host, pid), in order of appearance."""
+    known = heads.select("_host", "_pid", "_launcher_rank", "_line").sort("_line", maintain_order=True)
+    return known.unique(["_host", "_pid"], keep="first", maintain_order=True)
 
 
 def chunk_results(
@@ -134,6 +142,8 @@ class _Merger:
         self._loud: list[pl.DataFrame] = []
         self._unknown: list[pl.DataFrame] = []
         self._heads: list[pl.DataFrame] = []
+        self._head_count = 0
+        self._processes: list[pl.DataFrame] = []
         self._fate = Fate()
         self._torn: list[int] = []
         self._repeats = 0
@@ -141,33 +151,31 @@ class _Merger:
 
     def add(self, result: ChunkResult) -> None:
         for name, rows in result.messages.items():
-            rows = fold(rows) if name in self._errors else rows
             if name in self._kept:
-                self._messages.setdefault(name, []).append(self._slim(name, rows))
+                self._messages.setdefault(name, []).append(self._slim(name, rows, result.heads))
         if result.unknown.height:
             self._unknown.append(templates(result.unknown))
             loud = result.unknown.filter(pl.col("_level").is_in(_LOUD))
             if loud.height:
-                self._loud.append(fold(loud))
-        self._heads.append(result.heads)
+                self._loud.append(fold(attach_heads(loud, result.heads)))
+        self._heads.append(result.heads.drop("_line"))
+        self._head_count += result.heads.height
+        self._processes.append(processes_of(result.heads))
         self._fate += result.fate
         self._torn += result.torn_lines
         self._repeats += result.repeats[0]
         self._repeat_line = self._repeat_line or result.repeats[1]
-        if len(self._heads) > 200:
-            self._heads = [pl.concat(self._heads).unique(["_host", "_pid"])]
 
-    def _slim(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-        """Without what only error rows show, so that memory does not grow with the text of the log."""
+    def _slim(self, name: str, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+        """Error rows whole, and folded; others without their text, so that memory does not grow with the log's."""
         rule = self._rules[name]
         if rule.table == "errors":
-            return rows
-        dropped = ["_source", "_timestamp", "_launcher"]
+            return fold(attach_heads(rows, heads))
         if rule.table == "connections":
             rows = rows.with_columns(_body=pl.col("_body").str.extract(r"via (.*)$"))
         elif "normalise" not in rule.directives:
-            dropped.append("_body")
-        return rows.drop(dropped)
+            rows = rows.drop("_body")
+        return rows.with_columns(pl.col("_hid") + self._head_count) if self._head_count else rows
 
     def done(self, foreign: list[pl.DataFrame]) -> LogPart:
         messages: dict[str, pl.DataFrame] = {}
@@ -175,18 +183,14 @@ class _Merger:
             rows = pl.concat(parts, how="diagonal_relaxed")
             messages[name] = (fold(rows) if name in self._errors else rows).with_columns(self._id)
         loud = pl.concat(self._loud) if self._loud else pl.DataFrame()
-        heads = (
-            pl.concat(self._heads).sort("_line").unique(["_host", "_pid"], keep="first")
-            if self._heads
-            else None
-        )
         return LogPart(
             messages=messages,
             loud=fold(loud).with_columns(self._id) if loud.height else loud,
             unknown=merge_templates(self._unknown).with_columns(self._id),
-            heads=heads.sort("_line").with_columns(self._id)
-            if heads is not None
-            else pl.DataFrame(schema={**HEAD}),
+            heads=pl.concat(self._heads) if self._heads else pl.DataFrame(schema=HEAD),
+            processes=processes_of(pl.concat(self._processes)).with_columns(self._id)
+            if self._processes
+            else pl.DataFrame(),
             foreign=pl.concat(foreign) if foreign else pl.DataFrame(),
             fate=self._fate,
             torn_lines=tuple(self._torn[:1000]),

@@ -8,7 +8,7 @@ import orjson
 import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.chunk import ChunkResult
+from nccl_insight.ingest.chunk import ChunkResult, attach_heads
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import chunk_results
 from nccl_insight.ingest.normalise import NORMALISERS
@@ -78,9 +78,9 @@ def _objects(
 def _chunk_objects(result: ChunkResult, path: str, classifier: Classifier, keep_foreign: bool) -> list[str]:
     found: list[tuple[int, int, bytes]] = []
     for name, frame in result.messages.items():
-        found += _objects(name, frame, path, classifier)
+        found += _objects(name, attach_heads(frame, result.heads), path, classifier)
     if result.unknown.height:
-        found += _objects(None, result.unknown, path, classifier)
+        found += _objects(None, attach_heads(result.unknown, result.heads), path, classifier)
     if keep_foreign:
         for line, text in result.foreign.select("_line", "_text").iter_rows():
             item = {"input": path, "line": line, "level": None, "message": None, "text": text}

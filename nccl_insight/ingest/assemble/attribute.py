@@ -66,4 +66,5 @@ def attribute(rows: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
         pointed = resolve(out.select("input_id", "_host", "_pid", "_pos", "comm"), ranks, "comm")
         out = out.with_columns(comm_id=pl.coalesce(pointed["comm_id"], pl.col("comm_id")))
     out = out.rename({"_rank": "_own_rank"})
-    return out if "rank" in out.columns else out.with_columns(rank=pl.col("_own_rank"))
+    own = pl.col("_own_rank")
+    return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own)

@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
+from nccl_insight.ingest.chunk import attach_heads
 from nccl_insight.ingest.normalise import NORMALISERS
 
 # What a row keeps of its head until the tables are finished; they begin with `_` so that no capture clashes.
@@ -31,7 +32,7 @@ def rules_by_table(messages: Mapping[str, pl.DataFrame], grammar: Grammar) -> di
 
 
 def table_rows(
-    names: Sequence[str], messages: MutableMapping[str, pl.DataFrame], grammar: Grammar
+    names: Sequence[str], messages: MutableMapping[str, pl.DataFrame], grammar: Grammar, heads: pl.DataFrame
 ) -> pl.DataFrame:
     """Rows of one table from its rules, normalised, with ``message`` and the head columns, in reading order.
 
@@ -48,7 +49,8 @@ def table_rows(
         if family and "family" not in rows.columns:
             rows = rows.with_columns(family=pl.lit(family))
         frames.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
-    return _in_order(frames)
+    rows = _in_order(frames)
+    return attach_heads(rows, heads) if "_hid" in rows.columns else rows
 
 
 def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame:

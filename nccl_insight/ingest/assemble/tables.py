@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 import polars as pl
@@ -34,14 +35,21 @@ _NO_RANKS: Final = pl.DataFrame(
 )  # fmt: skip
 
 
-def _merge(parts: Sequence[LogPart]) -> dict[str, pl.DataFrame]:
-    """Rows by rule over all inputs; the parts give theirs up."""
-    names = {name for part in parts for name in part.messages}
+def _merge(parts: Sequence[LogPart]) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows by rule over all inputs, and the heads that they count; the parts give theirs up."""
+    names = sorted({name for part in parts for name in part.messages})
+    firsts = [0, *accumulate(part.heads.height for part in parts)]
     merged: dict[str, pl.DataFrame] = {}
-    for name in sorted(names):
-        frames = [p.messages.pop(name) for p in parts if name in p.messages]
+    for name in names:
+        frames: list[pl.DataFrame] = []
+        for part, first in zip(parts, firsts, strict=False):
+            rows = part.messages.pop(name, None)
+            if rows is not None:
+                frames.append(
+                    rows.with_columns(pl.col("_hid") + first) if first and "_hid" in rows.columns else rows
+                )
         merged[name] = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
-    return merged
+    return merged, pl.concat([part.heads for part in parts])
 
 
 def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
@@ -127,22 +135,22 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
 
     The parts give up their messages on the way.
     """
-    messages = _merge(parts)
+    messages, heads = _merge(parts)
     feeds = rules_by_table(messages, grammar)
     early: dict[str, pl.DataFrame] = {
-        name: table_rows(feeds.pop(name), messages, grammar) for name in _EARLY if name in feeds
+        name: table_rows(feeds.pop(name), messages, grammar, heads) for name in _EARLY if name in feeds
     }
     comms = early.pop("comms", None)
     ranks = rank_rows(comms) if comms is not None else _NO_RANKS
     versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
     loud = [p.loud for p in parts if p.loud.height]
-    known = table_rows(feeds.pop("errors"), messages, grammar) if "errors" in feeds else None
+    known = table_rows(feeds.pop("errors"), messages, grammar, heads) if "errors" in feeds else None
     trouble = error_rows(known, loud)
     if trouble is not None:
         out["errors"] = finish(attribute(trouble, ranks), _ERROR_HEADS)
     for name, rules in feeds.items():
-        frame = table_rows(rules, messages, grammar)
+        frame = table_rows(rules, messages, grammar, heads)
         if name == "topology_lines":
             out.update(topology_tables(frame))
             continue
@@ -161,8 +169,8 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
         )
         out["communicators"] = communicators(ranks, process_versions)
         out["ranks"] = finish(ranks.drop("comm_id_made").rename({"_tid": "tid"}))
-    heads = [p.heads for p in parts if p.heads.height]
-    if heads:
-        out["processes"] = finish(_processes(pl.concat(heads, how="diagonal_relaxed"), versions, early))
+    processes = [p.processes for p in parts if p.processes.height]
+    if processes:
+        out["processes"] = finish(_processes(pl.concat(processes, how="diagonal_relaxed"), versions, early))
     out.update({name: finish(frame) for name, frame in early.items()})
     return out
