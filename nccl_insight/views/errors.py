@@ -18,11 +18,13 @@ from nccl_insight.views._cause_patterns import BENIGN, CONSEQUENCE, OTHER, PATTE
 
 TRACE: Final = r" -> -?[0-9]+( \[[^\]]*\])?\s*$"
 
+# What differs between lines of one kind and decides nothing: ports, addresses, pointers, positions.
+_PLACES: Final = r"<[0-9]+>|0x[0-9a-fA-F]+|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
 _WARNINGS = ("WARN", "ABORT", "DIAG")
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    text, source = pl.col("text").fill_null(""), pl.col("source").fill_null("")
+    text, source = pl.col("_text").fill_null(""), pl.col("source").fill_null("")
     quiet = pl.col("level") == "INFO"
     # What CUDA or the OS answered at level INFO was expected by NCCL, which went on without it.
     ignored = r"Cuda failure|nvml\w+\(.*\) failed|NVML failure"
@@ -38,14 +40,14 @@ def _named(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = run.table("errors")
-    keys = ["text", "source", "level", "family"]
+    keys = ["_text", "source", "level", "family"]
+    errors = run.table("errors").with_columns(pl.col("text").str.replace_all(_PLACES, "#").alias("_text"))
     kinds = _named(errors.select(keys).unique())
     return (
-        errors.with_row_index("at")
+        errors.with_row_index("_at")
         .join(kinds, on=keys, how="left", nulls_equal=True)
-        .sort("at")
-        .drop("at")
+        .sort("_at")
+        .drop("_at", "_text")
         .with_columns(
             pl.col("cause").fill_null(OTHER),
             (pl.col("level").is_in(_WARNINGS) | pl.col("level").is_null()).alias("loud"),
