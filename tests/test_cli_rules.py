@@ -1,0 +1,79 @@
+"""The commands rules, explain and config show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.cli import main
+from nccl_insight.rules import HEADINGS, discover
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["nccl-insight", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_rules_lists_every_diagnosis(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(monkeypatch, capsys, "rules")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == [r.code for r in discover()]
+
+
+def test_rules_as_json_and_markdown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(monkeypatch, capsys, "rules", "NI501", "shm-*", "--format", "json")
+    rows = json.loads(out)
+    assert [r["name"] for r in rows] == ["shm-too-small", "shm-permission", "shm-attach-missing", "peer-died"]
+    assert rows[0]["severity"] == "error"
+    _, out, _ = run(monkeypatch, capsys, "rules", "NI501", "--format", "md")
+    assert out.splitlines()[2].startswith("| NI501 | peer-died | S |")
+    code, _, err = run(monkeypatch, capsys, "rules", "--format", "xml")
+    assert code == 2
+    assert "--format" in err
+
+
+def test_explain_by_code_and_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, by_code, _ = run(monkeypatch, capsys, "explain", "NI401")
+    assert code == 0
+    assert by_code.startswith("NI401 shm-too-small\n")
+    for heading in HEADINGS:
+        assert heading in by_code
+    assert run(monkeypatch, capsys, "explain", "shm-too-small")[1] == by_code
+
+
+def test_explain_of_an_unknown_name_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(monkeypatch, capsys, "explain", "shm-to-small")
+    assert (code, out) == (2, "")
+    assert "did you mean shm-too-small?" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_config_show_names_the_origin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "nccl-insight.toml"
+    path.write_text("[analyze]\nfail-on = 'warning'\n[[ignore]]\ncode = 'NI217'\nreason = 'no RDMA here'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NCCL_INSIGHT_MIN_CONFIDENCE", "medium")
+    code, out, _ = run(monkeypatch, capsys, "config", "show")
+    assert code == 0
+    rows = {line.split("  ", 1)[0]: line for line in out.splitlines()}
+    assert rows["fail-on"].endswith(f"warning   [{path}]")
+    assert rows["min-confidence"].endswith("medium   [environment NCCL_INSIGHT_MIN_CONFIDENCE]")
+    assert rows["min-coverage"].endswith("0   [default]")
+    assert "no RDMA here" in rows["ignore ib-no-device"]
