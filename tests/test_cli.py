@@ -133,9 +133,10 @@ def test_only_json_on_standard_output() -> None:
 
 
 def test_same_input_same_bytes(tmp_path: Path) -> None:
-    for name in ("a.html", "b.html"):
-        run_cli("analyze", TINY_SHM, "-o", tmp_path / name)
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        run_cli("analyze", TINY_SHM, "-o", "r.html", cwd=tmp_path / name)
+    assert (tmp_path / "a" / "r.html").read_bytes() == (tmp_path / "b" / "r.html").read_bytes()
 
 
 def test_quiet() -> None:

@@ -146,11 +146,13 @@ def socket_error_family(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def nvml_family(frame: pl.DataFrame) -> pl.DataFrame:
-    """Failures of NVML calls; the wrapper also reports verbs calls under the same wording."""
+    """Failures of NVML calls; the wrapper also reports verbs calls under the same wording.
+
+    "Not Supported" is the normal answer of consumer cards to questions about NVLink or ECC.
+    """
     function = _word(frame, "nvml_function", "function")
-    return frame.with_columns(
-        family=pl.when(function.str.starts_with("nvml")).then(pl.lit("nvml-failed")).otherwise(pl.lit(OTHER))
-    )
+    failed = function.str.starts_with("nvml") & (_word(frame, "error_text").str.to_lowercase() != "not supported")
+    return frame.with_columns(family=pl.when(failed).then(pl.lit("nvml-failed")).otherwise(pl.lit(OTHER)))
 
 
 def call_family(frame: pl.DataFrame) -> pl.DataFrame:
