@@ -51,7 +51,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the short hosts, else one for NCCL's message."""
     counted = (
         nics(run)
-        .filter(rdma_expr("network") & pl.col("host").is_not_null())
+        .filter(rdma_expr("network") & pl.col("host").is_not_null() & pl.col("listed"))
         .group_by("host", "network", maintain_order=True)
         .agg(
             pl.struct("name", "port").n_unique().alias("count"),
@@ -59,6 +59,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             pl.col("input_id", "line").first(),
         )
     )
+    known = run.table("ranks").select("host").drop_nulls().unique()
+    if known.height:
+        counted = counted.join(known, on="host", how="semi", maintain_order="left")
     usual = counted.group_by("network", "count").len().sort("len", "count", descending=True)
     found = False
     for network in counted.get_column("network").unique(maintain_order=True):

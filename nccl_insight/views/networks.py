@@ -60,7 +60,8 @@ def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
 
 
 def nics(run: Run) -> pl.DataFrame:
-    """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, input_id, line``.
+    """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, listed, input_id,
+    line``. ``listed`` tells devices of NCCL's one-line list from those that have a line of their own only.
 
     Unique by name and port; virtual functions and every process's repetition are folded.
     """
@@ -68,25 +69,36 @@ def nics(run: Run) -> pl.DataFrame:
 
 
 def _nics(run: Run) -> pl.DataFrame:
+    frame = run.table("net_devices")
+    if "message" in frame.columns:
+        # A virtual device is made of ports that are listed too.
+        frame = frame.filter(pl.col("message").ne_missing("net_ib_virtual"))
+    name = [pl.col(c) for c in ("name", "hca_name") if c in frame.columns]
+    speed = [pl.col("speed_gbit").cast(pl.Int64)]
+    if "speed_mbps" in frame.columns:
+        speed.append(pl.col("speed_mbps").cast(pl.Int64) // 1000)
+    first = ("index", "link_layer", "address", "speed_gbit")
     return (
-        run.lazy("net_devices")
+        frame.lazy()
+        .with_columns(
+            pl.coalesce(name).alias("name"),
+            pl.coalesce(speed).alias("speed_gbit"),
+            pl.col("link_layer").cast(pl.String),
+            pl.col("name").is_not_null().alias("listed"),
+        )
         .filter(pl.col("name").is_not_null())
-        .with_columns(pl.col("link_layer").cast(pl.String))
-        .unique(["host", "network", "name", "port"], keep="first", maintain_order=True)
+        .group_by("host", "network", "name", "port", maintain_order=True)
+        .agg(
+            *(pl.col(c).drop_nulls().first() for c in first),
+            pl.col("listed").any(),
+            pl.col("input_id", "line").first(),
+        )
         .select(
-            "host",
-            "network",
-            "index",
-            "name",
-            "port",
-            "link_layer",
-            "address",
-            "speed_gbit",
-            "input_id",
-            "line",
+            "host", "network", "index", "name", "port", "link_layer", "address", "speed_gbit",
+            "listed", "input_id", "line",
         )
         .collect()
-    )
+    )  # fmt: skip
 
 
 def networks_in_use(run: Run) -> tuple[str, ...]:
