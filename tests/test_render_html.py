@@ -146,7 +146,7 @@ def test_absence_is_shown_as_evidence() -> None:
 
 def test_versions_list_the_odd_ones_first() -> None:
     text = _page("failing").text
-    assert text.index("2.26.2 (differs)") < text.index("2.27.3 12.8 12080 nccl IB 0-31,40-63")
+    assert text.index("2.26.2 (differs)") < text.index("2.27.3 12.8 12080 (CUDA 12.8) nccl IB 0-31,40-63")
 
 
 def test_settings_say_value_origin_default_and_what_is_unusual() -> None:

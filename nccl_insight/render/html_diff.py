@@ -49,13 +49,14 @@ def _headline(comparison: Comparison) -> str:
         for s in ("new", "worse", "better", "gone")
         if (n := sum(f.status == s for f in comparison.findings))
     ]
-    words = f"findings: {', '.join(found)}; " if found else ""
+    words = f"Findings: {', '.join(found)}; " if found else ""
     return words + plural(len(comparison.changes), "change")
 
 
 def _hero(comparison: Comparison) -> Markup:
-    raised = any(f.status in ("new", "worse") for f in comparison.findings)
-    kind = "ok" if not comparison.differs else "error" if raised else "warning"
+    raised = [f.severity_bad for f in comparison.findings if f.status in ("new", "worse") and f.severity_bad]
+    worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
+    kind = "ok" if not comparison.differs else worst.value
     word = "SAME" if not comparison.differs else "DIFFERENT"
     title = el(
         "h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", _headline(comparison))
@@ -218,7 +219,8 @@ def _effects(comparison: Comparison) -> Figure | None:
         "yref": "paper",
         "y0": 0,
         "y1": 1,
-        "line": {"color": GREY, "dash": "dash", "width": 1.5},
+        "layer": "above",
+        "line": {"color": GREY, "dash": "dash", "width": 2},
     }
     furthest = max(shown, key=lambda c: abs((c.ratio or 1) - 1))
     rows = tuple(

@@ -15,9 +15,11 @@ from nccl_insight.render.figures.base import (
     Figure,
     Trace,
     axis,
+    label,
     layout,
     rounded,
 )
+from nccl_insight.rules._links import expected_busbw
 from nccl_insight.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 
@@ -166,7 +168,7 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
                 "xref": "paper",
                 "x": 1,
                 "y": value,
-                "text": f"{value:.0f} GB/s {name}",
+                "text": label(f"{value:.0f} GB/s {name}", 80),
                 "showarrow": False,
                 "xanchor": "right",
                 "yanchor": "bottom",
@@ -215,7 +217,12 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
 
 
 def _peak(run: Run) -> tuple[float, str] | None:
-    """The GPU link's peak where the run states one: NVLink of the topology, per GPU and direction."""
+    """What large messages should reach: published results for the GPU or the NICs, else the GPU's NVLink."""
+    for name in ("collectives", "ranks"):
+        members = tuple(sorted(run.table(name)["rank"].drop_nulls().unique()))
+        expected = expected_busbw(run, members, len(members)) if members else None
+        if expected is not None:
+            return expected.gbps, f"expected: {expected.why}"
     links = run.lazy("topology_links").filter(
         (pl.col("link").cast(pl.String) == "NVL") & pl.col("src").str.starts_with("GPU")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -10,12 +11,13 @@ from nccl_insight import envdata
 from nccl_insight.model import Analysis
 from nccl_insight.render import words
 from nccl_insight.render.html.markup import Child, Markup, el, prose, table
-from nccl_insight.render.html.summary import badge
+from nccl_insight.render.html.summary import badge, driver
 from nccl_insight.render.sanitize import one_line
 from nccl_insight.run import Run
 from nccl_insight.units import format_bytes, format_ranks, plural
 
 ROWS = 50
+REASONS = 8
 _SECRET = re.compile(
     r"(?i)((?:^|[\s;-])[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w.-]*)([=\s]+)\S+"
 )
@@ -66,7 +68,7 @@ def _versions(run: Run) -> Markup:
             [
                 label,
                 row["cuda_version"] or "unknown",
-                row["driver_version"] or "unknown",
+                driver(row["driver_version"] or "unknown"),
                 row["library"] or "unknown",
                 row["network"] or "unknown",
                 format_ranks(row["ranks"], 12) or "unknown",
@@ -132,21 +134,7 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
     """What was not judged, suppressed or not understood."""
     parts: list[Child] = [el("h2", "What was not analysed", id="gaps")]
     rows: list[list[Child]]
-    groups = words.not_judged_groups(analysis.not_judged)
-    if groups:
-        rows = [
-            [
-                group.reason,
-                prose(group.how_to_enable),
-                len(group.names),
-                ", ".join(group.names[:12]) + (" ..." if len(group.names) > 12 else ""),
-            ]
-            for group in groups[:30]
-        ]
-        header = ["Because", "To enable", "Count", "Diagnoses"]
-        parts.append(table("Diagnoses that were not judged", header, rows, total=len(groups), numeric=[2]))
-    else:
-        parts.append(el("p", "Every diagnosis was judged."))
+    parts.append(_not_judged(words.not_judged_groups(analysis.not_judged)))
     if analysis.suppressed:
         rows = [
             [
@@ -190,6 +178,26 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
         ]
         parts.append(table("Notes of the readers", ["Kind", "Detail", "Line"], rows, total=notes.height))
     return el("section", el("div", parts, class_="wrap"))
+
+
+def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
+    if not groups:
+        return el("p", "Every diagnosis was judged.")
+    rows: list[list[Child]] = []
+    for group in groups:
+        names = ", ".join(group.names[:12]) + (
+            f" and {len(group.names) - 12} more" if len(group.names) > 12 else ""
+        )
+        rows.append([group.reason, prose(group.how_to_enable), len(group.names), names])
+    header = ["Because", "To enable", "Count", "Diagnoses"]
+    first = table("Diagnoses that were not judged", header, rows[:REASONS], numeric=[2])
+    if len(rows) <= REASONS:
+        return first
+    caption = plural(len(rows) - REASONS, "further reason")
+    rest = table(
+        f"Not judged: {caption}", header, rows[REASONS : REASONS + 60], total=len(rows) - REASONS, numeric=[2]
+    )
+    return [first, el("details", el("summary", caption), rest)]
 
 
 def provenance(analysis: Analysis, command: str | None) -> Markup:

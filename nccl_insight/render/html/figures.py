@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nccl_insight.render.figures.base import Figure
 from nccl_insight.render.html.markup import Markup, el, prose, table
@@ -16,8 +17,20 @@ def figure_section(figures: Sequence[Figure], *, interactive: bool) -> Markup | 
         return el("section", el("div", title, el("p", text), class_="wrap"))
     return el(
         "section",
-        el("div", title, el("div", [_figure(f, interactive) for f in figures], class_="figs"), class_="wrap"),
+        el(
+            "div",
+            title,
+            el("div", [_figure(f, interactive) for f in _paired(figures)], class_="figs"),
+            class_="wrap",
+        ),
     )
+
+
+def _paired(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures, the last narrow one made wide where it would stand alone beside a hole."""
+    narrow = [n for n, figure in enumerate(figures) if not figure.wide]
+    alone = narrow[-1] if len(narrow) % 2 else -1
+    return [replace(f, wide=True) if n == alone else f for n, f in enumerate(figures)]
 
 
 def _figure(figure: Figure, interactive: bool) -> Markup:

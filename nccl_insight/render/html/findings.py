@@ -168,10 +168,14 @@ def _source(source: str) -> Child:
 
 def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
     """Excerpts by input, with the lines around them where they can be read back."""
+    shown = evidence[:EVIDENCE]
     by_input: dict[str, list[Evidence]] = defaultdict(list)
-    for item in evidence[:EVIDENCE]:
-        by_input[item.input].append(item)
+    for item in shown:
+        if item.line:
+            by_input[item.input].append(item)
     blocks = [_excerpt(path, items, context) for path, items in by_input.items()]
+    whole = [item for item in shown if not item.line]
+    blocks += [_measured(whole)] if whole else []
     left = len(evidence) - min(len(evidence), EVIDENCE)
     more = (
         el("p", f"and {left:,} more evidence lines; the JSON output has all of them", class_="more")
@@ -179,6 +183,25 @@ def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], st
         else None
     )
     return join([*blocks, more])
+
+
+def _measured(items: Sequence[Evidence]) -> Markup:
+    """Evidence that is no line: what was counted, measured or looked for in vain, and in which input."""
+    rows = [
+        el(
+            "tr",
+            el("th", one_line(e.input, 120) or "all inputs", scope="row"),
+            el("td", sanitize(e.text, LINE_LIMIT)),
+            class_="hit",
+        )
+        for e in items
+    ]
+    return _block(el("caption", "Over the whole input"), rows, "Evidence over the whole input")
+
+
+def _block(caption: Markup, rows: Sequence[Markup], said: str) -> Markup:
+    grid = el("table", caption, el("tbody", rows))
+    return el("div", grid, class_="log", tabindex="0", role="region", aria_label=said)
 
 
 def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
@@ -203,27 +226,11 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
             el("tr", el("th", number, scope="row"), el("td", mark, text), class_="hit" if hit else None)
         )
         before = number
-    rows += [
-        el(
-            "tr",
-            el("th", "—", scope="row", aria_label="absence"),
-            el("td", sanitize(e.text, LINE_LIMIT)),
-            class_="hit",
-        )
-        for e in items
-        if not e.line
-    ]
     caption = el(
         "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
     )
-    return el(
-        "div",
-        el("table", caption, el("tbody", rows)),
-        class_="log",
-        tabindex="0",
-        role="region",
-        aria_label=f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else ""),
-    )
+    said = f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
+    return _block(caption, rows, said)
 
 
 def _context(items: Sequence[Finding], run: Run) -> dict[tuple[str, int], str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.render import words
 from nccl_insight.render.html.markup import Child, Markup, el, icon, join, prose
@@ -90,7 +92,7 @@ def _job(analysis: Analysis) -> Markup:
     facts = [
         ("NCCL", _versions(job.nccl_versions)),
         ("CUDA", _versions(job.cuda_versions)),
-        ("Driver", _versions(job.driver_versions)),
+        ("Driver", _versions(tuple(map(driver, job.driver_versions)))),
         ("Ranks", _number(job.nranks)),
         ("Nodes", _number(job.n_nodes)),
         ("GPUs", _number(job.gpus)),
@@ -98,7 +100,10 @@ def _job(analysis: Analysis) -> Markup:
         ("Communicators", _number(job.communicators or None)),
         ("Hosts", words.host_list(job.hosts, 3)),
     ]
-    rows = [[el("dt", name), el("dd", value or "unknown")] for name, value in facts]
+    rows = [[el("dt", name), el("dd", value)] for name, value in facts if value]
+    missing = ", ".join(name for name, value in facts if not value)
+    if missing:
+        rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
     return el(
         "section",
         el("h2", "Job", id="job"),
@@ -111,6 +116,14 @@ def _job(analysis: Analysis) -> Markup:
 def _versions(values: tuple[str, ...]) -> str:
     shown = ", ".join(one_line(v, 60) for v in values[:4])
     return shown + (f" and {len(values) - 4} more" if len(values) > 4 else "")
+
+
+def driver(version: str) -> str:
+    """A driver's number for people: NCCL prints the CUDA version that it supports, ``12040`` for 12.4."""
+    if re.fullmatch("[0-9]{4,5}", version):
+        number = int(version)
+        return f"{version} (CUDA {number // 1000}.{number % 1000 // 10})"
+    return version
 
 
 def _number(value: int | None) -> str:
