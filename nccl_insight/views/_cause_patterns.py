@@ -14,7 +14,8 @@ OTHER: Final = "other"
 VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, ALLOC_FAILED, SHM_FAILED, P2P_CUDA, OTHER})
 
 
-_WC = r"(?:with )?(?:status|error)[= ](?:IBV_WC_[A-Z_]+\()?"
+# `with error 12`, `with status=12`, `with status=transport retry counter exceeded(12)`
+_WC = r"(?:ompletion|CQE) .*(?:status|error)[= ](?:[A-Za-z_ /-]+\(|\([A-Za-z_ /-]+\))?"
 
 # (cause, text, file): first match wins. ``file`` limits the line to sources of that name, "" to any.
 PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -27,6 +28,10 @@ PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
     (BENIGN, r"Got (?:non-fatal )?async event ?: ?(?:port active|P_Key change|LID change|SM change|client reregistration)", ""),
     (BENIGN, r"didn't receive a valid magic|socket magic mismatch|wrong socket type|handshake receive .* discarding|peer closed before magic|closed before magic handshake", ""),
     (BENIGN, r"peer access is already enabled", ""),
+    (BENIGN, r"nvml(?:Shutdown|Device(?:Set|Clear)CpuAffinity)\(.*\) failed|No NVML, trying to use CUDA", ""),
+    (BENIGN, r"Both NCCL_CTA_POLICY_ZERO and|NCCL_OOB_NET_IFNAME=.*ignoring", ""),
+    (OTHER, r"MNNVL is not supported on this system", ""),
+    (CONSEQUENCE, r"^comm(?:Reclaim|DestroySync): ", ""),
     ("ras-port-in-use", r"RAS failed to establish a client listening socket", ""),
     ("ras-port-in-use", r"(?:bind|Bind).*Address already in use", r"ras/"),
     # launch and environment
@@ -51,13 +56,14 @@ PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
     ("ib-qp-unreachable", r"ibv_modify_qp.*(?:unreachable|No such device|No route to host|Cannot assign|with (?:error )?(?:101|113|19|99)\b)", ""),
     ("ib-qp-invalid-argument", r"ibv_modify_qp.*failed", ""),
     ("ib-reg-mr-failed", r"(?:ibv_reg_(?:dmabuf_)?mr(?:_iova2?)?|mlx5dv_reg_dmabuf_mr)\b.* failed", ""),
-    ("ib-create-cq-failed", r"ibv_create_(?:cq|qp)(?:_ex)?(?:\(\))? failed", ""),
+    ("ib-create-cq-failed", r"(?:ibv|mlx5dv)_create_(?:cq|qp)(?:_ex)?(?:\(\))? failed", ""),
     ("ib-open-device-failed", r"ibv_(?:open_device|alloc_pd) failed|Unable to open device", ""),
     ("ib-libibverbs-missing", r"Failed to open libibverbs", ""),
     ("ib-port-error", r"async (?:fatal |non-fatal )?event ?: ?port error|async event.*\bport error", ""),
     ("ib-device-fatal", r"catastrophic error|async fatal event|device fatal", ""),
     (CONSEQUENCE, r"Call to ibv_get_async_event failed", ""),
     ("ib-device-recovering", r"marked as (?:permanently )?failed|Initiating recovery|Detected [0-9]+ failed devices|ncclIbResiliency", ""),
+    (OTHER, r"^NET/IB: (?:could not find mr|sendReq|wc->opcode|NCCL_IB_|ncclIbRe[cq]|Failed to allocate|Requested|Unexpected)", ""),
     ("ib-mixed-link-layers", r"Attempted to connect incompatible devices|Remote \S+ device is incompatible with the local", ""),
     ("nic-count-mismatch", r"Detected mixed local Net device counts", ""),
     ("collnet-unavailable", r"CollNet is not supported or fails|Cannot initialize CollNet|port is used by SM|sharp_(?:coll_init|get_local_data|coll_comm_init)|collect_ports_data|Detected mixed local CollNet device counts|fails to share parent comms .* sharp", ""),
@@ -93,6 +99,7 @@ PATTERNS: Final[tuple[tuple[str, str, str], ...]] = (
     ("shm-permission", r"Permission denied", r"shm"),
     ("shm-attach-missing", r"attaching to shared memory segment|shm_open.*No such file|unlink shared memory .* failed.*No such file", ""),
     ("shm-attach-missing", r"No such file or directory", r"shm"),
+    (OTHER, r"(?:creating shared memory segment|create shared memory file|allocate shared memory|map /dev/shm).*(?:, error:? |: )[A-Z]", ""),
     (SHM_FAILED, r"creating shared memory segment|failed to create shared memory file|Unable to allocate shared memory|Could not map /dev/shm", ""),
     # the application's calls
     ("collective-mismatch", r"Mismatched collective detected|collective mismatch|message truncated : receiving|posted incorrect receive info", ""),
