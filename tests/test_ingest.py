@@ -118,7 +118,7 @@ def test_splits_are_communicators_of_their_own(version: str) -> None:
     splits = comms.filter(pl.col("nranks") < 8)
     assert set(splits["parent_comm_id"]) == {world}
     ops = run.table("calls").group_by("op").len().sort("op").rows()
-    assert dict((str(op), n) for op, n in ops) == {"AllGather": 16, "AllReduce": 24}
+    assert {str(op): n for op, n in ops} == {"AllGather": 16, "AllReduce": 24}
     assert run.table("calls")["comm_id"].null_count() == 0
 
 
@@ -328,3 +328,19 @@ def test_facts_of_the_simulated_runs() -> None:
         assert comms["n_nodes"].max() == max(truth["observed"]["nNodes"]), log.name
         checked += 1
     assert checked > 5
+
+
+def test_debris_before_a_host_name_is_taken_off(tmp_path: Path) -> None:
+    lines = [f"gpu1:{pid}:{pid + 9} [0] NCCL INFO Using network IB" for pid in (100, 101) for _ in range(40)]
+    lines.insert(
+        30, "gpu1:101:110 [0] NCCL INFO Connected all trgpu1:100:109 [0] NCCL INFO Connected all rings"
+    )
+    run = load([write(tmp_path / "torn.log", "\n".join(lines))])
+    assert sorted(set(run.table("processes")["host"])) == ["gpu1"]
+    assert run.table("milestones")["host"].to_list() == ["gpu1"]
+
+
+def test_containers_that_share_a_pid_stay_apart(tmp_path: Path) -> None:
+    text = "".join(f"{host}:7:7 [0] NCCL INFO Using network IB\n" * 9 for host in ("node1", "gpu-node1"))
+    run = load([write(tmp_path / "pods.log", text)])
+    assert sorted(run.table("processes")["host"]) == ["gpu-node1", "node1"]

@@ -56,7 +56,8 @@ class Fate:
 class ChunkResult:
     """What a chunk gave. ``unknown`` has the columns of ``RECORD``; ``repeats`` counts Ray's dropped lines.
 
-    ``heads``: one row a distinct head (``HEAD``), in the order of ``_hid``, with the first ``_line`` that has it.
+    ``heads``: one row a distinct head (``HEAD``), in the order of ``_hid``, with the first ``_line`` that has it and
+    the number of its lines.
     """
 
     messages: dict[str, pl.DataFrame]
@@ -129,10 +130,12 @@ def _lines_of(text: str, chunk: Chunk) -> list[str]:
 def _with_heads(work: _Work, frame: pl.DataFrame) -> pl.DataFrame:
     """Replaces ``_head`` by ``_hid``; every distinct head is parsed once."""
     keyed = frame.with_columns(_key=pl.col("_head").hash())
-    unique = keyed.group_by("_key", maintain_order=True).agg(pl.col("_head").first(), pl.col("_line").first())
+    unique = keyed.group_by("_key", maintain_order=True).agg(
+        pl.col("_head").first(), pl.col("_line").first(), pl.len().cast(pl.UInt64).alias("_lines")
+    )
     parsed = head.parse_heads(unique["_head"].unique()).rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
     heads = unique.join(parsed, on="_head", how="left", maintain_order="left")
-    first = work.add_heads(heads.select(*HEAD, "_line"))
+    first = work.add_heads(heads.select(*HEAD, "_line", "_lines"))
     numbers = unique.select("_key", _hid=pl.int_range(first, first + unique.height, dtype=pl.UInt32))
     return keyed.drop("_head").join(numbers, on="_key", how="left", maintain_order="left").drop("_key")
 

@@ -55,9 +55,12 @@ def fold(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
-    """First line and launcher rank of every (host, pid), in order of appearance."""
-    known = heads.select("_host", "_pid", "_launcher_rank", "_line").sort("_line", maintain_order=True)
-    return known.unique(["_host", "_pid"], keep="first", maintain_order=True)
+    """First line, launcher rank and number of lines of every (host, pid), in order of appearance."""
+    return (
+        heads.sort("_line", maintain_order=True)
+        .group_by("_host", "_pid", maintain_order=True)
+        .agg(pl.col("_launcher_rank").drop_nulls().first(), pl.col("_line").first(), pl.col("_lines").sum())
+    )
 
 
 def chunk_results(
@@ -158,7 +161,7 @@ class _Merger:
             loud = result.unknown.filter(pl.col("_level").is_in(_LOUD))
             if loud.height:
                 self._loud.append(fold(attach_heads(loud, result.heads)))
-        self._heads.append(result.heads.drop("_line"))
+        self._heads.append(result.heads.drop("_line", "_lines"))
         self._head_count += result.heads.height
         self._processes.append(processes_of(result.heads))
         self._fate += result.fate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight import __version__
+from nccl_insight.version import __version__
 from nccl_insight.model import Ref, Severity
 from nccl_insight.render import diff
 from nccl_insight.render.figures.base import BLUE, GREY, RED, Figure, axis, label, layout, rounded

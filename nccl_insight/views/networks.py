@@ -77,6 +77,9 @@ def _nics(run: Run) -> pl.DataFrame:
     speed = [pl.col("speed_gbit").cast(pl.Int64)]
     if "speed_mbps" in frame.columns:
         speed.append(pl.col("speed_mbps").cast(pl.Int64) // 1000)
+    listed = pl.col("name").is_not_null()
+    if "hca_name" in frame.columns:
+        listed &= pl.col("hca_name").is_null()
     first = ("index", "link_layer", "address", "speed_gbit")
     return (
         frame.lazy()
@@ -84,7 +87,7 @@ def _nics(run: Run) -> pl.DataFrame:
             pl.coalesce(name).alias("name"),
             pl.coalesce(speed).alias("speed_gbit"),
             pl.col("link_layer").cast(pl.String),
-            pl.col("name").is_not_null().alias("listed"),
+            listed.alias("listed"),
         )
         .filter(pl.col("name").is_not_null())
         .group_by("host", "network", "name", "port", maintain_order=True)

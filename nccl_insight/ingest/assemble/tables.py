@@ -13,6 +13,7 @@ from nccl_insight.ingest.assemble.attribute import attribute
 from nccl_insight.ingest.assemble.base import column, finish, rules_by_table, table_rows
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
+from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.topology import topology_tables
 from nccl_insight.ingest.assemble.trouble import error_rows
 from nccl_insight.ingest.log import LogPart
@@ -123,6 +124,15 @@ def _ring_rows(rings: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     return out.with_columns(truncated=pl.col("truncated") | (seen < pl.col("_nranks")).fill_null(False))
 
 
+def _named_devices(devices: pl.DataFrame) -> pl.DataFrame:
+    """Devices that have a line of their own print their name and speed under other words."""
+    name, speed = column(devices, "hca_name", pl.String), column(devices, "speed_mbps", pl.Int64)
+    return devices.with_columns(
+        name=pl.coalesce(column(devices, "name", pl.String), name),
+        speed_gbit=pl.coalesce(column(devices, "speed_gbit", pl.Int64), speed // 1000),
+    )
+
+
 def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     """At level TRACE one call prints a CALL line and a COLL line: the CALL lines go where COLL lines are."""
     api = pl.col("_level") == "CALL"
@@ -135,6 +145,7 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
 
     The parts give up their messages on the way.
     """
+    parts = [mend_hosts(part) for part in parts]
     messages, heads = _merge(parts)
     feeds = rules_by_table(messages, grammar)
     early: dict[str, pl.DataFrame] = {
@@ -160,6 +171,8 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
             frame = attribute(frame, ranks)
         if name == "rings" and ranks.height:
             frame = _ring_rows(frame, ranks)
+        if name == "net_devices":
+            frame = _named_devices(frame)
         if name == "connections":
             frame = connection_rows(frame, versions)
         out[name] = finish(frame)

@@ -151,7 +151,9 @@ def nvml_family(frame: pl.DataFrame) -> pl.DataFrame:
     "Not Supported" is the normal answer of consumer cards to questions about NVLink or ECC.
     """
     function = _word(frame, "nvml_function", "function")
-    failed = function.str.starts_with("nvml") & (_word(frame, "error_text").str.to_lowercase() != "not supported")
+    failed = function.str.starts_with("nvml") & (
+        _word(frame, "error_text").str.to_lowercase() != "not supported"
+    )
     return frame.with_columns(family=pl.when(failed).then(pl.lit("nvml-failed")).otherwise(pl.lit(OTHER)))
 
 
