@@ -82,6 +82,17 @@ def test_rank_that_is_always_late(tmp_path: Path) -> None:
     assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
 
 
+@pytest.mark.parametrize("steps", [4, 5, 7])
+def test_few_steps(tmp_path: Path, steps: int) -> None:
+    """Four steps can tell, but only if the delays are those of one rank."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    found = hits(load(job(tmp_path / "one", 4, steps, late=lambda r, _i: 900.0 if r == 2 else 0.0)))
+    assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
+    found = hits(load(job(tmp_path / "other", 4, steps, late=lambda r, i: 900.0 if r == i % 2 else 0.0)))
+    assert "straggler-rank" not in found
+
+
 def test_without_steps_single_collectives_are_counted(tmp_path: Path) -> None:
     found = hits(load(job(tmp_path, 4, 40, late=lambda r, _i: 500.0 if r == 1 else 0.0, steps=False)))
     assert [h.ranks for h in found["straggler-rank"]] == [(1,)]

@@ -12,8 +12,9 @@ How it decides
 --------------
 Collectives are matched over ranks. The delay a rank causes is its arrival minus the second-last arrival. Per step (per
 collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested against
-chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives). Rare but large
-delays are tested among the outlying steps alone. The rank must also cause a large share of all delay and cost at least
+chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives). With four to seven
+steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are tested
+among the outlying steps alone. The rank must also cause a large share of all delay and cost at least
 1 % of the time. Without a common clock, arrival is taken from durations: all members end together.
 
 What to do

@@ -7,7 +7,9 @@ synchronising collective end together, so the shortest arrived last.
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +19,12 @@ from nccl_insight.run import Run
 
 _ALPHA_STEPS: Final = 0.05
 _ALPHA_COLLECTIVES: Final = 0.01
-_ALPHA_STRICT: Final = 0.001
 _MIN_STEPS: Final = 4
 _FEW_STEPS: Final = 8
+_DRAWS: Final = 20_000
 _MIN_SHARE: Final = 0.4
-_STRONG_SHARE: Final = 0.7
+_STRONG_SHARE: Final = 0.5
+_OUTLIER_SHARE: Final = 0.7
 _OUTLIER: Final = 3.0
 _MIN_WINDOW_SHARE: Final = 0.01
 _MIN_COMM_SHARE: Final = 0.05
@@ -160,11 +163,11 @@ def _test(events: pl.DataFrame, n: int, window: int, comm: float, by_clock: bool
     limit = _OUTLIER * max(float(units["delay_ns"].median() or 0), _MIN_DELAY_NS)  # type: ignore[arg-type]
     outliers = units.filter(pl.col("delay_ns") > limit)
     found: list[Straggler] = []
-    sums = events.group_by("last").agg(pl.col("delay_ns").sum(), pl.len(), worst=pl.col("delay_ns").max())
-    for rank, delay, count, worst in sums.sort("delay_ns", descending=True).iter_rows():
+    sums = events.group_by("last").agg(pl.col("delay_ns").sum(), worst=pl.col("delay_ns").max())
+    for rank, delay, worst in sums.sort("delay_ns", descending=True).iter_rows():
         if (delay < _MIN_WINDOW_SHARE * window and delay < _MIN_COMM_SHARE * comm) or worst < _MIN_DELAY_NS:
             continue
-        verdict = _verdict(events, units, outliers, rank, count, delay / total, n, by_step)
+        verdict = _verdict(events, units, outliers, rank, delay / total, n, by_step)
         if verdict is None:
             continue
         times, trials, p_value, chance, unit = verdict
@@ -187,8 +190,7 @@ def _step_tops(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _verdict(
-    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, count: int, share: float, n: int,
-    by_step: bool,
+    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, share: float, n: int, by_step: bool,
 ) -> tuple[int, int, float, float, str] | None:  # fmt: skip
     """(times last, trials, corrected p, chance, unit) of the first test that the rank passes."""
     unit = "steps" if by_step else "collectives"
@@ -197,17 +199,37 @@ def _verdict(
     p_value = min(1.0, n * binomial_tail(times, units.height, chance))
     if p_value <= alpha and share >= _MIN_SHARE:
         return times, units.height, p_value, chance, unit
-    if by_step and units.height < _FEW_STEPS and times >= 0.75 * units.height and share >= _STRONG_SHARE:
-        chance = _tally(events, rank)[1]
-        p_value = min(1.0, n * binomial_tail(count, events.height, chance))
-        if p_value <= _ALPHA_STRICT:
-            return count, events.height, p_value, chance, "collectives"
+    if by_step and units.height < _FEW_STEPS and share >= _STRONG_SHARE:
+        p_value = min(1.0, n * _chance_of_delay(events, rank))
+        if p_value <= _ALPHA_STEPS:
+            return times, units.height, p_value, chance, unit
     times, chance = _tally(outliers, rank)
-    if outliers.height >= 3 and times >= _STRONG_SHARE * outliers.height:
+    if outliers.height >= 3 and times >= _OUTLIER_SHARE * outliers.height:
         p_value = min(1.0, n * binomial_tail(times, outliers.height, chance))
         if p_value <= _ALPHA_COLLECTIVES:
             return times, outliers.height, p_value, chance, f"outlying {unit}"
     return None
+
+
+def _chance_of_delay(events: pl.DataFrame, rank: int) -> float:
+    """Probability that one rank drawn anew in each step has caused as much delay in sum as this rank did.
+
+    For few steps this says more than counting them, because it weighs how long the delays were. Exact up to
+    ``_DRAWS`` combinations, drawn with a fixed seed beyond.
+    """
+    sums = events.filter(pl.col("step").is_not_null()).group_by("step", "last").agg(pl.col("delay_ns").sum())
+    sizes = dict(events.group_by("step").agg(pl.col("members").max()).iter_rows())
+    observed = int(sums.filter(pl.col("last") == rank)["delay_ns"].sum())
+    steps: list[list[int]] = []
+    for (step,), part in sums.group_by("step", maintain_order=True):
+        delays = part["delay_ns"].to_list()
+        steps.append(delays + [0] * max(0, sizes[step] - len(delays)))
+    total = math.prod(len(step) for step in steps)
+    if total <= _DRAWS:
+        return sum(sum(drawn) >= observed for drawn in itertools.product(*steps)) / total
+    draw = random.Random(0)
+    hits = sum(sum(draw.choice(step) for step in steps) >= observed for _ in range(_DRAWS))
+    return (hits + 1) / (_DRAWS + 1)
 
 
 def _tally(units: pl.DataFrame, rank: int) -> tuple[int, float]:
