@@ -242,6 +242,7 @@ def test_rank_comes_from_the_trace_not_from_the_name(tmp_path: Path) -> None:
         ("rcclGenericKernel<1, 2, false>(ncclDevComm*, unsigned long, ncclWork*)", COMM, None),
         ("mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)", COMM, None),
         ("ncclDevKernel_Broadcast_RING_LL(x)", COMM, "Broadcast"),
+        ("_Z22ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE", COMM, "AllGather"),
         ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", OTHER, "Other"),
         ("void deep_ep::internode::dispatch<false, 8, false, 128>(int4*)", OTHER, "Other"),
         ("dpsk::ep::internode::combine(int)", OTHER, "Other"),

@@ -18,7 +18,9 @@ MEMSET: Final = 3
 OTHER: Final = 4
 """Communication by something else than NCCL or RCCL: custom all-reduce, DeepEP, NVSHMEM, user buffers."""
 
-_LIBRARY: Final = re.compile(r"(?:^|[\s:*&_])(?:nccl|rccl|mscclpp|msccl)\w*(?:Kernel|kernel)", re.ASCII)
+_LIBRARY: Final = re.compile(
+    r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|mscclpp|msccl)\w*(?:Kernel|kernel)", re.ASCII
+)
 _NCCL_OP: Final = re.compile(
     r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAllv|AlltoAllv|AllToAll|AlltoAll|AllToAllPivot|"
     r"Reduce|Gather|Scatter|Generic)"

@@ -76,7 +76,7 @@ class _Builder:
     def partial(self) -> Partial:
         raw = self.events.activity()
         activity = raw.unique(
-            ["kind", "start_ns", "end_ns", "device", "stream", "name", "correlation"], maintain_order=True
+            ["kind", "start_ns", "end_ns", "device", "stream", "name_id", "correlation"], maintain_order=True
         ).with_columns(pl.col("start_ns", "end_ns") + self.base)
         duplicates = raw.height - activity.height
         steps = self._steps()
