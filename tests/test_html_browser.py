@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.render import html, markdown
+from nccl_insight.render import html, html_diff, markdown
+from nccl_insight.views.compare import compare
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 from tests.test_render_html import hostile_run
@@ -24,6 +25,7 @@ from tests.test_render_html import hostile_run
 pytestmark = pytest.mark.browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+AXE = Path(os.environ.get("NCCL_INSIGHT_AXE", "/nonexistent"))
 DRIVER = shutil.which("chromedriver")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -98,6 +100,24 @@ def _draw_all(browser: Any) -> int:
     return int(count)
 
 
+def _axe(browser: Any) -> None:
+    """No serious violation in the open page; checks nothing where axe-core is not at hand."""
+    if not AXE.is_file():
+        return
+    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+    result = browser.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations))"
+    )
+    serious = [
+        f"{v['id']} ({v['impact']}): {n['html'][:200]} {n['failureSummary'][:200]}"
+        for v in result
+        if v["impact"] in ("serious", "critical")
+        for n in v["nodes"][:3]
+    ]
+    assert serious == []
+
+
 @pytest.mark.parametrize("name", sorted(samples.ALL))
 def test_opens_without_network_or_complaint_and_draws_every_figure(
     browser: Any, report: Callable[..., Path], name: str
@@ -106,6 +126,17 @@ def test_opens_without_network_or_complaint_and_draws_every_figure(
     assert _draw_all(browser) >= 8
     assert _requests(browser) == []
     assert _complaints(browser) == []
+
+
+def test_the_comparison_page_loads_nothing_and_draws(browser: Any, tmp_path: Path) -> None:
+    (good, good_run), (bad, bad_run) = samples.healthy(), samples.failing()
+    path = tmp_path / "diff.html"
+    path.write_text(html_diff.render(compare(good_run, bad_run, good, bad)), encoding="utf-8")
+    _open(browser, path)
+    assert _draw_all(browser) == 1
+    assert _requests(browser) == []
+    assert _complaints(browser) == []
+    _axe(browser)
 
 
 def test_theme_follows_the_system_and_the_toggle_survives_a_reload(
@@ -270,20 +301,8 @@ def test_hostile_text_runs_nothing_and_asks_for_nothing(
 def test_axe_finds_no_serious_violation(
     browser: Any, report: Callable[..., Path], name: str, dark: bool
 ) -> None:
-    axe = os.environ.get("NCCL_INSIGHT_AXE")
-    if not axe or not Path(axe).is_file():
+    if not AXE.is_file():
         pytest.skip("NCCL_INSIGHT_AXE does not name axe.min.js of axe-core")
     _open(browser, report(name), dark=dark)
     _draw_all(browser)
-    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": Path(axe).read_text(encoding="utf-8")})
-    result = browser.execute_async_script(
-        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations))"
-    )
-    serious = [
-        f"{v['id']} ({v['impact']}): {n['html'][:200]} {n['failureSummary'][:200]}"
-        for v in result
-        if v["impact"] in ("serious", "critical")
-        for n in v["nodes"][:3]
-    ]
-    assert serious == []
+    _axe(browser)
