@@ -277,3 +277,60 @@ def test_findings_of_redacted_logs_are_the_same(tmp_path: Path) -> None:
             (f.name, f.severity, f.ranks) for f in before.findings
         ], case
         assert dataclasses.astuple(after.coverage)[:6] == dataclasses.astuple(before.coverage)[:6], case
+
+
+def _cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    from nccl_insight.cli import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["nccl-insight", *arguments])
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code
+    out, err = capsys.readouterr()
+    return int(str(code or 0)), out, err
+
+
+def test_redact_command_writes_files_a_private_map_and_says_its_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, binary, out = tmp_path / "ares-gpu017.log", tmp_path / "x.sqlite", tmp_path / "out"
+    log.write_text(LOG)
+    binary.write_bytes(b"SQLite format 3\0" + bytes(200))
+    names = tmp_path / "names.json"
+    code, said, _ = _cli(capsys, "redact", str(log), str(binary), "-o", str(out), "--map", str(names))
+    assert code == 0
+    assert [p.name for p in out.iterdir()] == ["input1.log"]
+    assert "ares" not in (out / "input1.log").read_text()
+    assert names.stat().st_mode & 0o077 == 0
+    assert json.loads(names.read_text())["hosts"]["ares-gpu017"] == "node1"
+    assert "Left out:" in said
+    assert "Not promised:" in said
+
+
+def test_redact_command_keeps_the_map_out_of_the_shared_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(LOG)
+    code, _, err = _cli(
+        capsys, "redact", str(log), "-o", str(tmp_path / "o"), "--map", str(tmp_path / "o" / "m.json")
+    )
+    assert code == 2
+    assert "name a place outside" in err
+    assert not (tmp_path / "o").exists()
+
+
+def test_analyze_redact_replaces_names_in_every_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "ares-gpu017.log"
+    log.write_text(LOG)
+    files = {kind: tmp_path / f"r.{kind}" for kind in ("html", "json", "md", "junit", "text")}
+    outputs = [a for kind, path in files.items() for a in ("-o", f"{kind}={path}")]
+    code, out, _ = _cli(capsys, "analyze", str(log), "--redact", "--js", "cdn", *outputs)
+    assert code in (0, 1)
+    for text_ in (out, *(path.read_text() for path in files.values())):
+        for secret in ("ares-gpu", "10.31.7", "mwinter", "secret-llama"):
+            assert secret not in text_
