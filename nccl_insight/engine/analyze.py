@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from nccl_insight.version import __version__
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
@@ -18,6 +17,7 @@ from nccl_insight.policy import Policy
 from nccl_insight.rules import Rule, discover
 from nccl_insight.run import Run
 from nccl_insight.units import plural
+from nccl_insight.version import __version__
 from nccl_insight.views.thresholds import MEMO
 
 SCHEMA_VERSION = 1
