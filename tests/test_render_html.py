@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import random
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -296,6 +297,27 @@ def test_a_run_without_tables_still_gives_a_complete_page() -> None:
     assert "NOT JUDGED" in page.text
     assert "neither healthy nor broken" in page.text
     assert len(text) < 100_000, "no chart library without charts"
+
+
+@pytest.mark.parametrize("name", ["healthy", "failing", "traced"])
+@pytest.mark.parametrize("seed", range(8))
+def test_gaps_in_the_tables_never_stop_the_report(name: str, seed: int) -> None:
+    """Columns without values, rows that miss some, rows that are gone: as damaged inputs give them."""
+    analysis, run = samples.ALL[name]()
+    chance = random.Random(seed)
+    tables = {}
+    for table, frame in run.tables.items():
+        gaps = []
+        for column, dtype in frame.schema.items():
+            dice = chance.random()
+            if dice < 0.12:
+                gaps.append(pl.lit(None, dtype=dtype).alias(column))
+            elif dice < 0.3:
+                gaps.append(pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.col(column)).alias(column))
+            elif dice < 0.36 and dtype.is_numeric():
+                gaps.append((pl.col(column) * 0).alias(column))
+        tables[table] = frame.gather_every(chance.choice((1, 1, 2, 20))).with_columns(gaps)
+    Page(html.render(analysis, build_run(tables), js="cdn"))
 
 
 def test_policy_forbids_everything_but_the_scripts_of_this_file() -> None:
