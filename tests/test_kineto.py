@@ -314,6 +314,14 @@ def test_damaged_values_are_counted(tmp_path: Path) -> None:
         '{"traceEvents": [' + '{"a":' * 5000, "[" * 100_000 + '{"ph":"X","cat":"kernel"',
         '{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclKernel","ts":1e400,"dur":1,"args":{"device":1e99}}]}',
         '{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclKernel","ts":99999999999999999999,"dur":1}]}',
+        '{"distributedInfo": {"rank": 99999999999, "world_size": 99999999999999999999}, "traceEvents": [{"ph":"X",'
+        '"cat":"kernel","name":"ncclKernel","ts":1e308,"dur":1,"args":{"stream":99999999999999999999}}]}',
+        '{"distributedInfo": {"pg_config": [7, {"pg_name": "0", "ranks": [1e9, -1, 99999999999]}]}, "traceEvents": [{'
+        '"ph":"X","cat":"kernel","name":"ncclKernel","ts":1,"dur":1,"args":{"stream":99999999999999999999,"device":-7,'
+        '"Collective name":"allgather","In msg nelems":9e18,"Group size":99999999999,"dtype":"Float",'
+        '"Process Group Name":"0","Process Group Ranks":"[99999999999]","Seq":-1}}]}',
+        '{"traceEvents": [{"ph":"X","cat":"kernel","name":"ncclKernel","ts":1,"dur":1,"args":{'
+        '"Collective name":"gather","In msg nelems":280000000000000,"Group size":2000000000,"dtype":"Double"}}]}',
     ],
 )  # fmt: skip
 def test_hostile_text_never_raises(tmp_path: Path, text: str) -> None:

@@ -18,6 +18,7 @@ from nccl_insight.views.straggler import arrivals, binomial_tail
 from tests.trace_maker import all_reduce, event, job, trace, write
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
 needs_shared = pytest.mark.skipif(
     not SHARED.exists(), reason="reference traces are not beside the repository"
 )
@@ -364,7 +365,9 @@ def test_dlrm_verdict_as_the_reference() -> None:
     assert steps == pytest.approx(hta, abs=0.01)
 
 
-@needs_shared
-def test_healthy_gloo_job_has_no_straggler() -> None:
-    found = hits(load(sorted((SHARED / "gloo_own_4rank_healthy").glob("rank*.json.gz"))))
+def test_recorded_gloo_jobs() -> None:
+    """One job without a planted fault, one in which rank 2 slept 30 ms before each backward pass."""
+    found = hits(load(sorted((FIXTURES / "gloo_healthy").glob("rank*.json.gz"))))
     assert not set(found) & {"straggler-rank", "busbw-outlier", "clocks-not-comparable"}
+    found = hits(load(sorted((FIXTURES / "gloo_late_rank2").glob("rank*.json.gz"))))
+    assert [h.ranks for h in found["straggler-rank"]] == [(2,)]

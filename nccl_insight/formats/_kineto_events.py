@@ -27,6 +27,7 @@ _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 _OVERFLOW: Final = 1 << 32
 _LATEST: Final = 1 << 61
+_MOST_ELEMENTS: Final = 1 << 48
 _FLUSH_ROWS: Final = 50_000
 _RAW: Final = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
@@ -46,7 +47,8 @@ def _to_ns(value: object) -> int | None:
     if isinstance(value, int):
         return value * 1000
     if isinstance(value, float):
-        return round(value * 1000) if math.isfinite(value) else None
+        time = value * 1000
+        return round(time) if math.isfinite(time) else None
     if isinstance(value, str):
         whole, _, part = value.strip().partition(".")
         sign = -1 if whole.startswith("-") else 1
@@ -66,10 +68,18 @@ def _int(value: object) -> int | None:
     return None
 
 
+def small_int(value: object) -> int | None:
+    """A non-negative number of at most 31 bits (ranks, group sizes), else None."""
+    number = _int(value)
+    return number if number is not None and 0 <= number < 1 << 31 else None
+
+
 def _count(value: object) -> int | None:
     """Number of elements; old torch counts in 32 bits, so a negative one has wrapped around once."""
     number = _int(value)
-    return number + _OVERFLOW if number is not None and -_OVERFLOW < number < 0 else number
+    if number is None or not -_OVERFLOW < number < _MOST_ELEMENTS:
+        return None
+    return number + _OVERFLOW if number < 0 else number
 
 
 @dataclass
@@ -102,12 +112,12 @@ class Meta:
             _count(args.get("In msg nelems")),
             _count(args.get("Out msg nelems")),
             dtype if isinstance(dtype, str) else None,
-            _int(args.get("Group size")),
+            small_int(args.get("Group size")),
             str(group) if isinstance(group, (str, int)) else None,
             args.get("Process Group Ranks"),
             _int(args.get("Seq")),
-            _int(args.get("Rank")),
-            _int(args.get("Dst Rank" if "send" in lower else "Src Rank")),
+            small_int(args.get("Rank")),
+            small_int(args.get("Dst Rank" if "send" in lower else "Src Rank")),
             _text(args.get("In split size")),
             _text(args.get("Out split size")),
         )
@@ -144,7 +154,7 @@ def _elements(dims: object) -> int | None:
         if not all(isinstance(n, int) and 0 <= n < 1 << 40 for n in shape):
             return None
         total += math.prod(shape)
-    return total or None
+    return total if 0 < total < _MOST_ELEMENTS else None
 
 
 @dataclass
@@ -206,8 +216,7 @@ class Events:
         if type(device) is not int:
             device = event.get("pid")
         stream = args.get("stream")
-        if type(stream) is not int:
-            stream = _int(event.get("tid"))
+        stream = _int(stream if type(stream) is int else event.get("tid"))
         self.kind.append(kind)
         self.start.append(start)
         self.end.append(start + duration)

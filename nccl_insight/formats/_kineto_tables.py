@@ -14,7 +14,7 @@ from nccl_insight.bandwidth import dtype_size
 from nccl_insight.formats import _intervals
 from nccl_insight.formats._facts import exposed_ns, step_of, with_bandwidth
 from nccl_insight.formats._kernels import COMM, classify, collective_op
-from nccl_insight.formats._kineto_events import Events, Meta
+from nccl_insight.formats._kineto_events import Events, Meta, small_int
 
 _COMPATIBLE: Final = {
     "SendRecv": {"AllToAll", "AllToAllv", "Send", "Recv", "SendRecv", "Gather", "Scatter"},
@@ -72,14 +72,14 @@ def process_groups(info: Mapping[str, Any]) -> Groups:
         if not isinstance(item, dict):
             continue
         ranks = item.get("ranks")
-        numbers = ranks if isinstance(ranks, list) and all(isinstance(r, int) for r in ranks) else []
+        numbers = [small_int(r) for r in ranks] if isinstance(ranks, list) else []
         name, description, backend = item.get("pg_name"), item.get("pg_desc"), item.get("backend_config")
         found.append(
             Group(
                 str(name) if name is not None else "",
                 description if isinstance(description, str) else None,
                 backend if isinstance(backend, str) else None,
-                tuple(numbers),
+                tuple(r for r in numbers if r is not None) if None not in numbers else (),
             )
         )
     return Groups(found)
@@ -192,7 +192,7 @@ def _size(op: str | None, meta: Meta, group_size: int | None) -> int | None:
         count = meta.out_elements or meta.in_elements
     elif op == "ReduceScatter" and not count and meta.out_elements and group_size:
         count = meta.out_elements * group_size
-    return count * element if count is not None else None
+    return count * element if count is not None and count < 1 << 58 else None
 
 
 def _largest_share(split: str | None) -> float | None:

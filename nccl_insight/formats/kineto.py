@@ -18,7 +18,7 @@ from nccl_insight.formats._blocks import read_blocks
 from nccl_insight.formats._chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.formats._facts import memcpy_table, other_communication_table, step_table
 from nccl_insight.formats._kernels import COMM
-from nccl_insight.formats._kineto_events import MARKERS, Events
+from nccl_insight.formats._kineto_events import MARKERS, Events, small_int
 from nccl_insight.formats._kineto_tables import Group, collective_table, cpu_step_table, process_groups
 from nccl_insight.io.source import InputFile
 from nccl_insight.run import Partial
@@ -215,7 +215,7 @@ class _Builder:
                 "input_id": [self.source.input_id],
                 "rank": [rank],
                 "rank_origin": [origin],
-                "world_size": [world if isinstance(world, int) else None],
+                "world_size": [small_int(world)],
                 "host": [host if isinstance(host, str) else None],
                 "backend": [backend if isinstance(backend, str) else None],
                 "nccl_version": [version if isinstance(version, str) else None],

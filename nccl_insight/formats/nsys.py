@@ -68,8 +68,9 @@ def read(source: InputFile) -> Partial:
             tables = _tables(database, notes)
     except DamagedStream as error:
         notes.append(("trace-truncated", str(error)))
-    except sqlite3.DatabaseError as error:
-        notes.append(("trace-truncated", f"the database is damaged or cut ({error})"))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
+        reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        notes.append(("trace-truncated", f"the database is damaged or cut ({reason})"))
     tables["notes"] = pl.DataFrame(
         {"line": [None] * len(notes), "kind": [k for k, _ in notes], "detail": [d for _, d in notes]},
         schema={"line": pl.UInt64, "kind": pl.String, "detail": pl.String},
