@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight.version import __version__
 from nccl_insight.model import Ref, Severity
 from nccl_insight.render import diff
 from nccl_insight.render.figures.base import BLUE, GREY, RED, Figure, axis, label, layout, rounded
@@ -14,6 +13,7 @@ from nccl_insight.render.html.page import Document, document
 from nccl_insight.render.html.summary import badge
 from nccl_insight.render.sanitize import one_line
 from nccl_insight.units import plural
+from nccl_insight.version import __version__
 from nccl_insight.views.compare import Change, Comparison, FindingChange
 
 ROWS = 100

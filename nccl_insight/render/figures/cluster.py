@@ -29,7 +29,7 @@ def cluster_map(analysis: Analysis, run: Run) -> Figure | None:
     for row in nics(run).iter_rows(named=True):
         nic_names[row["host"]].append(row["name"])
     detail = len(where.hosts) <= _DETAIL_NODES and where.nranks <= _DETAIL_RANKS
-    draw = _detailed if detail else _ringed
+    draw = _detailed if detail else _small
     plot = draw(where, links, nic_names, hosts_in, ranks_in)
     total = Counter(kind for (_, _), kinds in links.items() for kind in kinds.elements())
     said = [f"{plural(len(where.hosts), 'node')} with {plural(where.nranks, 'rank')}"]
@@ -238,59 +238,54 @@ def _marks(marks: dict[Severity, dict[str, list[Any]]]) -> list[Trace]:
     ]
 
 
-def _ringed(
+def _small(
     where: Place,
     links: dict[tuple[int, int], Counter[str]],
     nic_names: dict[str, list[str]],
     hosts_in: dict[str, Severity],
     ranks_in: dict[int, Severity],
 ) -> dict[str, Any]:
-    """Nodes on a circle, one marker each."""
+    """Nodes as squares in rows, named at the start of each row and under the pointer."""
     count = len(where.hosts)
-    at = [(math.sin(2 * math.pi * n / count), math.cos(2 * math.pi * n / count)) for n in range(count)]
-    fine: dict[str, list[Any]] = defaultdict(list)
+    columns = math.ceil(math.sqrt(2 * count))
+    at = [(float(n % columns), float(-(n // columns))) for n in range(count)]
+    every: dict[str, list[Any]] = defaultdict(list)
     marks: dict[Severity, dict[str, list[Any]]] = {s: defaultdict(list) for s in _SEVERITY}
     notes = []
     for node, host in enumerate(where.hosts):
         worst = [hosts_in[host]] if host in hosts_in else []
         worst += [ranks_in[r] for r in where.ranks_of[node] if r in ranks_in]
         severity = min(worst, key=lambda s: s.order) if worst else None
-        target = marks[severity] if severity else fine
         x, y = at[node]
-        target["x"].append(round(x, 4))
-        target["y"].append(round(y, 4))
         listed = plural(len(nic_names.get(host, [])), "NIC")
         text = f"{label(host)}<br>ranks {format_ranks(where.ranks_of[node])}<br>{listed} listed"
-        target["customdata"].append(text + (f"<br>named by: {severity.value}" if severity else ""))
-        if severity is Severity.ERROR or node % max(1, count // 16) == 0:
-            notes.append(
-                {
-                    "x": round(x * 1.06, 4),
-                    "y": round(y * 1.06, 4),
-                    "text": label(host, 24),
-                    "showarrow": False,
-                    "xanchor": "left" if x > 0.05 else "right" if x < -0.05 else "center",
-                }
-            )
+        targets = [every, *([marks[severity]] if severity else [])]
+        for target in targets:
+            target["x"].append(x)
+            target["y"].append(y)
+            target["customdata"].append(text + (f"<br>named by: {severity.value}" if severity else ""))
+        if node % columns == 0:
+            notes.append({"x": -0.7, "y": y, "text": label(host, 24), "showarrow": False, "xanchor": "right"})
+    size = max(5, min(20, 420 // columns))
     data = _edges(links, at)
-    if fine:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "node",
-                "hovertemplate": "%{customdata}<extra></extra>",
-                "marker": {"size": 9, "color": "#3355d1"},
-                **fine,
-            }
-        )
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "node",
+            "hovertemplate": "%{customdata}<extra></extra>",
+            "marker": {"size": size, "symbol": "square", "color": "#3355d1"},
+            **every,
+        }
+    )
     data += _marks(marks)
+    rows = math.ceil(count / columns)
     return {
         "data": data,
         "layout": layout(
             annotations=notes,
             margin={"l": 8, "r": 8, "t": 34, "b": 8},
-            xaxis=bare(range=[-1.9, 1.9]),
-            yaxis=bare(scaleanchor="x", scaleratio=1, range=[-1.15, 1.15]),
+            xaxis=bare(range=[-0.2 * columns, columns]),
+            yaxis=bare(range=[-rows, 1]),
         ),
     }

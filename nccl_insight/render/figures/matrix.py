@@ -61,6 +61,7 @@ def matrix(analysis: Analysis, run: Run) -> Figure | None:
         said + _local(run, where) + ".",
         plot=_by_node(run, where),
         size="l",
+        wide=True,
         **table,
     )
 
@@ -106,6 +107,7 @@ def _grid(
 ) -> dict[str, Any]:
     """One heatmap for each kind, so that the legend switches kinds; letters where there is room."""
     size = len(names)
+    gap = 1 if size <= 64 else 0
     data: list[Trace] = []
     for kind in KINDS:
         if kind.key not in points:
@@ -122,8 +124,8 @@ def _grid(
             "y": names,
             "z": grid,
             "colorscale": [[0, kind.color], [1, kind.color]],
-            "xgap": 1,
-            "ygap": 1,
+            "xgap": gap,
+            "ygap": gap,
             "hoverongaps": False,
             "hovertemplate": hover + "<extra></extra>",
         }

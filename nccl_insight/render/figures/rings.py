@@ -134,7 +134,7 @@ def _circle(
             "name": "node" if by_node else "rank",
             "customdata": say,
             "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {"size": 10 if few else 7, "color": [(BLUE, "#6b7fb5")[n % 2] for n in nodes] or BLUE},
+            "marker": {"size": 10 if few else 4, "color": [(BLUE, "#6b7fb5")[n % 2] for n in nodes] or BLUE},
         }
     )
     masks.append(-1)
