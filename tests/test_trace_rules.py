@@ -123,6 +123,22 @@ def test_hosts_without_a_common_clock(tmp_path: Path) -> None:
     assert [h.ranks for h in found["straggler-rank"]] == [(3,)]
 
 
+def test_a_whole_host_is_late(tmp_path: Path) -> None:
+    """Ranks 2 and 3 of node-1 are late together: the host is named, on one clock or none."""
+    for name, shift in (("clock", 0.0), ("no-clock", 7000.0)):
+        (tmp_path / name).mkdir()
+        found = hits(
+            load(
+                job(
+                    tmp_path / name, 6, 40, late=lambda r, _i: 800.0 if r in (2, 3) else 0.0,
+                    host=lambda r: f"node-{r // 2}", clock_us=lambda r, s=shift: s * (r // 2),  # type: ignore[misc]
+                )
+            )
+        )  # fmt: skip
+        assert [(h.ranks, h.hosts) for h in found["straggler-rank"]] == [((2, 3), ("node-1",))]
+        assert "collective-skew" not in found
+
+
 def test_unknown_hosts_are_comparable_only_if_ends_agree(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

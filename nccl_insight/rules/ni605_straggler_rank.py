@@ -10,12 +10,13 @@ Every synchronising collective runs at the pace of the last rank; its lateness i
 
 How it decides
 --------------
-Collectives are matched over ranks. The delay a rank causes is its arrival minus the second-last arrival. Per step (per
-collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested against
-chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives). With four to seven
-steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are tested
-among the outlying steps alone. The rank must also cause a large share of all delay and cost at least
-1 % of the time. Without a common clock, arrival is taken from durations: all members end together.
+Collectives are matched over ranks. The delay a rank causes is its arrival minus the second-last arrival. Per step
+(per collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested
+against chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives). With four
+to seven steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are
+tested among the outlying steps alone. The rank must also cause a large share of all delay and cost at least 1 % of
+the time. If no rank passes, whole hosts are tested in the same way. Without a common clock, arrival is taken from
+durations: all members end together.
 
 What to do
 ----------
@@ -38,8 +39,8 @@ from collections.abc import Iterator
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.run import Run
-from nccl_insight.units import format_ns
-from nccl_insight.views.straggler import Straggler, arrivals
+from nccl_insight.units import format_ns, format_ranks
+from nccl_insight.views.straggler import LateHost, Straggler, arrivals, late_hosts
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -60,6 +61,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     inputs = input_of_rank(run)
     for late in found.stragglers:
         yield _hit(run, late, inputs.get(late.rank))
+    for host in () if found.stragglers else late_hosts(run):
+        yield _host_hit(host, inputs.get(host.ranks[0]))
 
 
 def _hit(run: Run, late: Straggler, input_id: int | None) -> Hit:
@@ -87,4 +90,24 @@ def _hit(run: Run, late: Straggler, input_id: int | None) -> Hit:
                 )
             ]
         ),
+    )
+
+
+def _host_hit(host: LateHost, input_id: int | None) -> Hit:
+    late = host.test
+    chance = late.expected_share * late.units
+    ranks = format_ranks(host.ranks)
+    return Hit(
+        title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit} "
+        f"and delay the others by {format_ns(late.delay_ns)}",
+        explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
+        f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
+        f"{late.delay_share:.0%} of all delay between hosts.",
+        observed=f"last in {late.times_last} of {late.units} {late.unit}",
+        expected=f"about {chance:.1f} of {late.units}",
+        next_step=f"on {host.host}: nvidia-smi -q -d PERFORMANCE,CLOCK; compare CPU load, disks, network with others",
+        confidence=Confidence.MEDIUM,
+        ranks=host.ranks,
+        hosts=(host.host,),
+        evidence=trace_refs([(input_id, f"ranks {ranks}: worst {format_ns(late.worst_delay_ns)} at once")]),
     )

@@ -36,7 +36,7 @@ from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import input_of_rank, trace_refs
 from nccl_insight.run import Run
 from nccl_insight.units import format_ns
-from nccl_insight.views.straggler import arrivals
+from nccl_insight.views.straggler import arrivals, late_hosts
 from nccl_insight.views.thresholds import threshold
 
 CLASS = "P"
@@ -51,7 +51,7 @@ SOURCES = ("TraceLens implicit sync analysis",)
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a straggler explains the skew and silences it."""
     found = arrivals(run)
-    if found is None or found.stragglers:
+    if found is None or found.stragglers or late_hosts(run):
         return
     limit = threshold(run, "collective-skew", "wait_share", THRESHOLDS["wait_share"])
     least = threshold(run, "collective-skew", "least_collectives", THRESHOLDS["least_collectives"])

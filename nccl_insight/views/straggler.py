@@ -87,20 +87,65 @@ def arrivals(run: Run) -> Arrivals | None:
     return run.memo("views.straggler.arrivals", _arrivals)
 
 
-def _arrivals(run: Run) -> Arrivals | None:
+@dataclass(frozen=True)
+class LateHost:
+    """A host whose ranks together arrive last significantly often; ``test.rank`` is an index of no meaning."""
+
+    host: str
+    ranks: tuple[int, ...]
+    test: Straggler
+
+
+def late_hosts(run: Run) -> tuple[LateHost, ...]:
+    """Hosts (of two or more ranks, among at least two hosts) that pass the same test as single ranks do.
+
+    A host arrives with its last rank. Empty where a rank's host is unknown.
+    """
+    return run.memo("views.straggler.late_hosts", _late_hosts)
+
+
+def _late_hosts(run: Run) -> tuple[LateHost, ...]:
+    rows, by_clock = _rows(run)
+    clocks = run.table("trace_clocks")
+    if rows.is_empty() or "host" not in clocks.columns or clocks["host"].null_count():
+        return ()
+    hosts = clocks.group_by("host").agg(pl.col("rank").sort()).sort("host").with_row_index("index")
+    if hosts.height < 2 or int(hosts.select(pl.col("rank").list.len().min()).item()) < 2:
+        return ()
+    index = hosts.explode("rank").select("rank", index=pl.col("index").cast(pl.Int32))
+    arrived = (
+        rows.join(index, on="rank")
+        .group_by("match_id", rank="index")
+        .agg(pl.col("at").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("duration_ns").max())
+        .filter(pl.len().over("match_id") > 1)
+    )
+    if arrived.is_empty():
+        return ()
+    comm = float(rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean() or 0)  # type: ignore[arg-type]
+    found = _test(_events(arrived), hosts.height, _window(rows), comm, by_clock)
+    names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
+    return tuple(LateHost(names[f.rank], tuple(ranks[f.rank]), f) for f in found)
+
+
+def _rows(run: Run) -> tuple[pl.DataFrame, bool]:
+    """Members of matched synchronising collectives with ``at``, their arrival, and whether a clock gave it."""
     table = run.table("collectives")
     if "match_id" not in table.columns:
-        return None
+        return pl.DataFrame(), False
     rows = table.filter(
         pl.col("match_id").is_not_null() & pl.col("op").cast(pl.String).is_in(_SYNCHRONISING)
     ).select(
         "rank", "match_id", "step", "start_ns", "duration_ns", "skew_ns", source=pl.col("source").cast(pl.String)
     )  # fmt: skip
-    if rows.is_empty():
-        return None
     by_clock = rows["skew_ns"].null_count() == 0
     longest = pl.col("duration_ns").max().over("match_id")
-    rows = rows.with_columns(at=pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns"))
+    return rows.with_columns(at=pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")), by_clock
+
+
+def _arrivals(run: Run) -> Arrivals | None:
+    rows, by_clock = _rows(run)
+    if rows.is_empty():
+        return None
     events = _events(rows)
     window = _window(rows)
     waits = rows.with_columns(wait=pl.col("at").max().over("match_id") - pl.col("at"))
