@@ -12,11 +12,13 @@ import random
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from nccl_insight import api
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
 from nccl_insight.render import figures, html, json_
 from nccl_insight.render.html.details import scrub
@@ -406,3 +408,33 @@ def test_hostile_text_adds_no_element_and_no_attribute(payload: str) -> None:
         assert hidden not in text
     for block in ("nccl-insight", "data-markdown", "data-figures"):
         page.data(block)
+
+
+def test_a_hostile_log_leaves_no_executable_markup(tmp_path: Path) -> None:
+    """The payloads in a log, through reading, rules and renderers: in host names, settings, warnings, foreign lines."""
+    lines = []
+    for number, payload in enumerate(PAYLOADS):
+        short = payload.replace("\n", " ")
+        host = re.sub(r"\s", "", short)[:200] or "h"
+        lines += [
+            f"{host}:{number}:{number} [0] NCCL INFO Bootstrap : Using eth0:10.0.0.{number}<0>",
+            f"node:{number}:{number} [0] NCCL INFO NCCL_TOPO_FILE set by environment to {short}",
+            f"node:{number}:{number} [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by peer {host}<1>",
+            f"node:{number}:{number} [0] NCCL WARN {short}",
+            f"node:{number}:{number} [0] NCCL INFO unheard of {short}",
+            short,
+        ]
+    log = tmp_path / "<img src=x onerror=alert(1)>.log"
+    log.write_text("\n".join(lines), encoding="utf-8", errors="surrogatepass")
+    run = api.load([str(log)])
+    analysis = api.analyze(run)
+    assert analysis.findings
+    text = html.render(analysis, run, js="cdn", command=str(log))
+    page = Page(text)
+    assert not {"img", "iframe", "object", "embed", "form", "input", "base", "math", "mtext"} & {
+        t for t, _ in page.tags
+    }
+    assert len([attrs for attrs, _ in page.scripts if attrs.get("type") != "application/json"]) <= 3
+    assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on") or key == "style"]
+    assert not re.search("[\u202e\u2066\u200b\u2028\x1b\x00\x9b]", text)
+    assert len(text.encode()) < 900_000
