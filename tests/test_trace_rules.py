@@ -78,6 +78,43 @@ def test_slow_transfer_blames_no_rank(tmp_path: Path, seed: int) -> None:
     assert "20 of 200" in found["busbw-outlier"][0].title
 
 
+def test_messages_of_unknown_size_are_not_compared(tmp_path: Path) -> None:
+    def kernel(i: int, rank: int) -> dict[str, Any]:
+        long = 3000.0 if i % 10 == 0 else 200.0
+        return event(
+            "kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 5000.0 * i + rank, long, device=0, stream=3
+        )
+
+    paths = [
+        write(tmp_path / f"t{r}.json", trace(r, 2, [kernel(i, r) for i in range(100)])) for r in range(2)
+    ]
+    assert "busbw-outlier" not in hits(load(paths))
+
+
+def test_rank_whose_transfer_is_slow(tmp_path: Path) -> None:
+    """Rank 1 arrives with the others and ends 800 us after them."""
+    ranks = [0, 1, 2, 3]
+    paths = []
+    for r in ranks:
+        long = 1100.0 if r == 1 else 300.0
+        events = [all_reduce(5000.0 * i + r, long, 1 << 20, ranks, seq=i) for i in range(40)]
+        paths.append(write(tmp_path / f"t{r}.json", trace(r, 4, events)))
+    found = hits(load(paths))
+    assert [h.ranks for h in found["busbw-outlier"]] == [(1,)]
+    assert "straggler-rank" not in found
+
+
+def test_one_slow_group(tmp_path: Path) -> None:
+    """Three pairs at 300 us, one at 900 us for the same message."""
+    paths = []
+    for r in range(8):
+        pair = [r // 2 * 2, r // 2 * 2 + 1]
+        long = 900.0 if r in (4, 5) else 300.0
+        events = [all_reduce(5000.0 * i + r % 2, long, 1 << 20, pair, seq=i) for i in range(10)]
+        paths.append(write(tmp_path / f"t{r}.json", trace(r, 8, events)))
+    assert [h.ranks for h in hits(load(paths))["busbw-outlier"]] == [(4, 5)]
+
+
 def test_rank_that_is_always_late(tmp_path: Path) -> None:
     found = hits(load(job(tmp_path, 4, 20, late=lambda r, _i: 500.0 if r == 2 else 0.0)))
     assert [h.ranks for h in found["straggler-rank"]] == [(2,)]

@@ -48,6 +48,7 @@ ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("collectives",)
 SOURCES = ("nccl-tests PERFORMANCE.md",)
+_TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
 _GROUP_SHARE = 0.7
 _SLOW_FACTOR = 2.0
 _RANK_FACTOR = 1.5
@@ -98,7 +99,7 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
 
 def _ranks(run: Run) -> Iterator[Hit]:
     """Ranks that finish late although everybody had arrived; needs a common clock."""
-    ends = ends_after_last_arrival(run).filter(pl.col("source") == "kernel")
+    ends = ends_after_last_arrival(run).filter((pl.col("source") == "kernel") & pl.col("op").is_in(_TOGETHER))
     if ends.is_empty():
         return
     slow = pl.col("after_ns") > _RANK_FACTOR * pl.col("usual_ns")
@@ -134,8 +135,11 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     """Single collectives that took far longer than the median of their kind."""
     keys = ["op", "size_bytes", "dtype", "ranks"]
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
-    marked = rows.with_columns(usual=pl.col("wire_ns").median().over(keys), count=pl.len().over(keys)).filter(
-        pl.col("count") >= _LEAST
+    # Without sizes, different messages would be compared with each other.
+    marked = (
+        rows.filter(pl.col("size_bytes").is_not_null())
+        .with_columns(usual=pl.col("wire_ns").median().over(keys), count=pl.len().over(keys))
+        .filter(pl.col("count") >= _LEAST)
     )
     slow = marked.filter(
         (pl.col("wire_ns") > _SLOW_FACTOR * pl.col("usual"))

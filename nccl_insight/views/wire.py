@@ -55,7 +55,7 @@ def _transfers(run: Run) -> pl.DataFrame:
 
 
 def ends_after_last_arrival(run: Run) -> pl.DataFrame:
-    """Per rank and matched collective: ``match_id, input_id, rank, after_ns, source``, only with a common clock.
+    """Per rank and matched collective: ``match_id, input_id, rank, after_ns, op, source``, only with a common clock.
 
     ``after_ns`` is the rank's end minus the last start of the collective, the time the transfer took for that rank.
     """
@@ -63,11 +63,11 @@ def ends_after_last_arrival(run: Run) -> pl.DataFrame:
     if "match_id" not in table.columns:
         return pl.DataFrame(
             schema={"match_id": pl.UInt32, "input_id": pl.UInt16, "rank": pl.Int32, "after_ns": pl.Int64,
-                    "source": pl.String}
+                    "op": pl.String, "source": pl.String}
         )  # fmt: skip
     rows = table.filter(pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null())
     return rows.select(
         "match_id", "input_id", "rank",
         (pl.col("start_ns") + pl.col("duration_ns") - pl.col("start_ns").max().over("match_id")).alias("after_ns"),
-        pl.col("source").cast(pl.String),
+        pl.col("op").cast(pl.String), pl.col("source").cast(pl.String),
     )  # fmt: skip
