@@ -87,6 +87,17 @@ def test_all_twelve_in_one_log(era: str, tmp_path: Path) -> None:
     assert analysis.status == "findings"
 
 
+@pytest.mark.parametrize("era", planted.ERAS)
+def test_differences_on_other_hosts_are_no_cause(era: str, tmp_path: Path) -> None:
+    """P2P switched off on ember-01 explains neither sockets on ember-02 nor channels on ember-04."""
+    analysis = analysis_of(planted.log(era, planted.CONDITIONS), tmp_path)
+    cause = {f.name: f.caused_by for f in analysis.findings}
+    assert cause["env-mismatch"] == "p2p-disabled-by-env"
+    assert cause["mixed-networks"] is None
+    assert cause["channel-count-mismatch"] is None
+    assert cause["gdr-not-used"] is None
+
+
 @pytest.mark.parametrize("condition", planted.CONDITIONS)
 @pytest.mark.parametrize("era", planted.ERAS)
 def test_each_alone(era: str, condition: str, tmp_path: Path) -> None:

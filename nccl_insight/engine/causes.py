@@ -3,7 +3,8 @@
 A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), or, for a
 secondary diagnosis, any failure. Only line order within one process means anything, so a candidate is
 refused when the effect came first in every process that printed both. Among several candidates the one that
-is itself unexplained and was printed first wins. Links never form a circle.
+is itself unexplained wins, then the more severe, the one that other candidates do not precede in a process, and the
+one on the host of the effect: never the place in a file that many processes wrote. Links never form a circle.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, 
     return not shared or any(before[p] <= after[p] + _EVENT_LINES for p in shared)
 
 
+def _precedes(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+    """Whether the first came earlier in every process that printed both."""
+    mine, theirs = lines.get(one.name, {}), lines.get(other.name, {})
+    shared = mine.keys() & theirs.keys()
+    return bool(shared) and all(mine[p] < theirs[p] for p in shared)
+
+
 def _explains(cause: Draft, effect: Draft) -> bool:
     """Whether the cause's diagnosis may explain the effect's, by the rules' own statements.
 
@@ -64,8 +72,16 @@ def _explains(cause: Draft, effect: Draft) -> bool:
 
 
 def _shares(cause: Draft, effect: Draft) -> bool:
-    """False when both name communicators or are of disjoint ranks of one communicator alone."""
-    return not (cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id)
+    """Whether cause and effect can be of one event.
+
+    False when they name different communicators, and when the cause is a difference between ranks (a setting,
+    a count) that stops nothing by itself and the effect is on other hosts.
+    """
+    if cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id:
+        return False
+    difference = cause.hit.comm_id is not None and cause.severity is not Severity.ERROR
+    apart = bool(cause.hit.hosts and effect.hit.hosts) and not set(cause.hit.hosts) & set(effect.hit.hosts)
+    return not (difference and apart)
 
 
 def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]]) -> list[int | None]:
@@ -92,13 +108,16 @@ def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]])
             at = chosen[at]
         return False
 
-    def worth(j: int) -> tuple[int, int, int, tuple[int, int]]:
-        secondary = drafts[j].rule.finding_class is FindingClass.SECONDARY
-        return (int(secondary), len(options[j]), drafts[j].severity.order, drafts[j].first)
+    def worth(j: int, i: int) -> tuple[int, int, int, int, bool, str]:
+        cause = drafts[j]
+        secondary = cause.rule.finding_class is FindingClass.SECONDARY
+        later = sum(_precedes(drafts[k], cause, lines) for k in options[i] if k != j)
+        elsewhere = not set(cause.hit.hosts) & set(drafts[i].hit.hosts)
+        return (int(secondary), len(options[j]), cause.severity.order, later, elsewhere, cause.name)
 
     # The least explained effects choose first, so that a circle is broken at its best supported end.
-    for i in sorted(range(len(drafts)), key=lambda k: (-len(options[k]), drafts[k].first)):
-        for j in sorted(options[i], key=worth):
+    for i in sorted(range(len(drafts)), key=lambda k: (-len(options[k]), drafts[k].name, drafts[k].first)):
+        for j in sorted(options[i], key=lambda k: (worth(k, i), drafts[k].first)):
             if not leads_to(j, i):
                 chosen[i] = j
                 break

@@ -121,4 +121,5 @@ def _hit(name: str, odd: Outlier) -> Hit:
         hosts=odd.hosts,
         comm_id=odd.comm_id,
         evidence=(*odd.evidence[:2], *odd.majority_evidence),
+        caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
     )

@@ -35,8 +35,9 @@ from dataclasses import dataclass
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._faults import STARTUP
 from nccl_insight.run import Run
-from nccl_insight.views.errors import causes
+from nccl_insight.views.errors import causes, present
 from nccl_insight.views.members import processes
 
 CLASS = "F"
@@ -123,6 +124,8 @@ def _parsed(version: str) -> tuple[int, int, int]:
 def _evidence(run: Run, bug: Bug) -> Trouble | None:
     if not bug.cause:
         return Trouble(causes(run)).matching(bug.pattern)
+    if bug.cause == "bootstrap-connection-closed" and present(run) & set(STARTUP):
+        return None  # a rank that stopped closes its connections: no stranger is needed
     found = trouble(run, bug.cause)
     if found is None and bug.cause == "bootstrap-connection-closed":
         rows = causes(run).join(accepting(run), on=["input_id", "line"], how="semi")

@@ -56,14 +56,21 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     same = rows.join(failing.select("host", "pid").unique(), on=["host", "pid"], how="semi", nulls_equal=True)
     values = (same if same.height else rows)["value"].unique(maintain_order=True).to_list()
     value = f"NCCL_SOCKET_IFNAME={values[0]}" if values else "NCCL_SOCKET_IFNAME"
+    excludes = bool(values) and values[0].startswith("^")
     yield from report(
         run,
         "ifname-not-found",
-        f"{value} names no interface of this host",
+        f"{value} excludes every interface of this host"
+        if excludes
+        else f"{value} names no interface of this host",
         'ip -brief address; echo "$NCCL_SOCKET_IFNAME"   # inside the container, on each host named',
-        explanation="NCCL uses only interfaces whose name starts with the given value (or equals it after '='). "
-        "None does here, so there is "
-        "no address to listen on." + ("" if values else " The setting itself is not in this log."),
+        explanation=(
+            "NCCL uses only interfaces whose name does not start with one of the values after '^'. "
+            if excludes
+            else "NCCL uses only interfaces whose name starts with the given value (or equals it after '='). "
+        )
+        + "None is left here, so there is no address to listen on."
+        + ("" if values else " The setting itself is not in this log."),
         observed=value if values else "",
         expected="the name, or its beginning, of an interface that is up",
         rows=Trouble(found.rows),

@@ -53,6 +53,7 @@ CAUSED_BY = (
     "ifname-wrong",
     "rank-missing-in-init",
     "peer-died",
+    "env-mismatch",
 )
 
 

@@ -46,7 +46,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     partial = [c for c in comms(run) if 0 < c.ranks_seen < c.nranks]
     if not partial:
         return
-    worst = max(partial, key=lambda c: c.nranks - c.ranks_seen)
+    worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
     others = len(partial) - 1
     missing = format_ranks(worst.missing) if worst.missing else f"{worst.nranks - worst.ranks_seen} ranks"
     yield Hit(
