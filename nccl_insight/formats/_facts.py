@@ -14,7 +14,7 @@ from nccl_insight import bandwidth
 from nccl_insight.formats import _intervals
 from nccl_insight.formats._kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER
 
-ACTIVITY: Final = {
+ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
     "name": pl.String, "size_bytes": pl.Int64,
 }  # fmt: skip

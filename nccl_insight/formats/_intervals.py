@@ -52,7 +52,7 @@ def covered(frame: pl.DataFrame, parts: pl.DataFrame, by: str = "device") -> pl.
         return pl.repeat(0, frame.height, dtype=pl.Int64, eager=True)
     end = _covered_until(frame.select(by, at=pl.col("end_ns")), parts, by)
     start = _covered_until(frame.select(by, at=pl.col("start_ns")), parts, by)
-    return end - start
+    return pl.DataFrame({"end": end, "start": start}).select(pl.col("end") - pl.col("start")).to_series()
 
 
 def length(parts: pl.DataFrame) -> int:

@@ -29,7 +29,7 @@ _OVERFLOW: Final = 1 << 32
 _LATEST: Final = 1 << 61
 _MOST_ELEMENTS: Final = 1 << 48
 _FLUSH_ROWS: Final = 50_000
-_RAW: Final = {
+_RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
     "name_id": pl.Int32, "size_bytes": pl.Int64, "correlation": pl.Int64, "meta": pl.Int64,
 }  # fmt: skip
@@ -256,8 +256,10 @@ class Events:
 
     def _flush(self) -> None:
         """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""
-        columns = (self.kind, self.start, self.end, self.device, self.stream, self.name, self.size, self.correlation,
-                   self.meta)  # fmt: skip
+        columns: tuple[list[Any], ...] = (
+            self.kind, self.start, self.end, self.device, self.stream, self.name, self.size, self.correlation,
+            self.meta,
+        )  # fmt: skip
         data = {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_RAW.items(), columns, strict=True)}
         self._frames.append(pl.DataFrame(data))
         for column in columns:

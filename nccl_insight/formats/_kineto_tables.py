@@ -23,7 +23,7 @@ _COMPATIBLE: Final = {
 }
 _SLACK_NS: Final = 200_000
 
-_COLUMNS: Final = {
+_COLUMNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "process_group": pl.String, "group_ranks": pl.List(pl.Int32), "seq": pl.Int64, "op": pl.String,
     "size_bytes": pl.UInt64, "dtype": pl.String, "group_size": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
     "stream": pl.Int64, "device": pl.Int32, "kernel": pl.String, "algorithm": pl.String, "protocol": pl.String,

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.formats._nsys_db import Database
 
-RANGES: Final = {
+RANGES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "start": pl.Int64, "end": pl.Int64, "tid": pl.Int64, "domain": pl.Int64, "text": pl.String, "blob": pl.Binary,
 }  # fmt: skip
 _HEADER: Final = struct.Struct("<QQQQ")

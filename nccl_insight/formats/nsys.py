@@ -108,7 +108,12 @@ def _tables(database: Database, notes: list[tuple[str, str]]) -> dict[str, pl.Da
 
 
 def _activity(database: Database) -> pl.DataFrame:
-    schema = {**ACTIVITY, "pid": pl.Int64, "gpu": pl.Int32, "correlation": pl.Int64}
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
+        **ACTIVITY,
+        "pid": pl.Int64,
+        "gpu": pl.Int32,
+        "correlation": pl.Int64,
+    }
     parts = [pl.DataFrame(schema=schema)]
     if database.has(_KERNELS, "start", "end", "deviceId", "streamId", "globalPid"):
         columns = database.columns[_KERNELS]
