@@ -53,8 +53,3 @@ def covered(frame: pl.DataFrame, parts: pl.DataFrame, by: str = "device") -> pl.
     end = _covered_until(frame.select(by, at=pl.col("end_ns")), parts, by)
     start = _covered_until(frame.select(by, at=pl.col("start_ns")), parts, by)
     return pl.DataFrame({"end": end, "start": start}).select(pl.col("end") - pl.col("start")).to_series()
-
-
-def length(parts: pl.DataFrame) -> int:
-    """Total time of disjoint intervals."""
-    return int((parts["end_ns"] - parts["start_ns"]).sum()) if parts.height else 0
