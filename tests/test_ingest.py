@@ -344,3 +344,19 @@ def test_containers_that_share_a_pid_stay_apart(tmp_path: Path) -> None:
     text = "".join(f"{host}:7:7 [0] NCCL INFO Using network IB\n" * 9 for host in ("node1", "gpu-node1"))
     run = load([write(tmp_path / "pods.log", text)])
     assert sorted(run.table("processes")["host"]) == ["gpu-node1", "node1"]
+
+
+def test_a_timestamp_before_a_text_without_head_is_no_host(tmp_path: Path) -> None:
+    version = "NCCL version 2.21.5+cuda12.4"
+    text = f"2025-05-16T16:39:51.208-07:00 | {version}\n2025-05-16 16:39 {version}\n"
+    run = load([write(tmp_path / "a.log", text)])
+    assert run.table("inputs")["parsed_lines"].to_list() == [2]
+    assert run.table("processes")["host"].null_count() == run.table("processes").height
+
+
+def test_a_warning_of_any_table_is_an_error_row(tmp_path: Path) -> None:
+    text = "\na:1:2 [0] graph/xml.cc:99 NCCL WARN Could not open XML topology file /x.xml : No such file or directory\n"
+    run = load([write(tmp_path / "a.log", text)])
+    (row,) = run.table("errors").to_dicts()
+    assert row["message"] == "topology_file_unopened"
+    assert row["source"] == "graph/xml.cc:99"

@@ -64,6 +64,14 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
             )
         )
         full = pl.concat([full.filter(pl.col("host").is_not_null()), device.select(full.columns)])
+    # `host:pid` alone is the head of a DIAG line; without a letter it is the end of a timestamp: `16:39`, `-07:00`.
+    clock = pl.col("tid").is_null() & pl.col("dev_alone").is_null() & pl.col("dev").is_null()
+    clock &= ~pl.col("host").str.contains("[A-Za-z]").fill_null(True)
+    full = full.with_columns(
+        launcher=pl.when(clock).then("clean").otherwise("launcher"),
+        host=pl.when(clock).then(None).otherwise("host"),
+        pid=pl.when(clock).then(None).otherwise("pid"),
+    )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     bare = pl.col("host").str.contains(_FILE).fill_null(False) & pl.col("tid").is_null()
     full = full.with_columns(

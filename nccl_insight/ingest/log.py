@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, attach_heads, read_chunk
+from nccl_insight.ingest.chunk import HEAD, RECORD, ChunkResult, Fate, attach_heads, read_chunk
 from nccl_insight.ingest.classify import Classifier, template
 from nccl_insight.io.chunks import ChunkIndex, read_chunks
 from nccl_insight.io.embedded import tool_lines
@@ -154,6 +154,8 @@ class _Merger:
 
     def add(self, result: ChunkResult) -> None:
         for name, rows in result.messages.items():
+            if name not in self._errors:
+                self._warn(name, rows, result.heads)
             if name in self._kept:
                 self._messages.setdefault(name, []).append(self._slim(name, rows, result.heads))
         if result.unknown.height:
@@ -168,6 +170,14 @@ class _Merger:
         self._torn += result.torn_lines
         self._repeats += result.repeats[0]
         self._repeat_line = self._repeat_line or result.repeats[1]
+
+    def _warn(self, name: str, rows: pl.DataFrame, heads: pl.DataFrame) -> None:
+        """A warning is an error row too, whatever table its values go to."""
+        loud = rows.filter(pl.col("_level").is_in(_LOUD))
+        if loud.height:
+            family = self._rules[name].directives.get("family", "other")
+            known = loud.select(list(RECORD)).with_columns(message=pl.lit(name), family=pl.lit(family))
+            self._loud.append(fold(attach_heads(known, heads)))
 
     def _slim(self, name: str, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
         """Error rows whole, and folded; others without their text, so that memory does not grow with the log's."""
@@ -185,7 +195,7 @@ class _Merger:
         for name, parts in self._messages.items():
             rows = pl.concat(parts, how="diagonal_relaxed")
             messages[name] = (fold(rows) if name in self._errors else rows).with_columns(self._id)
-        loud = pl.concat(self._loud) if self._loud else pl.DataFrame()
+        loud = pl.concat(self._loud, how="diagonal_relaxed") if self._loud else pl.DataFrame()
         return LogPart(
             messages=messages,
             loud=fold(loud).with_columns(self._id) if loud.height else loud,

@@ -50,6 +50,12 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
             if bare in frame.columns
         ),
     ]
+    if "root" in frame.columns and "peer" not in frame.columns:
+        point = pl.col("op").is_in(["Send", "Recv"])
+        columns += [
+            pl.when(point).then("root").alias("peer"),
+            pl.when(~point).then("root").alias("root"),
+        ]
     if "op_count_hex" in frame.columns:
         columns.append(pl.col("op_count_hex").str.to_integer(base=16, strict=False).alias("op_count"))
     return frame.with_columns(columns)
