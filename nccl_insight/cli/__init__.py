@@ -46,8 +46,8 @@ def _show_version() -> None:
     import platform
     from importlib import metadata
 
-    from nccl_insight.version import __version__
     from nccl_insight.grammar.load import default_grammar
+    from nccl_insight.version import __version__
 
     typer.echo(
         f"nccl-insight {__version__} (grammar {default_grammar().digest}, schema 1, "
