@@ -360,3 +360,17 @@ def test_a_warning_of_any_table_is_an_error_row(tmp_path: Path) -> None:
     (row,) = run.table("errors").to_dicts()
     assert row["message"] == "topology_file_unopened"
     assert row["source"] == "graph/xml.cc:99"
+
+
+def test_last_error_of_an_exception_is_a_warning(tmp_path: Path) -> None:
+    """Wordings that need a head elsewhere are taken after ``Last error:``, and only there."""
+    path = tmp_path / "run.log"
+    path.write_text(
+        "nvmlInit_v2() failed: Driver/library version mismatch\n"
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n"
+        "[rank3]: Last error:\n"
+        "[rank3]: nvmlInit_v2() failed: Driver/library version mismatch\n",
+        encoding="utf-8",
+    )
+    errors = load([path]).table("errors")
+    assert errors.filter(pl.col("message") == "err_nvml").select("line", "level").rows() == [(4, "WARN")]

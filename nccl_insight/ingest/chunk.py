@@ -20,6 +20,7 @@ from nccl_insight.io.chunks import Chunk
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
+_LAST_ERROR: Final = "Last error:"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _SPLIT: Final = " NCCL "
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
@@ -276,20 +277,23 @@ def _take_irregular(work: _Work, others: pl.DataFrame) -> tuple[pl.DataFrame, se
 
 
 def _take_headless(work: _Work, others: pl.DataFrame, seen: set[int]) -> None:
-    """Lines without a head whose wording is unmistakable."""
+    """Lines without a head whose wording is unmistakable, or that an exception announces as NCCL's last error."""
     keys = work.classifier.catalog.headless_keys()
     if not keys:
         return
-    likely = others.filter(pl.col("_text").str.contains_any(keys))
+    thrown = pl.col("_text").shift(1).str.strip_chars_end().str.ends_with(_LAST_ERROR).fill_null(False)
+    likely = others.with_columns(_thrown=thrown).filter(
+        pl.col("_thrown") | pl.col("_text").str.contains_any(keys)
+    )
     rows: list[recover.Piece] = []
     found: list[Match] = []
-    for number, text in zip(likely["_line"].to_list(), likely["_text"].to_list(), strict=True):
+    for number, text, announced in likely.select("_line", "_text", "_thrown").iter_rows():
         if number in seen or number in work.used:
             continue
-        hit = recover.match_headless(work.classifier.catalog, text)
+        hit = recover.match_headless(work.classifier.catalog, text, announced)
         if hit is not None:
             match, body, at = hit
-            level = "WARN" if match.message.table == "errors" else "INFO"
+            level = "WARN" if announced or match.message.table == "errors" else "INFO"
             if match.message.table == "versions":
                 level = "VERSION"
             rows.append(recover.Piece(number, 0, text[: max(at, 0)], level, body))

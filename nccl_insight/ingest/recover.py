@@ -97,12 +97,15 @@ def strip_prefix(text: str) -> str:
     return _PREFIX.sub("", text).strip()
 
 
-def match_headless(catalog: Catalog, text: str) -> tuple[Match, str, int] | None:
-    """The rule of a text that lost its head, the text it matched, and where that began in the line."""
+def match_headless(catalog: Catalog, text: str, thrown: bool = False) -> tuple[Match, str, int] | None:
+    """The rule of a text that lost its head, the text it matched, and where that began in the line.
+
+    ``thrown``: the text is NCCL's own, as part of an exception; then any rule will do.
+    """
     bare = strip_prefix(text)
     for candidate in (bare, text.strip()):
         found = catalog.match(candidate)
-        if found is not None and found.message.headless:
+        if found is not None and (found.message.headless or thrown):
             return found, candidate, text.find(candidate)
     for name, prefix in catalog.headless():
         if len(prefix) < 6:
