@@ -37,7 +37,7 @@ from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
 from nccl_insight.rules._init import waiting
 from nccl_insight.run import Run
 from nccl_insight.units import format_ranks, plural
-from nccl_insight.views.settings import hosts_of, refs
+from nccl_insight.views.settings import hosts_of, rank_words, refs
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -60,7 +60,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         started = stuck.ranks
         hosts = hosts_of(started)
         yield Hit(
-            title=f"{plural(len(stuck.missing), 'rank')} never started init: rank {format_ranks(stuck.missing)} of "
+            title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "
             f"while {plural(started.height, 'rank')} wait",
             next_step="check what rank "
@@ -76,5 +76,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             hosts=hosts,
             comm_id=stuck.comm_id,
             evidence=refs(started),
-            absence=f"no line of rank {format_ranks(stuck.missing)} in any input",
+            absence=f"no line of {rank_words(stuck.missing)} in any input",
         )

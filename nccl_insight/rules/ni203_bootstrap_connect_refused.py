@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report
+from nccl_insight.rules._errors import report, trouble
 from nccl_insight.rules._faults import ANY, others
 from nccl_insight.run import Run
 
@@ -46,14 +46,21 @@ CAUSED_BY = others(ANY, "bootstrap-connect-refused", "bootstrap-connect-timeout"
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
+    found = trouble(run, "bootstrap-connect-refused")
+    if found is None:
+        return
+    unreachable = found.matching(r"No route to host|Network is unreachable")
     yield from report(
         run,
         "bootstrap-connect-refused",
-        "A connection to a peer was refused",
+        "A peer's address cannot be reached: no route to it"
+        if unreachable is not None and unreachable.count == found.count
+        else "A connection to a peer was refused",
         "nc -vz <address> <port from the message>; ip -brief address; on the peer: ss -ltnp   # "
         "then look at what the peer logged before",
         explanation="Candidates in this order: the process behind that address has already stopped (look for "
         "its first error); the address belongs to a bridge or virtual interface that others "
         "cannot reach (NCCL_SOCKET_IFNAME); a firewall rejects the port.",
         expected="the peer's listening socket accepts",
+        rows=found,
     )

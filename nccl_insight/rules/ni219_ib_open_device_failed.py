@@ -34,6 +34,7 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.mentions import mentions
 from nccl_insight.views.settings import hosts_of, named, ranks_of, refs
 
@@ -61,7 +62,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         + ": the process lacks the device files or the right to use them",
         explanation="The driver lists the device, ibv_open_device fails: typical of a container started without "
         "/dev/infiniband.",
-        observed=f"{max(1, len(devices))} device(s) not opened",
+        observed=f"{plural(max(1, len(devices)), 'device')} not opened",
         expected="every listed RDMA device opens",
         next_step="start the container with --device /dev/infiniband --ulimit memlock=-1 --cap-add IPC_LOCK, "
         "then check with ibv_devinfo inside it",

@@ -38,6 +38,7 @@ import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.run import Run
+from nccl_insight.units import plural
 from nccl_insight.views.networks import nics
 from nccl_insight.views.settings import hosts_of, named, rank_words, refs
 from nccl_insight.views.traffic import nic_load
@@ -81,8 +82,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
     idle = int(bad.item(0, "idle"))
     yield Hit(
-        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while {idle} "
-        "listed NIC(s) carry nothing",
+        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while "
+        f"{plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing",
         explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
         expected="GPUs spread over the listed NICs",
