@@ -89,6 +89,12 @@ def register(app: typer.Typer) -> None:
             None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."
         ),
         js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
+        follow: bool = typer.Option(
+            False, "--follow", help="Judge again whenever the inputs grow, until Ctrl-C or --idle."
+        ),
+        idle: float = typer.Option(
+            None, "--idle", help="With --follow: end after so many seconds without growth."
+        ),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
         color: str = typer.Option("auto", "--color", help="auto, always or never."),
         quiet: int = typer.Option(
@@ -114,7 +120,17 @@ def register(app: typer.Typer) -> None:
             },
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
-        run = api.load(paths, None if input_format == "auto" else input_format, details=False, engine=engine)
+        kind = None if input_format == "auto" else input_format
+        if follow:
+            from nccl_insight.cli.following import follow as follow_inputs
+
+            follow_inputs(
+                paths,
+                lambda: api.analyze(api.load(paths, kind, details=False, engine=engine), policy),
+                lambda seen: write_text("-", text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))),
+                idle,
+            )
+        run = api.load(paths, kind, details=False, engine=engine)
         analysis = api.analyze(run, policy)
         redactor = None
         if policy.redact:

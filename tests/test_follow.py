@@ -1,0 +1,54 @@
+"""A growing log is judged again; the verdict is told when the findings change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccl_insight import api
+from nccl_insight.cli.following import follow
+from nccl_insight.errors import UsageError
+from nccl_insight.model import Analysis
+from tests.cli import run_cli
+from tests.runs import TINY_SHM
+
+
+def test_tells_when_findings_change(tmp_path: Path) -> None:
+    lines = TINY_SHM.read_text().splitlines(keepends=True)
+    log = tmp_path / "run.log"
+    log.write_text("".join(lines[:20]))
+    told: list[list[str]] = []
+    rounds = 0
+
+    def grow(seconds: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 2:
+            log.write_text("".join(lines))
+
+    def show(analysis: Analysis) -> None:
+        told.append([f.name for f in analysis.findings])
+
+    follow([str(log)], lambda: api.analyze([log]), show, idle_s=8, sleep=grow)
+    assert len(told) == 2
+    assert "shm-too-small" not in told[0]
+    assert "shm-too-small" in told[1]
+
+
+def test_ends_on_interrupt(tmp_path: Path) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    follow([str(tmp_path)], lambda: pytest.fail("nothing to judge yet"), lambda a: None, sleep=interrupt)
+
+
+def test_standard_input_cannot_be_followed() -> None:
+    with pytest.raises(UsageError):
+        follow(["-"], lambda: pytest.fail("never"), lambda a: None)
+
+
+def test_from_the_command_line() -> None:
+    result = run_cli("analyze", TINY_SHM, "--follow", "--idle", "1")
+    assert result.returncode == 1
+    assert result.stdout.count("FAIL") == 2
