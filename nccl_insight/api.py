@@ -15,7 +15,9 @@ __all__ = ["analyze", "load"]
 
 
 def analyze(
-    source: Run | Iterable[str | os.PathLike[str]], policy: Policy | None = None, input_format: str | None = None
+    source: Run | Iterable[str | os.PathLike[str]],
+    policy: Policy | None = None,
+    input_format: str | None = None,
 ) -> Analysis:
     """The verdict on a run, or on the files of one job.
 

@@ -16,10 +16,14 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def tables(
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        paths: list[str] = typer.Argument(
+            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
+        ),
         output: Path = typer.Option(..., "--output", "-o", help="Directory for one file a table."),
         format_: str = typer.Option("parquet", "--format", help="parquet, csv or ndjson."),
-        input_format: str = typer.Option("auto", "--input-format", help="Kind of the inputs instead of looking."),
+        input_format: str = typer.Option(
+            "auto", "--input-format", help="Kind of the inputs instead of looking."
+        ),
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:
         """Writes the typed tables of a run, one file a table."""
@@ -42,7 +46,9 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def query(
         sql: str = typer.Argument(..., help="SQL, e.g. 'select host, count(*) from ranks group by host'."),
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        paths: list[str] = typer.Argument(
+            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
+        ),
         format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
     ) -> None:
         """Runs SQL over the tables of a run."""

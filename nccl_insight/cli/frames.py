@@ -43,4 +43,6 @@ def show_frame(frame: pl.DataFrame, kind: str) -> str:
     rows = [["" if v is None else str(v) for v in row] for row in frame.iter_rows()]
     widths = [max([len(n), *(len(r[i]) for r in rows)]) for i, n in enumerate(names)]
     lines = [names, ["-" * w for w in widths], *rows]
-    return "".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines)
+    return "".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )

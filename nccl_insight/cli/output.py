@@ -13,7 +13,14 @@ import typer
 from nccl_insight.errors import UsageError
 
 FORMATS: Final = ("text", "json", "md", "junit", "html")
-_SUFFIX: Final = {".json": "json", ".html": "html", ".htm": "html", ".md": "md", ".xml": "junit", ".txt": "text"}
+_SUFFIX: Final = {
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".xml": "junit",
+    ".txt": "text",
+}
 
 
 def parse_output(given: str) -> tuple[str, str]:
