@@ -18,6 +18,7 @@ from nccl_insight.grammar.load import default_grammar
 from nccl_insight.grammar.syntax import Grammar, Message
 
 _KEY = 5
+_INSIDE = 6
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Catalog:
                     self._headless.append(entry)
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
+        self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
 
     def _place(self, entry: _Entry) -> None:
         if len(entry.prefix) >= _KEY:
@@ -82,6 +84,10 @@ class Catalog:
     def headless_keys(self) -> list[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
         return sorted({e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless})
+
+    def headless_prefixes(self) -> list[str]:
+        """Leading literals of headless rules that are long enough to be looked for inside a line."""
+        return self._headless_prefixes
 
     def headless(self) -> Iterable[tuple[str, str]]:
         """(rule, leading literal or '') of the rules that may match without a head, most specific first."""

@@ -14,7 +14,7 @@ import polars as pl
 
 from nccl_insight.grammar.catalog import Match
 from nccl_insight.ingest import head, recover
-from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.classify import Classifier, shape_of
 from nccl_insight.ingest.extract import extract, row_of
 from nccl_insight.io.chunks import Chunk
 
@@ -27,6 +27,7 @@ _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
 _JOINED_MOST: Final = 2000
 _FOLLOW_MOST: Final = 80
+_FOREIGN_MOST: Final = 1_000_000
 HEAD: Final = {f"_{name}": dtype for name, dtype in head.COLUMNS.items()}
 RECORD: Final = {
     "_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, "_hid": pl.UInt32, "_body": pl.String,
@@ -285,12 +286,19 @@ def _take_headless(work: _Work, others: pl.DataFrame, seen: set[int]) -> None:
     likely = others.with_columns(_thrown=thrown).filter(
         pl.col("_thrown") | pl.col("_text").str.contains_any(keys)
     )
+    catalog, foreign = work.classifier.catalog, work.classifier.foreign
+    likely = likely.select(
+        "_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"),
+        pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present"),
+    )  # fmt: skip
     rows: list[recover.Piece] = []
     found: list[Match] = []
-    for number, text, announced in likely.select("_line", "_text", "_thrown").iter_rows():
-        if number in seen or number in work.used:
+    for number, text, announced, shape, present in likely.iter_rows():
+        if number in seen or number in work.used or shape in foreign:
             continue
-        hit = recover.match_headless(work.classifier.catalog, text, announced)
+        hit = recover.match_headless(catalog, text, announced, present)
+        if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
+            foreign.add(shape)
         if hit is not None:
             match, body, at = hit
             level = "WARN" if announced or match.message.table == "errors" else "INFO"

@@ -30,13 +30,17 @@ UNKNOWN: Final = Choice(-1, False)
 
 
 class Classifier:
-    """Remembers the rule of every shape seen; shared by all chunks and files of a process."""
+    """Remembers the rule of every shape seen; shared by all chunks and files of a process.
+
+    ``foreign``: shapes of lines without head that looked like NCCL's and were not.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.names = list(catalog.grammar.messages)
         self._number = {name: i for i, name in enumerate(self.names)}
         self._shapes: dict[int, Choice] = {}
+        self.foreign: set[int] = set()
 
     def _choose(self, text: str) -> Choice:
         found = self.catalog.match(text)
@@ -52,9 +56,7 @@ class Classifier:
 
     def classify(self, texts: pl.Series) -> pl.DataFrame:
         """Columns ``rule`` (i32, -1 unknown) and ``blanks`` (bool) for every text, in order."""
-        frame = pl.DataFrame({"text": texts}).with_columns(
-            shape=pl.col("text").str.replace_all(_NUMBER, "#").hash()
-        )
+        frame = pl.DataFrame({"text": texts}).with_columns(shape=shape_of(pl.col("text")))
         unique = frame.group_by("shape").agg(pl.col("text").first())
         keys = unique["shape"].to_list()
         for key, text in zip(keys, unique["text"].to_list(), strict=True):
@@ -72,6 +74,11 @@ class Classifier:
             .join(known, on="shape", how="left", maintain_order="left")
             .select("rule", "blanks")
         )
+
+
+def shape_of(text: pl.Expr) -> pl.Expr:
+    """Hash of a text with its numbers masked."""
+    return text.str.replace_all(_NUMBER, "#").hash()
 
 
 def template(texts: pl.Expr) -> pl.Expr:

@@ -6,7 +6,7 @@ Everything here is Python per line; it only sees the lines that the vectorised p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,18 +97,23 @@ def strip_prefix(text: str) -> str:
     return _PREFIX.sub("", text).strip()
 
 
-def match_headless(catalog: Catalog, text: str, thrown: bool = False) -> tuple[Match, str, int] | None:
+def match_headless(
+    catalog: Catalog, text: str, thrown: bool = False, present: Collection[str] | None = None
+) -> tuple[Match, str, int] | None:
     """The rule of a text that lost its head, the text it matched, and where that began in the line.
 
-    ``thrown``: the text is NCCL's own, as part of an exception; then any rule will do.
+    ``thrown``: the text is NCCL's own, as part of an exception; then any rule will do. ``present``: those of
+    :meth:`Catalog.headless_prefixes` that stand in the text, where the caller knows.
     """
     bare = strip_prefix(text)
-    for candidate in (bare, text.strip()):
+    for candidate in dict.fromkeys((bare, text.strip())):
         found = catalog.match(candidate)
         if found is not None and (found.message.headless or thrown):
             return found, candidate, text.find(candidate)
-    for name, prefix in catalog.headless():
-        if len(prefix) < 6:
+    if present is None:
+        present = [p for p in catalog.headless_prefixes() if p in text]
+    for name, prefix in catalog.headless() if present else ():
+        if prefix not in present:
             continue
         at = text.find(prefix, 1)
         if at > 0 and not text[at - 1].isalnum():
