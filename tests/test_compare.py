@@ -144,3 +144,29 @@ def test_the_setting_of_a_real_log_is_named_first() -> None:
     assert (document["changes"][0]["subject"], document["changes"][0]["bad"]) == ("NCCL_IB_DISABLE", "1")
     same = CliRunner().invoke(build_app(), ["diff", str(good), str(good)])
     assert same.exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["text", "json", "md", "html"])
+def test_redacted_comparison_names_no_host_or_path_of_either_run(tmp_path: Path, kind: str) -> None:
+    from nccl_insight.cli import build_app
+
+    head = "{host}:71:71 [0] NCCL INFO "
+    lines = [
+        head + "NCCL version 2.27.7+cuda12.8",
+        head + "Bootstrap: Using eth0:10.77.3.{n}<0>",
+        head + "NCCL_ALGO set by environment to {algo}.",
+        head + "NCCL_TOPO_FILE set by environment to /home/wanda/{algo}/topo.xml",
+    ]
+    paths = []
+    for n, (host, algo) in enumerate((("gpuhall-07", "Ring"), ("gpuhall-23", "Tree")), start=1):
+        path = tmp_path / f"wandas-run{n}.log"
+        path.write_text("\n".join(lines).format(host=host, algo=algo, n=n) + "\n")
+        paths.append(str(path))
+    out = tmp_path / "out.txt"
+    arguments = ["diff", *paths, "--redact", "--js", "none", "-o", f"{kind}={out}", "--exit-zero"]
+    result = CliRunner().invoke(build_app(), arguments)
+    assert result.exit_code == 0, result.output
+    shown = out.read_text() + result.stdout
+    assert "NCCL_ALGO" in shown
+    for secret in ("gpuhall", "10.77.3", "wanda", str(tmp_path)):
+        assert secret not in shown

@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
             [], "--output", "-o", help="FORMAT=FILE (text, json, md, html); repeatable."
         ),
         format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md."),
+        redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
         js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
     ) -> None:
@@ -59,6 +60,10 @@ def register(app: typer.Typer) -> None:
         for path, analysis in zip((good, bad), analyses, strict=True):
             if analysis.status == "not_judged":
                 raise NotJudgedError(f"{path}: no NCCL line and no trace in it; give the log of the run")
+        if redact:
+            from nccl_insight.cli.redacting import redacted_pair
+
+            analyses, runs = redacted_pair(analyses, runs, [good, bad])
         comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
         rendered = [(target, _render(kind, comparison, js)) for kind, target in outputs]
         for target, content in rendered:

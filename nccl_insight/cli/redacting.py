@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from nccl_insight.errors import UsageError
@@ -20,6 +21,15 @@ def redacted(analysis: Analysis, run: Run, paths: Sequence[str]) -> tuple[Analys
     """Analysis and run with names replaced, and the redactor that did it."""
     redactor = collect(run, _texts(analysis, _files(paths)))
     return redact_analysis(analysis, redactor), redact_run(run, redactor), redactor
+
+
+def redacted_pair(
+    analyses: Sequence[Analysis], runs: Sequence[Run], paths: Sequence[str]
+) -> tuple[list[Analysis], list[Run]]:
+    """Both sides of a comparison, the same name replaced by the same pseudonym on both."""
+    texts = chain(_texts(analyses[0], _files(paths)), *(_texts(a, ()) for a in analyses[1:]))
+    redactor = collect(runs[0], texts, *runs[1:])
+    return [redact_analysis(a, redactor) for a in analyses], [redact_run(run, redactor) for run in runs]
 
 
 def write_bundle(

@@ -20,14 +20,14 @@ _GLUED = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?=[A-Za-z])")
 _V4 = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 
 
-def collect(run: Run, texts: Iterable[str] = ()) -> Redactor:
+def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
     """A redactor that knows the hosts of the tables, and hosts, users, jobs and addresses of the texts.
 
     Names are numbered in the order of the tables, then of the texts, so that the same input always gives
-    the same pseudonyms.
+    the same pseudonyms. Hosts of ``more`` runs get names too: one redactor serves a comparison.
     """
     redactor = Redactor()
-    seen = list(dict.fromkeys(_table_hosts(run)))
+    seen = list(dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r)))
     found_hosts: dict[str, None] = dict.fromkeys(seen)
     found_users: dict[str, None] = {}
     found_jobs: dict[str, None] = {}
