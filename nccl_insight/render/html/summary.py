@@ -16,7 +16,8 @@ _TOP = 3
 
 def summary(analysis: Analysis) -> Markup:
     """The hero and the two columns under it."""
-    return join([_hero(analysis), el("div", _top(analysis), _side(analysis), class_="wrap first")])
+    left = el("div", _top(analysis), _open(analysis), class_="side")
+    return join([_hero(analysis), el("div", left, _side(analysis), class_="wrap first")])
 
 
 def badge(severity: Severity) -> Markup:
@@ -70,7 +71,47 @@ def _nothing(analysis: Analysis) -> str:
             "No input could be judged. This means neither healthy nor broken: "
             "see the notes above and what was not analysed."
         )
-    return "Nothing was found that needs doing. What was not judged is listed below."
+    return "No error, no warning, no note: nothing here needs doing."
+
+
+def _open(analysis: Analysis) -> Markup | None:
+    """What the inputs could not show, where the findings leave room for it."""
+    groups = words.not_judged_groups(analysis.not_judged)
+    loud = sum(f.severity is not Severity.INFO for f in analysis.findings)
+    if not groups or loud >= _TOP or analysis.status == "not_judged":
+        return None
+    shown = groups[: _TOP if not loud else _TOP - 1]
+    total = len({item.name for item in analysis.not_judged})
+    lead = f"{plural(total, 'diagnosis', 'diagnoses')} could not be judged; all others were."
+    rows = [
+        el(
+            "li",
+            el("div", _names(group.names), class_="t"),
+            el("p", prose(_why(group)), class_="d"),
+        )
+        for group in shown
+    ]
+    rest = len(groups) - len(shown)
+    more = (
+        el("p", el("a", f"{plural(rest, 'more reason')} and all names", href="#gaps")) if rest > 0 else None
+    )
+    return el(
+        "section",
+        el("h2", "What these inputs could not show", id="open"),
+        el("p", lead),
+        el("ul", rows, class_="top bare"),
+        more,
+        class_="panel open",
+        aria_labelledby="open",
+    )
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _why(group: words.NotJudgedGroup) -> str:
+    return f"{group.reason}; {group.how_to_enable}" if group.how_to_enable else group.reason
 
 
 def _entry(finding: Finding) -> Markup:
