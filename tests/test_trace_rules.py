@@ -137,6 +137,16 @@ def test_without_steps_single_collectives_are_counted(tmp_path: Path) -> None:
     assert "of 40 collectives" in found["straggler-rank"][0].title
 
 
+def test_one_long_delay_of_another_rank_does_not_hide_the_straggler(tmp_path: Path) -> None:
+    """A profiler that starts late on rank 0 costs more than rank 2 does in all the rest."""
+
+    def late(rank: int, iteration: int) -> float:
+        return 60_000.0 if (rank, iteration) == (0, 0) else 500.0 if rank == 2 and iteration else 0.0
+
+    found = hits(load(job(tmp_path, 4, 40, late=late, steps=False)))
+    assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
+
+
 def test_lateness_that_moves_is_skew_not_a_straggler(tmp_path: Path) -> None:
     rng = random.Random(3)
     guilty = [rng.randrange(8) for _ in range(200)]

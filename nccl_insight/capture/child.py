@@ -244,6 +244,8 @@ def _profile(torch: Any, dist: Any, plan: Plan, device: Any, path: Path) -> None
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     data = torch.zeros(max(1, plan.profile_bytes // _ELEMENT_BYTES), device=device)
     left = torch.zeros(256, 256, device=device)
+    with profile(activities=activities):  # the first start takes up to a second, not the same on all ranks
+        left = left @ left
     dist.barrier()
     with profile(activities=activities, record_shapes=True) as recorder:
         for _ in range(plan.profile_steps):

@@ -28,7 +28,7 @@ class Plan:
     profile_bytes: int = 4 << 20
     host_copies: bool = True
     slow_rank: int | None = None
-    slow_ms: float = 5.0
+    slow_ms: float = 20.0
     timeout_s: int = 60
     rendezvous: str = ""
 

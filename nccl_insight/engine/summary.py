@@ -36,7 +36,9 @@ def job_of(run: Run) -> Job:
     if nranks is None:
         top = _largest(collectives["rank"].max())
         beyond = None if top is None else top + 1
-        nranks = _largest(collectives["group_size"].max(), beyond, benchmarks["nranks"].max())
+        world = run.table("trace_info")
+        stated = world["world_size"].max() if "world_size" in world.columns else None
+        nranks = _largest(collectives["group_size"].max(), beyond, benchmarks["nranks"].max(), stated)
     n_nodes = _largest(comms["n_nodes"].max(), ranks["n_nodes"].max())
     gpus = ranks.select("host", "pid", pl.coalesce("bus_id", pl.col("nvml_dev").cast(pl.String))).drop_nulls()
     by_bus = gpus.select("host", "bus_id").unique().height

@@ -58,7 +58,11 @@ _NEXT = "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # o
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding from the dumps and one a process group from watchdog lines."""
     judged = verdict(run)
-    if judged is not None:
+    if judged is not None and judged.ranks == 1 and not judged.suspects:
+        yield CannotJudge(
+            "the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job"
+        )
+    elif judged is not None:
         yield from _from_dumps(judged)
     elif run.has("flight_recorder"):
         yield CannotJudge(

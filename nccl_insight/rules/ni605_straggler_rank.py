@@ -12,11 +12,13 @@ How it decides
 --------------
 Collectives are matched over ranks. The delay a rank causes is its arrival minus the second-last arrival. Per step
 (per collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested
-against chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives). With four
-to seven steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are
-tested among the outlying steps alone. The rank must also cause a large share of all delay and cost at least 1 % of
-the time. If no rank passes, whole hosts are tested in the same way. Without a common clock, arrival is taken from
-durations: all members end together.
+against chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives, 1 in a
+million over single collectives of CPU processes, which the scheduler makes depend on each other). With four to seven
+steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are tested
+among the outlying steps alone. The rank must also cause a large share of all delay and cost at least 1 % of the time;
+where chance is out of the question, the longest delay by another rank is left out of that share (often a profiler
+that starts late). If no rank passes, whole hosts are tested in the same way. Without a common clock, arrival is taken
+from durations: all members end together.
 
 What to do
 ----------
@@ -70,7 +72,7 @@ def _hit(run: Run, late: Straggler, input_id: int | None) -> Hit:
     chance = late.expected_share * late.units
     return Hit(
         title=f"Rank {late.rank} arrives last in {late.times_last} of {late.units} {late.unit} and delays the others "
-        f"by {format_ns(late.delay_ns)}",
+        f"by {format_ns(late.delay_ns)} in all",
         explanation=f"By chance it would be {chance:.1f} of {late.units}: p = {late.p_value:.2g} after correction for "
         f"the number of ranks. It causes {late.delay_share:.0%} of all delay, {late.window_share:.0%} of the recorded "
         f"time, at worst {format_ns(late.worst_delay_ns)} at once. The others wait inside the collective; the transfer "
@@ -99,7 +101,7 @@ def _host_hit(host: LateHost, input_id: int | None) -> Hit:
     ranks = format_ranks(host.ranks)
     return Hit(
         title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit} "
-        f"and delay the others by {format_ns(late.delay_ns)}",
+        f"and delay the others by {format_ns(late.delay_ns)} in all",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
         f"{late.delay_share:.0%} of all delay between hosts.",

@@ -39,12 +39,16 @@ SEVERITY = Severity.INFO
 ACTION = Action.RETRY
 NEEDS = ("inputs",)
 
+_NAMED = 8
+
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
     texts, evidence = noted(run, "trace-truncated")
     if texts:
-        more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+        names = [text.split(": ", 1)[0] for text in texts[1:]]
+        beyond = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        more = f" (also {', '.join(names[:_NAMED])}{beyond})" if names else ""
         yield Hit(
             title=f"An input ends early or is damaged: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]) or "What could be read before the damage was used.",

@@ -269,10 +269,10 @@ def _starved(
 
 
 def _silent(group: Group, pending: pl.DataFrame, dumped: frozenset[int]) -> list[Starved]:
-    """A group whose dumped ranks, at least half of it, all wait in one collective while others gave no dump."""
+    """A group whose dumped ranks, at least two and at least half, wait in one collective; others gave no dump."""
     members = set(group.members or ())
     here, absent = members & dumped, members - dumped
-    if not absent or len(here) * 2 < len(members):
+    if not absent or len(here) < 2 or len(here) * 2 < len(members):
         return []
     first = pending.sort("collective_seq", "time_created_ns", "rank").head(1)
     operation = _operation(first.row(0, named=True))

@@ -19,6 +19,7 @@ from nccl_insight.run import Run
 
 _ALPHA_STEPS: Final = 0.05
 _ALPHA_COLLECTIVES: Final = 0.01
+_ALPHA_SURE: Final = 1e-6
 _MIN_STEPS: Final = 4
 _FEW_STEPS: Final = 8
 _DRAWS: Final = 20_000
@@ -122,7 +123,8 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     if arrived.is_empty():
         return ()
     comm = float(rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean() or 0)  # type: ignore[arg-type]
-    found = _test(_events(arrived), hosts.height, _window(rows), comm, by_clock)
+    cpu_only = rows["source"].unique().to_list() == ["cpu_op"]
+    found = _test(_events(arrived), hosts.height, _window(rows), comm, by_clock, cpu_only)
     names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
     return tuple(LateHost(names[f.rank], tuple(ranks[f.rank]), f) for f in found)
 
@@ -151,9 +153,9 @@ def _arrivals(run: Run) -> Arrivals | None:
     waits = rows.with_columns(wait=pl.col("at").max().over("match_id") - pl.col("at"))
     ranks = _rank_table(waits, events)
     comm = float(rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean() or 0)  # type: ignore[arg-type]
-    found = _test(events, rows["rank"].n_unique(), window, comm, by_clock)
-    mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
     cpu_only = rows["source"].unique().to_list() == ["cpu_op"]
+    found = _test(events, rows["rank"].n_unique(), window, comm, by_clock, cpu_only)
+    mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
     return Arrivals(
         ranks, found, events.height, by_clock, window, mean_wait / window if window else 0.0, cpu_only
     )
@@ -198,7 +200,9 @@ def _rank_table(waits: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _test(events: pl.DataFrame, n: int, window: int, comm: float, by_clock: bool) -> tuple[Straggler, ...]:
+def _test(
+    events: pl.DataFrame, n: int, window: int, comm: float, by_clock: bool, on_cpu: bool
+) -> tuple[Straggler, ...]:
     total = int(events["delay_ns"].sum())
     if not total or not window:
         return ()
@@ -212,7 +216,9 @@ def _test(events: pl.DataFrame, n: int, window: int, comm: float, by_clock: bool
     for rank, delay, worst in sums.sort("delay_ns", descending=True).iter_rows():
         if (delay < _MIN_WINDOW_SHARE * window and delay < _MIN_COMM_SHARE * comm) or worst < _MIN_DELAY_NS:
             continue
-        verdict = _verdict(events, units, outliers, rank, delay / total, n, by_step)
+        once = events.filter(pl.col("last") != rank)["delay_ns"].max()
+        shares = delay / total, delay / (total - int(once or 0))  # type: ignore[arg-type]
+        verdict = _verdict(events, units, outliers, rank, shares, n, by_step, on_cpu)
         if verdict is None:
             continue
         times, trials, p_value, chance, unit = verdict
@@ -235,14 +241,23 @@ def _step_tops(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _verdict(
-    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, share: float, n: int, by_step: bool,
+    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, shares: tuple[float, float], n: int,
+    by_step: bool, on_cpu: bool,
 ) -> tuple[int, int, float, float, str] | None:  # fmt: skip
-    """(times last, trials, corrected p, chance, unit) of the first test that the rank passes."""
+    """(times last, trials, corrected p, chance, unit) of the first test that the rank passes.
+
+    ``shares`` of all delay: as it is, and without the longest single delay by another rank. The second decides where
+    chance is out of the question: a profiler that starts late on one rank can exceed all other delays together.
+    Successive collectives of CPU processes are not independent (the scheduler favours one for a while), so single
+    ones are counted against the strict level.
+    """
     unit = "steps" if by_step else "collectives"
-    alpha = _ALPHA_STEPS if by_step else _ALPHA_COLLECTIVES
+    alpha = _ALPHA_STEPS if by_step else _ALPHA_SURE if on_cpu else _ALPHA_COLLECTIVES
+    share, without_longest = shares
     times, chance = _tally(units, rank)
     p_value = min(1.0, n * binomial_tail(times, units.height, chance))
-    if p_value <= alpha and share >= _MIN_SHARE:
+    sure = p_value <= _ALPHA_SURE and without_longest >= _MIN_SHARE
+    if sure or (p_value <= alpha and share >= _MIN_SHARE):
         return times, units.height, p_value, chance, unit
     if by_step and units.height < _FEW_STEPS and share >= _STRONG_SHARE:
         p_value = min(1.0, n * _chance_of_delay(events, rank))
