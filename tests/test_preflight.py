@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -354,8 +353,7 @@ def test_the_full_level_needs_a_launcher(tmp_path: Path) -> None:
 def test_gloo_gate_records_and_checks_its_own_expectations(tmp_path: Path) -> None:
     first = cli("--level", "standard", "--backend", "gloo", "--write-expect", "site.toml", cwd=tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
-    text = (tmp_path / "site.toml").read_text()
-    (tmp_path / "site.toml").write_text(re.sub(r"^busbw.*$", 'busbw = ">0"', text, flags=re.M))
+    assert "busbw" not in (tmp_path / "site.toml").read_text()  # timings of CPU tensors are no expectation
     again = cli("--level", "standard", "--backend", "gloo", "--expect-file", "site.toml", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     wrong = cli("--level", "standard", "--backend", "gloo", "--expect", "ranks=3", cwd=tmp_path)

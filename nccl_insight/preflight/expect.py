@@ -73,7 +73,9 @@ def load(path: Path) -> list[Expectation]:
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("expect", {})
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error})") from error
     if not isinstance(table, dict) or not table:
         raise UsageError(f"{path}: has no [expect] table")
