@@ -77,7 +77,7 @@ class _Work:
 
     chunk: Chunk
     classifier: Classifier
-    lines: list[str]
+    lines: pl.Series
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     heads: list[pl.DataFrame] = field(default_factory=list)
     head_count: int = 0
@@ -88,7 +88,7 @@ class _Work:
     def line(self, number: int) -> str:
         """Text of a line by its number in the file; empty outside the chunk."""
         at = number - self.chunk.first_line
-        return self.lines[at] if 0 <= at < len(self.lines) else ""
+        return str(self.lines[at]) if 0 <= at < self.lines.len() else ""
 
     def add_heads(self, heads: pl.DataFrame) -> int:
         """Takes rows for the table of heads and gives the number of the first."""
@@ -124,9 +124,9 @@ def _clean(text: str) -> str:
     return text
 
 
-def _lines_of(text: str, chunk: Chunk) -> list[str]:
-    lines = text.split("\n")
-    return lines[: chunk.count] if len(lines) > chunk.count else lines
+def _lines_of(text: str, chunk: Chunk) -> pl.Series:
+    # Split by polars: millions of Python strings would cost more than all of the parsing.
+    return pl.Series("_text", [text]).str.split("\n").explode().head(chunk.count)
 
 
 def _with_heads(work: _Work, frame: pl.DataFrame) -> pl.DataFrame:

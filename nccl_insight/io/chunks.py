@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from nccl_insight.io.source import InputFile
 
-CHUNK_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 16 * 1024 * 1024
 _REPLACEMENT = "\ufffd"
 
 
