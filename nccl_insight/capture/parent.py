@@ -160,7 +160,8 @@ def describe(captured: Captured) -> str:
     if outcome.timed_out:
         stuck = [c.name for c in outcome.children if c.killed]
         return (
-            f"deadline passed after {outcome.seconds:.1f} s: {', '.join(stuck)} did not end and were killed"
+            f"deadline passed after {outcome.seconds:.1f} s: {', '.join(stuck)} did not end and "
+            f"{'were' if len(stuck) > 1 else 'was'} killed"
         )
     if outcome.failed:
         first = outcome.failed[0]

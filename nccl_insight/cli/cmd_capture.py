@@ -92,7 +92,12 @@ def register(app: typer.Typer) -> None:
             typer.echo("gloo: CPU tensors, no GPU, no NCCL log; timings say nothing about GPU links")
         for line in _table(directory):
             typer.echo(line)
-        typer.echo(f"captured in {directory}; next: nccl-insight analyze {directory}")
+        if directory.is_dir() and not any(directory.iterdir()):
+            typer.echo(
+                f"nothing was written into {directory}: the command did not start NCCL, or cleared NCCL_DEBUG_FILE"
+            )
+        else:
+            typer.echo(f"captured in {directory}; next: nccl-insight analyze {directory}")
         if archive is not None:
             typer.echo(f"{archive}: {pack(directory, archive):,} bytes")
         raise typer.Exit(done.code)
