@@ -168,3 +168,23 @@ def test_severity_and_thresholds_are_read(tmp_path: Path) -> None:
     assert policy.severity_of("peer-died", Severity.ERROR) is Severity.INFO
     assert policy.severity_of("ib-no-device", Severity.INFO) is Severity.INFO
     assert policy.thresholds == {"communicator-leak": {"communicators": 5.0}}
+
+
+def test_the_configuration_of_the_readme_is_accepted(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (tmp_path / "nccl-insight.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    policy = load_policy({}, config=None, isolated=False, cwd=tmp_path, environ={}, today=date(2026, 1, 1))
+    assert policy.fail_on is Severity.WARNING
+    assert policy.severity == {"env-deprecated": Severity.WARNING}
+
+
+def test_an_option_is_named_once_in_its_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--fail-on: must be one of"):
+        load_policy(
+            {"fail-on": "bad"}, config=None, isolated=True, cwd=tmp_path, environ={}, today=date(2026, 1, 1)
+        )
+
+
+def test_one_option_may_hold_several_names() -> None:
+    policy = load_policy({"select": ["shm-too-small,NI106", "peer-died"]})
+    assert policy.select == {"shm-too-small", "env-deprecated", "peer-died"}

@@ -107,7 +107,8 @@ def _names(where: str, value: object) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)) or not all(isinstance(i, str) for i in items):
         _fail(where, "must be a list of codes or names")
-    return tuple(dict.fromkeys(name for item in items if item.strip() for name in resolve(item, where)))
+    wanted = [part for item in items for part in item.split(",") if part.strip()]
+    return tuple(dict.fromkeys(name for part in wanted for name in resolve(part, where)))
 
 
 def _ignores(where: str, value: object) -> tuple[Ignore, ...]:
@@ -183,7 +184,7 @@ def _settings(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """Policy fields of the scalar settings, whatever their origin."""
     found: dict[str, Any] = {}
     for key, value in table.items():
-        here = f"{where} {key}"
+        here = where if where.startswith(("--", ENV_PREFIX)) else f"{where} {key}"
         if key == "select":
             found["select"] = frozenset(_names(here, value))
         elif key == "ignore":
