@@ -13,6 +13,7 @@ from nccl_insight.formats import _match, kineto
 from nccl_insight.io.source import find_inputs
 from nccl_insight.model import Hit
 from nccl_insight.rules import discover
+from nccl_insight.rules._traces import one_node_gpu
 from nccl_insight.run import Run, build_run
 from nccl_insight.views.straggler import arrivals, binomial_tail
 from tests.trace_maker import all_reduce, event, job, trace, write
@@ -434,3 +435,15 @@ def test_recorded_gloo_jobs() -> None:
     assert not set(found) & {"straggler-rank", "busbw-outlier", "clocks-not-comparable"}
     found = hits(load(sorted((FIXTURES / "gloo_late_rank2").glob("rank*.json.gz"))))
     assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
+
+
+def test_two_nodes_of_the_log_are_not_judged_as_one(tmp_path: Path) -> None:
+    """A node may have more GPUs than the job uses on it; the log says how many nodes there are."""
+    paths = []
+    for r in range(8):
+        events = [all_reduce(5000.0 * i, 1300.0, 1 << 20, list(range(8)), seq=i) for i in range(20)]
+        paths.append(write(tmp_path / f"t{r}.json", trace(r, 8, events)))
+    assert one_node_gpu(load(paths), range(8), 8) is not None
+    tables = dict(load(paths).tables)
+    tables["communicators"] = pl.DataFrame({"comm_id": ["0x1"], "nranks": [8], "n_nodes": [2]})
+    assert one_node_gpu(build_run(tables), range(8), 8) is None

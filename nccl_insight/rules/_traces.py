@@ -60,6 +60,11 @@ def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | N
     by_trace = (
         len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
     )
+    if len({hosts[r] for r in members if r in hosts}) > 1:
+        return None
+    same = run.table("communicators").filter(pl.col("nranks") == group_size)["n_nodes"].drop_nulls()
+    if same.len() and int(same.min() or 0) > 1:  # type: ignore[arg-type]  # containers may share one host name
+        return None
     nodes = run.table("communicators")["n_nodes"].drop_nulls()
     by_log = nodes.len() > 0 and int(nodes.max() or 0) == 1  # type: ignore[arg-type]
     worlds, gpus = info["world_size"].drop_nulls(), info["visible_gpus"].drop_nulls()

@@ -99,7 +99,6 @@ def _benchmarks(run: Run) -> Iterator[Hit | CannotJudge]:
             "GB/s per GPU and direction.",
             observed=f"{observed} busbw",
             expected=f"{expected} or more (published results for {peak.model}); warned below {share:.0%} of it",
-            unit="GB/s",
             evidence=(
                 Ref(
                     best["input_id"],
@@ -130,7 +129,6 @@ def _paths(run: Run) -> Iterator[Hit]:
         explanation="The machine has no NVLink between its GPUs. Low bus bandwidth is then expected and no fault.",
         observed=f"{lowest:.0f} GB/s across sockets (path SYS)",
         expected="24 GB/s or more behind one PCIe root, hundreds with NVLink",
-        unit="GB/s",
         severity=Severity.INFO,
         action=Action.NONE,
         confidence=Confidence.HIGH,

@@ -126,7 +126,6 @@ def _judge(
         + transport_text(run, comm_id),
         observed=f"{observed} busbw",
         expected=f"{wanted} or more; warned below {limit:.0%} of it",
-        unit="GB/s",
         next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
         ranks=members,
         comm_id=comm_id,

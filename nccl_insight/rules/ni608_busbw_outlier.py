@@ -89,7 +89,6 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             explanation="Waiting for late ranks is left out; the transfer of this group is slow.",
             observed=f"{format_gbps(row['busbw'])} busbw",
             expected=f"{format_gbps(row['usual'])} as in the other groups",
-            unit="GB/s",
             next_step=_NEXT,
             ranks=ranks,
             hosts=hosts_of(run, ranks),
