@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
 import ipaddress
 import json
@@ -230,7 +231,14 @@ def test_map_translates_back() -> None:
 
 def _cases() -> list[Path]:
     corpus = sorted((SHARED / "corpus").glob("*/run.log"))
-    return [*corpus, *sorted((SHARED / "simulated").glob("*.log"))]
+    simulated = SHARED / "simulated"
+    ranks = sorted(p for p in simulated.glob("*.ranks/*") if p.is_file())
+    return [*corpus, *sorted(simulated.glob("*.log")), *sorted(simulated.glob("*.log.gz")), *ranks]
+
+
+def _read(path: Path) -> str:
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _hosts(log: str) -> set[str]:
@@ -244,7 +252,7 @@ def test_no_host_or_address_of_the_collections_survives() -> None:
     if not cases:
         pytest.skip("the collections of logs are not beside this checkout")
     for case in cases:
-        log = case.read_text(encoding="utf-8", errors="surrogateescape")
+        log = _read(case)
         out = collect(build_run({}), [log]).text(log)
         words = set(re.findall(r"[A-Za-z0-9][\w.-]*", out))
         assert not {h for h in _hosts(log) if h in words and not re.fullmatch(r"node[1-9]\d*", h)}, case
@@ -269,7 +277,7 @@ def test_findings_of_redacted_logs_are_the_same(tmp_path: Path) -> None:
         pytest.skip("the collections of logs are not beside this checkout")
     for case in cases:
         run = api.load([str(case)])
-        log = case.read_text(encoding="utf-8", errors="surrogateescape")
+        log = _read(case)
         copy = tmp_path / "run.log"
         copy.write_text(collect(run, [log]).text(log), encoding="utf-8", errors="surrogateescape")
         before, after = api.analyze(run), api.analyze([str(copy)])

@@ -67,7 +67,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="Each pair of ranks that talks through shared memory needs several MiB in /dev/shm. Stale "
         "nccl-* files of "
         "killed jobs take space too.",
-        expected="at least 1 GiB free in /dev/shm for 8 ranks",
+        expected="enough room in /dev/shm: as a rule 1 GiB for a node of 8 ranks",
         confidence=confidence,
         quiet=Severity.WARNING,
         rows=found,
