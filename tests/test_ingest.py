@@ -374,3 +374,10 @@ def test_last_error_of_an_exception_is_a_warning(tmp_path: Path) -> None:
     )
     errors = load([path]).table("errors")
     assert errors.filter(pl.col("message") == "err_nvml").select("line", "level").rows() == [(4, "WARN")]
+
+
+def test_connections_of_the_collective_network_alone(tmp_path: Path) -> None:
+    text = "a:1:2 [0] NCCL INFO CollNet 00/0 : 4 [send] via COLLNET/SHARP/0/GDRDMA\n"
+    (row,) = load([write(tmp_path / "sharp.log", text)]).table("connections").to_dicts()
+    assert (row["transport"], row["network"], row["net_dev"], row["gdr"]) == ("COLLNET", "SHARP", 0, True)
+    assert (row["src_rank"], row["src_dev"], row["dev_kind"]) == (4, None, None)

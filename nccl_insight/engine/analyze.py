@@ -18,6 +18,7 @@ from nccl_insight.rules import Rule, discover
 from nccl_insight.run import Run
 from nccl_insight.units import plural
 from nccl_insight.version import __version__
+from nccl_insight.views.measured import measured_sentences
 from nccl_insight.views.thresholds import MEMO
 
 SCHEMA_VERSION = 1
@@ -55,7 +56,7 @@ def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
-        notes=(*notes, *policy.notes()),
+        notes=(*measured_sentences(run), *notes, *policy.notes()),
     )
 
 

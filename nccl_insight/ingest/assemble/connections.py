@@ -52,6 +52,8 @@ def connection_rows(rows: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
         shared=pl.when(net).then(column(rows, "shared_flag", pl.String).is_not_null()),
         read=pl.when(peer).then(column(rows, "read_flag", pl.String).is_not_null()),
     )
+    # A log may hold CollNet connections only, which name no device.
+    out = out.with_columns(column(out, "src_dev", pl.String))
     era = _era(versions)
     agreed = era["dev_kind"].unique().to_list()
     long = pl.coalesce(pl.col("src_dev").str.len_bytes() > 3, pl.lit(False)) | pl.col("src_dev").str.contains(

@@ -1,0 +1,32 @@
+"""Each message alone in a log: tables are complete and no step needs what other messages bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nccl_insight.grammar.catalog import default_catalog
+from nccl_insight.ingest.assemble.tables import assemble
+from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.log import read_log
+from nccl_insight.io.chunks import ChunkIndex
+from nccl_insight.io.source import find_inputs
+from nccl_insight.schema import SCHEMA, conform
+
+SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
+
+
+def test_every_message_alone(tmp_path: Path) -> None:
+    catalog = default_catalog()
+    classifier = Classifier(catalog)
+    log = tmp_path / "one.log"
+    for sample in sorted(SAMPLES.glob("*.txt")):
+        texts = [line.replace("\\n", "\n") for line in sample.read_text("utf-8").splitlines() if line.strip()]
+        for head in ("gpu1:1:2 [3] NCCL INFO ", "gpu1:1:2 [3] x.cc:1 NCCL WARN "):
+            log.write_text("".join(f"{head}{text}\n" for text in texts), encoding="utf-8")
+            part = read_log(find_inputs([str(log)])[0], ChunkIndex(), classifier, 1)
+            assert part.fate.unknown == 0, sample.stem
+            for name, frame in assemble([part], catalog.grammar).items():
+                columns = SCHEMA.get(name, {})
+                assert list(conform(name, frame).schema.items())[: len(columns)] == list(
+                    {k: v() if isinstance(v, type) else v for k, v in columns.items()}.items()
+                ), (sample.stem, name)

@@ -1,0 +1,28 @@
+"""Measured bandwidths are told with the verdict."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.run import build_run
+from nccl_insight.views.measured import measured_sentences
+
+
+def test_one_sentence_an_operation() -> None:
+    rows = pl.DataFrame(
+        {
+            "op": ["AllReduce", "AllReduce", "Broadcast"],
+            "nranks": [4, 4, 4],
+            "size_bytes": [8, 8 * 1024 * 1024, 1024],
+            "busbw_gbps": [0.0, 0.437, 125.2],
+            "wrong": [0, 0, 3],
+        }
+    )
+    assert measured_sentences(build_run({"benchmarks": rows})) == [
+        "Measured AllReduce on 4 ranks, 8 B to 8.0 MiB: busbw 0.44 GB/s at the largest size",
+        "Measured Broadcast on 4 ranks, 1.0 KiB to 1.0 KiB: busbw 125 GB/s at the largest size; 3 wrong values",
+    ]
+
+
+def test_nothing_measured_nothing_said() -> None:
+    assert measured_sentences(build_run({})) == []
