@@ -46,10 +46,7 @@ class Classifier:
         found = self.catalog.match(text)
         if found is not None:
             return Choice(self._number[found.message.name], False)
-        if "  " in text or not text:
-            found = self.catalog.match_collapsed(text)
-        else:
-            found = self.catalog.match_collapsed(text)
+        found = self.catalog.match_collapsed(text)
         if found is not None:
             return Choice(self._number[found.message.name], True)
         return UNKNOWN

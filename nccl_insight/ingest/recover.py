@@ -128,7 +128,7 @@ def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> 
     for taken in range(len(following), 0, -1):
         text = "\n".join([body, *following[:taken]])
         found = catalog.try_rule(name, text)
-        if found is not None and found.captures.keys() >= set():
+        if found is not None:
             return found, taken
     return None
 
