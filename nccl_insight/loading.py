@@ -16,6 +16,8 @@ from nccl_insight import schema
 from nccl_insight.errors import UsageError
 from nccl_insight.formats import Format, discover
 from nccl_insight.grammar.catalog import default_catalog
+from nccl_insight.ingest.assemble.details import DetailTable, detail_tables
+from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import LogPart, read_log
@@ -191,16 +193,18 @@ def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     return finished
 
 
-def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
+def _join(parts: Sequence[_Part]) -> tuple[dict[str, pl.DataFrame], dict[str, DetailTable]]:
     frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(name: str, frame: pl.DataFrame | None) -> None:
         if frame is not None and frame.height:
             frames.setdefault(name, []).append(schema.conform(name, frame))
 
-    logs = [part.log for part in parts if part.log is not None]
+    grammar = default_catalog().grammar
+    logs = [mend_hosts(part.log) for part in parts if part.log is not None]
+    details = detail_tables(logs, grammar)
     if logs:
-        for name, frame in assemble(logs, default_catalog().grammar).items():
+        for name, frame in assemble(logs, grammar).items():
             add(name, frame)
         for log in logs:
             add("unknown", log.unknown)
@@ -215,7 +219,7 @@ def _join(parts: Sequence[_Part]) -> dict[str, pl.DataFrame]:
         inputs.append(_input_row(part, "benchmarks" in embedded))
     tables = {name: pl.concat(group, how="diagonal_relaxed") for name, group in frames.items()}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
-    return _finish_traces(tables)
+    return _finish_traces(tables), details
 
 
 def load(
@@ -239,4 +243,5 @@ def load(
     files = find_inputs([os.fspath(p) for p in paths])
     parts = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
-    return build_run(_join(parts), reader)
+    tables, large = _join(parts)
+    return build_run(tables, reader, large)

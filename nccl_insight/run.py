@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -40,6 +40,49 @@ class Partial:
     messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
+class Deferred(Protocol):
+    """A large table that is put together when it is asked for."""
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows in order, in frames of the same columns."""
+
+
+class Tables(Mapping[str, pl.DataFrame]):
+    """Tables by name; large ones are put together when they are first asked for."""
+
+    def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
+        self._ready = dict(ready)
+        self._deferred = dict(deferred)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name in self._deferred:
+            self._ready[name] = pl.concat(list(self._deferred.pop(name).frames()))
+        return self._ready[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ready or name in self._deferred
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._ready, *self._deferred])
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._deferred)
+
+    def height(self, name: str) -> int:
+        """Number of rows of a table."""
+        return self._deferred[name].height if name in self._deferred else self._ready[name].height
+
+    def frames(self, name: str) -> Iterator[pl.DataFrame]:
+        """The table in pieces of the same columns, for those who need not have it whole."""
+        if name in self._deferred:
+            return self._deferred[name].frames()
+        return iter([self._ready[name]])
+
+
 @dataclass(frozen=True)
 class Run:
     """Tables by name (:mod:`nccl_insight.schema`). Rules read nothing else."""
@@ -62,6 +105,18 @@ class Run:
         frame = self.tables.get(name)
         return frame is not None and frame.height > 0
 
+    def height(self, name: str) -> int:
+        """Number of rows of a table."""
+        if isinstance(self.tables, Tables) and name in self.tables:
+            return self.tables.height(name)
+        return self.table(name).height
+
+    def pieces(self, name: str) -> Iterator[pl.DataFrame]:
+        """A table in frames of the same columns, for those who need not have a large one whole."""
+        if isinstance(self.tables, Tables) and name in self.tables:
+            return self.tables.frames(name)
+        return iter([self.table(name)])
+
     def memo(self, name: str, build: Callable[[Run], T]) -> T:
         """A derived value, built once per run and shared between rules."""
         if name not in self._memo:
@@ -70,8 +125,12 @@ class Run:
         return value
 
 
-def build_run(tables: Mapping[str, pl.DataFrame], reader: LineReader | None = None) -> Run:
+def build_run(
+    tables: Mapping[str, pl.DataFrame],
+    reader: LineReader | None = None,
+    large: Mapping[str, Deferred] | None = None,
+) -> Run:
     """A run whose contract tables all have the contract's columns and types."""
     names = [*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)]
     frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
-    return Run(frames, reader or NoLines())
+    return Run(Tables(frames, large or {}), reader or NoLines())

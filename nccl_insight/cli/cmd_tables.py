@@ -28,20 +28,19 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Writes the typed tables of a run, one file a table."""
         from nccl_insight import api
-        from nccl_insight.cli.frames import write_frame
+        from nccl_insight.cli.frames import write_frames
 
         if format_ not in _FORMATS:
             raise UsageError(f"--format {format_!r}: use one of {', '.join(_FORMATS)}")
         run = api.load(paths, None if input_format == "auto" else input_format)
         try:
             output.mkdir(parents=True, exist_ok=True)
-            for name, frame in sorted(run.tables.items()):
-                if frame.height or empty:
-                    write_frame(frame, output / f"{name}.{format_}", format_)
+            names = [name for name in sorted(run.tables) if empty or run.height(name)]
+            for name in names:
+                write_frames(run.pieces(name), output / f"{name}.{format_}", format_)
         except OSError as error:
             raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
-        written = sum(1 for frame in run.tables.values() if frame.height or empty)
-        typer.echo(f"{written} tables written to {output}", err=True)
+        typer.echo(f"{len(names)} tables written to {output}", err=True)
 
     @app.command()
     def query(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from nccl_insight.errors import UsageError
 
@@ -17,14 +20,33 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def write_frame(frame: pl.DataFrame, path: Path, kind: str) -> None:
-    """Writes one table as parquet, csv or ndjson."""
+def write_frames(frames: Iterator[pl.DataFrame], path: Path, kind: str) -> None:
+    """Writes one table, given in pieces of the same columns, as parquet, csv or ndjson."""
     if kind == "parquet":
-        frame.write_parquet(path)
-    elif kind == "csv":
-        _flat(frame).write_csv(path)
-    else:
-        frame.write_ndjson(path)
+        _write_parquet(frames, path)
+        return
+    with path.open("wb") as out:
+        for index, frame in enumerate(frames):
+            if kind == "csv":
+                _flat(frame).write_csv(out, include_header=index == 0)
+            else:
+                frame.write_ndjson(out)
+
+
+def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
+    first = next(frames)
+    second = next(frames, None)
+    if second is None:
+        first.write_parquet(path)
+        return
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in chain((first, second), frames):
+            yield frame if columns is None else frame.select(columns)
+
+    register_io_source(source, schema=first.schema).sink_parquet(path)
 
 
 def show_frame(frame: pl.DataFrame, kind: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.catalog import Match
+from nccl_insight.grammar.syntax import Message
 from nccl_insight.ingest import head, recover
 from nccl_insight.ingest.classify import Classifier, shape_of
 from nccl_insight.ingest.extract import extract, row_of
@@ -25,6 +26,7 @@ _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _SPLIT: Final = " NCCL "
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
+LOUD: Final = ("WARN", "ABORT", "DIAG")
 _JOINED_MOST: Final = 2000
 _FOLLOW_MOST: Final = 80
 _FOREIGN_MOST: Final = 1_000_000
@@ -58,6 +60,9 @@ class Fate:
 class ChunkResult:
     """What a chunk gave. ``unknown`` has the columns of ``RECORD``; ``repeats`` counts Ray's dropped lines.
 
+    ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
+    ``warned``: the rules of which a row is as loud as a warning (``LOUD``).
+
     ``heads``: one row a distinct head (``HEAD``), in the order of ``_hid``, with the first ``_line`` that has it and
     the number of its lines.
     """
@@ -67,6 +72,7 @@ class ChunkResult:
     foreign: pl.DataFrame
     heads: pl.DataFrame
     fate: Fate
+    warned: frozenset[str] = frozenset()
     torn_lines: tuple[int, ...] = ()
     repeats: tuple[int, int] = (0, 0)
 
@@ -82,6 +88,7 @@ class _Work:
     heads: list[pl.DataFrame] = field(default_factory=list)
     head_count: int = 0
     parsed: list[pl.Series] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)
     torn: set[int] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
 
@@ -97,11 +104,13 @@ class _Work:
         self.head_count += heads.height
         return first
 
-    def accept(self, name: str, rows: pl.DataFrame) -> None:
-        """Takes rows of a rule."""
+    def accept(self, name: str, rows: pl.DataFrame, checked: bool = False) -> None:
+        """Takes rows of a rule. ``checked``: the caller has seen to ``warned``."""
         if rows.height:
             self.parts.setdefault(name, []).append(rows)
             self.parsed.append(rows["_line"])
+            if not checked and rows["_level"].is_in(LOUD).any():
+                self.warned.add(name)
 
 
 def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
@@ -109,6 +118,12 @@ def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
     if not rows.height:
         return rows.drop("_hid").with_columns(pl.lit(None, t).alias(c) for c, t in HEAD.items())
     return pl.concat([rows.drop("_hid"), heads.select(list(HEAD))[rows["_hid"]]], how="horizontal")
+
+
+def with_constants(rows: pl.DataFrame, message: Message) -> pl.DataFrame:
+    """Rows of a rule with the columns that its directives set."""
+    columns = [pl.Series(k, [v]).new_from_index(0, rows.height) for k, v in message.constants.items()]
+    return rows.hstack(columns) if columns else rows
 
 
 def _clean(text: str) -> str:
@@ -178,22 +193,26 @@ def _take_classified(work: _Work, frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     chosen = work.classifier.classify(frame["_body"])
     frame = frame.with_columns(_rule=chosen["rule"], _blanks=chosen["blanks"])
-    left = [frame.filter(pl.col("_rule") < 0)]
+    left: list[pl.DataFrame] = []
     catalog = work.classifier.catalog
-    known = frame.filter(pl.col("_rule") >= 0)
-    for (number, blanks), rows in known.partition_by("_rule", "_blanks", as_dict=True).items():
+    loud = frame.filter(pl.col("_level").is_in(LOUD) & (pl.col("_rule") >= 0))["_rule"].unique().to_list()
+    work.warned.update(work.classifier.names[number] for number in loud)
+    groups = frame.partition_by("_rule", "_blanks", as_dict=True, include_key=False)
+    for (number, blanks), rows in groups.items():
+        if number < 0:
+            left.append(rows)
+            continue
         name = work.classifier.names[int(number)]
         rule = catalog.compiled(name, bool(blanks))
-        rows = rows.drop("_rule", "_blanks")
         if rule.head_pattern is not None:
             left.append(_take_multiline(work, name, rows))
             continue
         source = rows.with_columns(pl.col("_body").str.replace_all(" +", " ")) if blanks else rows
         kept, dropped = extract(rule, source)
-        work.accept(name, kept)
+        work.accept(name, kept, checked=True)
         if dropped.height:
             left.append(dropped)
-    return pl.concat([part.select(list(RECORD)) for part in left])
+    return pl.concat([part.select(list(RECORD)) for part in left]) if left else frame.clear().select(list(RECORD))
 
 
 def _take_multiline(work: _Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -364,12 +383,16 @@ def _result(
     unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
     foreign = work.chunk.count - good.len() - lost.len() - torn.len()
     fate = Fate(work.chunk.count, good.len(), lost.len(), foreign, torn.len())
-    messages = {name: pl.concat(parts, how="diagonal_relaxed") for name, parts in work.parts.items()}
+    messages = {
+        name: pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
+        for name, parts in work.parts.items()
+    }
     rest = others.filter(
         ~pl.col("_line").is_in(good.implode())
         & ~pl.col("_line").is_in(lost.implode())
         & ~pl.col("_line").is_in(torn.implode())
     )
     return ChunkResult(
-        messages, unknown, rest, pl.concat(work.heads), fate, tuple(sorted(work.torn)), repeats
+        messages, unknown, rest, pl.concat(work.heads), fate, frozenset(work.warned), tuple(sorted(work.torn)),
+        repeats,
     )

@@ -35,7 +35,7 @@ def explain(line: str) -> str:
 
 def _meaning(catalog: Catalog, match: Match, text: str) -> str:
     message = match.message
-    values = row_of(match, dict(catalog.compiled(message.name).columns))
+    values = {**row_of(match, dict(catalog.compiled(message.name).columns)), **message.constants}
     lines = [f"message {message.name} ({message.origin})"]
     for key, label in (
         ("table", "table"),

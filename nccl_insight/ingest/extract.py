@@ -11,30 +11,26 @@ import polars as pl
 from nccl_insight.grammar.catalog import Match
 from nccl_insight.grammar.compile import Compiled, python_pattern
 
-_ALL: Final = "_matched"
 _FEW: Final = 1500
 
 
-def typed(name: str, dtype: str) -> pl.Expr:
+def typed(column: pl.Series, dtype: str) -> pl.Series:
     """A captured string column as its declared type; values that do not fit become null.
 
     Integers that NCCL printed unsigned (18446744073709551614) become negative.
     """
-    column = pl.col(name)
     if dtype == "int":
         signed = column.cast(pl.Int64, strict=False)
+        if signed.null_count() == column.null_count():
+            return signed
         unsigned = column.cast(pl.UInt64, strict=False).reinterpret(signed=True)
-        return pl.coalesce(signed, unsigned).alias(name)
+        return signed.zip_with(signed.is_not_null(), unsigned)
     if dtype == "float":
-        return column.cast(pl.Float64, strict=False).alias(name)
+        return column.cast(pl.Float64, strict=False)
     if dtype == "ints":
-        return (
-            column.str.extract_all("-?[0-9]+")
-            .list.eval(pl.element().cast(pl.Int64, strict=False))
-            .alias(name)
-        )
+        return column.str.extract_all("-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
     if dtype == "strs":
-        return column.str.extract_all("[^ ,]+").alias(name)
+        return column.str.extract_all("[^ ,]+")
     return column
 
 
@@ -43,44 +39,45 @@ def extract(rule: Compiled, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
 
     The text is in ``_body``. Rows keep their other columns (which all begin with ``_``) and their order.
     Few rows go through Python's engine, because compiling a pattern for Rust's costs more than it saves.
+    Works on series: the set-up of an expression engine would cost more than the few rows of most rules.
     """
-    if frame.height <= _FEW:
-        accepted, captured = _by_python(rule, frame["_body"])
-    else:
-        accepted, captured = _by_polars(rule, frame["_body"])
+    take = _by_python if frame.height <= _FEW else _by_polars
+    accepted, captured = take(rule, frame["_body"])
     if accepted.all():
         kept, dropped = frame, frame.clear()
     else:
         kept, dropped = frame.filter(accepted), frame.filter(~accepted)
-        captured = captured.filter(accepted) if captured.width else captured
-    if captured.width:
-        kept = kept.hstack(captured.select(typed(name, dtype) for name, dtype in rule.columns))
-    constants = rule.message.constants
-    return kept.with_columns(pl.lit(v).alias(k) for k, v in constants.items()) if constants else kept, dropped
+        captured = [column.filter(accepted) for column in captured]
+    dtypes = dict(rule.columns)
+    columns = [typed(column, dtypes[column.name]) for column in captured]
+    return kept.hstack(columns) if columns else kept, dropped
 
 
-def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
     if not rule.columns:
-        return texts.str.contains(f"^(?:{rule.pattern})$"), pl.DataFrame()
-    groups = texts.str.extract_groups(f"^(?P<{_ALL}>{rule.pattern})$").struct.unnest()
-    accepted = groups[_ALL].is_not_null()
+        return texts.str.contains(f"^(?:{rule.pattern})$"), []
+    # The empty group tells a match, in which every column may be empty, from none.
+    groups = texts.str.extract_groups(f"^(?P<_matched>)(?:{rule.pattern})$").struct.unnest()
+    accepted = groups["_matched"].is_not_null()
     for guard in rule.guards:
         probe = (groups[guard.column] + guard.literal[:-1]).str.contains(guard.literal, literal=True)
         accepted &= ~probe.fill_null(False)
-    return accepted, groups.drop(_ALL)
+    return accepted, [groups[name] for name, _ in rule.columns]
 
 
-def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
     match = python_regex(python_pattern(rule.pattern, rule.guards)).fullmatch
     found = [match(text) for text in texts.to_list()]
-    rows = [m.groupdict() if m else None for m in found]
-    good = [r is not None and all(g.holds(r[g.column] or "") for g in rule.guards) for r in rows]
-    accepted = pl.Series("a", good, dtype=pl.Boolean)
+    if rule.guards:
+        found = [m if m and all(g.holds(m[g.column] or "") for g in rule.guards) else None for m in found]
+    accepted = pl.Series("a", [m is not None for m in found], dtype=pl.Boolean)
     if not rule.columns:
-        return accepted, pl.DataFrame()
-    names = [name for name, _ in rule.columns]
-    columns = {n: [r[n] if r else None for r in rows] for n in names}
-    return accepted, pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
+        return accepted, []
+    # Every group of a rule's pattern is a column, in the order of the columns.
+    nothing = (None,) * len(rule.columns)
+    values = zip(*(m.groups() if m else nothing for m in found), strict=True)
+    columns = [pl.Series(n, v, dtype=pl.String) for (n, _), v in zip(rule.columns, values, strict=False)]
+    return accepted, columns or [pl.Series(n, [], dtype=pl.String) for n, _ in rule.columns]
 
 
 @lru_cache(maxsize=8192)
@@ -91,9 +88,4 @@ def python_regex(pattern: str) -> re.Pattern[str]:
 
 def row_of(match: Match, dtypes: dict[str, str]) -> dict[str, object]:
     """Typed captures of a single match, the same way as :func:`extract` does."""
-    if not match.captures:
-        return dict(match.message.constants)
-    frame = pl.DataFrame({k: [v] for k, v in match.captures.items()}).with_columns(
-        typed(k, dtypes[k]) for k in match.captures
-    )
-    return {**frame.row(0, named=True), **match.message.constants}
+    return {k: typed(pl.Series(k, [v]), dtypes[k]).to_list()[0] for k, v in match.captures.items()}

@@ -8,7 +8,7 @@ import orjson
 import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.chunk import ChunkResult, attach_heads
+from nccl_insight.ingest.chunk import ChunkResult, attach_heads, with_constants
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import chunk_results
 from nccl_insight.ingest.normalise import NORMALISERS
@@ -77,7 +77,9 @@ def _objects(
 
 def _chunk_objects(result: ChunkResult, path: str, classifier: Classifier, keep_foreign: bool) -> list[str]:
     found: list[tuple[int, int, bytes]] = []
-    for name, frame in result.messages.items():
+    rules = classifier.catalog.grammar.messages
+    for name, rows in result.messages.items():
+        frame = with_constants(rows, rules[name])
         found += _objects(name, attach_heads(frame, result.heads), path, classifier)
     if result.unknown.height:
         found += _objects(None, attach_heads(result.unknown, result.heads), path, classifier)

@@ -7,6 +7,7 @@ before an NCCL line where possible, so that a message of several lines is not cu
 from __future__ import annotations
 
 import hashlib
+import io
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,19 +43,19 @@ class ChunkIndex:
     damage: str = ""
 
 
-def _decode(data: bytes) -> tuple[str, int]:
+def _decode(data: memoryview) -> tuple[str, int]:
     try:
-        return data.decode("utf-8"), 0
+        return str(data, "utf-8"), 0
     except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
-        return text, text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+        text = str(data, "utf-8", "replace")
+        return text, text.count(_REPLACEMENT) - bytes(data).count(_REPLACEMENT.encode())
 
 
-def _cut(data: bytes) -> int:
+def _cut(data: bytearray, size: int) -> int:
     """Where to end a chunk: before the last NCCL line, else after the last line break, else everywhere."""
-    marker = data.rfind(b" NCCL ")
+    marker = data.rfind(b" NCCL ", 0, size)
     before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
-    return before or data.rfind(b"\n") + 1 or len(data)
+    return before or data.rfind(b"\n", 0, size) + 1 or size
 
 
 def file_sha256(file: InputFile) -> str:
@@ -66,36 +67,64 @@ def file_sha256(file: InputFile) -> str:
     return digest.hexdigest()
 
 
+def _first_size(file: InputFile, size: int) -> int:
+    """Bytes to begin with: small files need no large buffer, and longer text comes in more chunks."""
+    return min(size, file.size_bytes * 64 + 4096 if file.compression else file.size_bytes + 1)
+
+
+def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
+    """Reads until the buffer is full or the stream ends; a stream that breaks ends there."""
+    filled = 0
+    while filled < len(buffer):
+        try:
+            got = stream.readinto1(buffer[filled:])
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            index.damage = str(error) or type(error).__name__
+            break
+        except Exception as error:  # zstandard raises its own class, which derives from Exception only
+            index.damage = str(error)
+            break
+        if not got:
+            break
+        filled += got
+    return filled
+
+
 def read_chunks(file: InputFile, index: ChunkIndex, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream."""
-    index.sha256 = file_sha256(file)
-    rest = b""
+    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream.
+
+    All are read through one buffer, which only a line longer than it makes larger.
+    """
+    digest = None if file.compression else hashlib.sha256()
+    buffer = bytearray(_first_size(file, size))
+    held = 0
     line, offset = 1, 0
     with file.open() as stream:
         while True:
-            try:
-                block = stream.read(size)
-            except (OSError, EOFError, ValueError, zlib.error) as error:
-                index.damage = str(error) or type(error).__name__
-                block = b""
-            except Exception as error:  # zstandard raises its own class, which derives from Exception only
-                index.damage = str(error)
-                block = b""
-            data = rest + block
-            last = len(block) < size
-            end = len(data) if last else _cut(data)
-            body, rest = data[:end], data[end:]
-            if body:
-                text, bad = _decode(body)
-                count = body.count(b"\n") + (not body.endswith(b"\n"))
+            if held == len(buffer):
+                buffer.extend(bytes(len(buffer)))
+            with memoryview(buffer) as view:
+                got = _fill(stream, view[held:], index)
+                if digest is not None:
+                    digest.update(view[held : held + got])
+            last = held + got < len(buffer)
+            held += got
+            end = held if last else _cut(buffer, held)
+            if end:
+                with memoryview(buffer) as view:
+                    text, bad = _decode(view[:end])
+                count = text.count("\n") + (not text.endswith("\n"))
                 index.first_lines.append(line)
                 index.offsets.append(offset)
                 index.bad_bytes += bad
                 yield Chunk(file.input_id, line, count, offset, text, bad)
                 line += count
-                offset += len(body)
+                offset += end
+                buffer[: held - end] = buffer[end:held]
+                held -= end
             if last:
                 index.lines = line - 1
+                index.sha256 = digest.hexdigest() if digest is not None else file_sha256(file)
                 return
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import cast
 
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.io.archive import is_archive, unpack
@@ -32,21 +32,16 @@ class InputFile:
     size_bytes: int
     compression: str = ""
 
-    def open(self) -> BinaryIO:
+    def open(self) -> io.BufferedIOBase:
         """The decompressed bytes. Damaged streams raise EOFError, OSError or ValueError while reading."""
         raw = self.path.open("rb")
         if self.compression == "gzip":
-            return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+            return gzip.GzipFile(fileobj=raw)
         if self.compression == "zstd":
             import zstandard
 
-            return cast(
-                BinaryIO,
-                io.BufferedReader(
-                    zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True),
-                    buffer_size=1 << 20,
-                ),
-            )
+            stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
+            return io.BufferedReader(cast(io.RawIOBase, stream), buffer_size=1 << 20)
         return raw
 
     def head(self) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
-from nccl_insight.ingest.chunk import attach_heads
+from nccl_insight.ingest.chunk import attach_heads, with_constants
 from nccl_insight.ingest.normalise import NORMALISERS
 
 # What a row keeps of its head until the tables are finished; they begin with `_` so that no capture clashes.
@@ -21,27 +21,35 @@ POSITION: Final = (
 ).alias("_pos")
 
 
-def rules_by_table(messages: Mapping[str, pl.DataFrame], grammar: Grammar) -> dict[str, list[str]]:
+Frames: TypeAlias = Mapping[str, Sequence[pl.DataFrame]]
+
+
+def rules_by_table(messages: Frames, grammar: Grammar) -> dict[str, list[str]]:
     """The rules that have rows, by the table that they feed."""
     found: dict[str, list[str]] = {}
-    for name, frame in messages.items():
+    for name in messages:
         rule = grammar.messages.get(name)
-        if rule is not None and rule.table is not None and frame.height:
+        if rule is not None and rule.table is not None:
             found.setdefault(rule.table, []).append(name)
     return found
 
 
-def table_rows(
-    names: Sequence[str], messages: MutableMapping[str, pl.DataFrame], grammar: Grammar, heads: pl.DataFrame
-) -> pl.DataFrame:
-    """Rows of one table from its rules, normalised, with ``message`` and the head columns, in reading order.
+def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames below each other; columns that one lacks are null."""
+    if len(frames) == 1:
+        return frames[0]
+    same = all(frame.schema == frames[0].schema for frame in frames)
+    return pl.concat(frames, how="vertical" if same else "diagonal_relaxed")
 
-    The rules' frames are taken out of ``messages``, so that no line is held twice for longer than needed.
-    """
+
+def table_rows(
+    names: Sequence[str], messages: Frames, grammar: Grammar, heads: pl.DataFrame
+) -> pl.DataFrame:
+    """Rows of one table from its rules, normalised, with ``message`` and the head columns, in reading order."""
     frames: list[pl.DataFrame] = []
     for name in names:
         rule = grammar.messages[name]
-        rows = messages.pop(name)
+        rows = with_constants(stack(messages[name]), rule)
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)
@@ -49,13 +57,9 @@ def table_rows(
         if family and "family" not in rows.columns:
             rows = rows.with_columns(family=pl.lit(family))
         frames.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
-    rows = _in_order(frames)
+    rows = stack(frames)
+    rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
     return attach_heads(rows, heads) if "_hid" in rows.columns else rows
-
-
-def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    rows = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
-    return rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
 
 
 def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.DataFrame:

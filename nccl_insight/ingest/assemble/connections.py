@@ -46,7 +46,7 @@ def connection_rows(rows: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
         ).replace({"": None}),
     )
     out = rows.with_columns(
-        via=pl.col("_body").str.replace(_SUFFIX, "").str.strip_chars_end(),
+        via=pl.col("_via").str.replace(_SUFFIX, "").str.strip_chars_end(),
         method=method,
         gdr=pl.when(net).then(column(rows, "gdr_flag", pl.String).is_not_null()),
         shared=pl.when(net).then(column(rows, "shared_flag", pl.String).is_not_null()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 import polars as pl
@@ -13,10 +12,9 @@ from nccl_insight.ingest.assemble.attribute import attribute
 from nccl_insight.ingest.assemble.base import column, finish, rules_by_table, table_rows
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
-from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.topology import topology_tables
 from nccl_insight.ingest.assemble.trouble import error_rows
-from nccl_insight.ingest.log import LogPart
+from nccl_insight.ingest.log import LogPart, shift_heads
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
@@ -36,21 +34,15 @@ _NO_RANKS: Final = pl.DataFrame(
 )  # fmt: skip
 
 
-def _merge(parts: Sequence[LogPart]) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Rows by rule over all inputs, and the heads that they count; the parts give theirs up."""
-    names = sorted({name for part in parts for name in part.messages})
-    firsts = [0, *accumulate(part.heads.height for part in parts)]
-    merged: dict[str, pl.DataFrame] = {}
-    for name in names:
-        frames: list[pl.DataFrame] = []
-        for part, first in zip(parts, firsts, strict=False):
-            rows = part.messages.pop(name, None)
-            if rows is not None:
-                frames.append(
-                    rows.with_columns(pl.col("_hid") + first) if first and "_hid" in rows.columns else rows
-                )
-        merged[name] = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
-    return merged, pl.concat([part.heads for part in parts])
+def _merge(parts: Sequence[LogPart]) -> tuple[dict[str, list[pl.DataFrame]], pl.DataFrame]:
+    """Rows by rule over all inputs, and the heads that they count."""
+    merged: dict[str, list[pl.DataFrame]] = {}
+    first = 0
+    for part in parts:
+        for name, frames in part.messages.items():
+            merged.setdefault(name, []).extend(shift_heads(frame, first) for frame in frames)
+        first += part.heads.height
+    return dict(sorted(merged.items())), pl.concat([part.heads for part in parts])
 
 
 def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
@@ -141,11 +133,9 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
-    """Tables by name (contract tables still to be conformed). The order of rows is reading order.
-
-    The parts give up their messages on the way.
+    """Tables by name (contract tables still to be conformed), but for the large ones of
+    :mod:`nccl_insight.ingest.assemble.details`. The order of rows is reading order.
     """
-    parts = [mend_hosts(part) for part in parts]
     messages, heads = _merge(parts)
     feeds = rules_by_table(messages, grammar)
     early: dict[str, pl.DataFrame] = {

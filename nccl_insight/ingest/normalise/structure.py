@@ -13,8 +13,8 @@ _LONG: Final = 940
 
 def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
     size = pl.col(column).list.len()
-    doubtful = (size % width == 0) & (size > width)
-    doubtful &= pl.col("_body").str.len_bytes() >= _LONG if "_body" in frame.columns else pl.lit(False)
+    length = pl.col("_length") if "_length" in frame.columns else pl.col("_body").str.len_bytes()
+    doubtful = (size % width == 0) & (size > width) & (length >= _LONG)
     whole = size // width - doubtful.fill_null(False).cast(pl.UInt32)
     rows = frame.with_columns(_n=whole).filter(pl.col("_n") > 0)
     rows = rows.with_columns(_i=pl.int_ranges(0, pl.col("_n"))).explode("_i")

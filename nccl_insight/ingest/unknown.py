@@ -1,0 +1,51 @@
+"""Templates of records that no rule knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.ingest.classify import template
+
+_MOST: Final = 5000
+_SCHEMA: Final = {
+    "template": pl.String, "level": pl.String, "count": pl.UInt64, "example": pl.String, "line": pl.UInt64,
+}  # fmt: skip
+
+
+def templates(unknown: pl.DataFrame) -> pl.DataFrame:
+    """Templates of unknown records with their number, level, first line and an example."""
+    return (
+        unknown.with_columns(template=template(pl.col("_body")))
+        .group_by("template", "_level", maintain_order=True)
+        .agg(
+            count=pl.len().cast(pl.UInt64),
+            example=pl.col("_body").first().str.slice(0, 500),
+            line=pl.col("_line").first(),
+        )
+        .rename({"_level": "level"})
+    )
+
+
+def merge_templates(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row a template over several chunks, most frequent first; rare ones beyond a limit are summed up."""
+    if not parts:
+        return pl.DataFrame(schema=_SCHEMA)
+    merged = (
+        pl.concat(parts)
+        .group_by("template", "level", maintain_order=True)
+        .agg(pl.col("count").sum(), pl.col("example").first(), pl.col("line").first())
+        .sort("count", "line", descending=[True, False])
+    )
+    if merged.height <= _MOST:
+        return merged
+    rest = merged[_MOST:]
+    other = pl.DataFrame(
+        {
+            "template": ["(further templates)"], "level": [None], "count": [rest["count"].sum()],
+            "example": [rest["example"][0]], "line": [rest["line"][0]],
+        },
+        schema=_SCHEMA,
+    )  # fmt: skip
+    return pl.concat([merged[:_MOST], other])
