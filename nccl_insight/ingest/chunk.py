@@ -7,6 +7,7 @@ its head in the chunk's table of heads (columns of ``HEAD``); the others are wha
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,11 +114,13 @@ class _Work:
                 self.warned.add(name)
 
 
-def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame, columns: Sequence[str] = tuple(HEAD)) -> pl.DataFrame:
     """Rows with the columns of their head instead of its number."""
+    numbers = rows["_hid"]
+    rest = rows[[c for c in rows.columns if c != "_hid"]]
     if not rows.height:
-        return rows.drop("_hid").with_columns(pl.lit(None, t).alias(c) for c, t in HEAD.items())
-    return pl.concat([rows.drop("_hid"), heads.select(list(HEAD))[rows["_hid"]]], how="horizontal")
+        return rest.with_columns(pl.lit(None, HEAD[c]).alias(c) for c in columns)
+    return rest.hstack([heads[c].gather(numbers) for c in columns])
 
 
 def with_constants(rows: pl.DataFrame, message: Message) -> pl.DataFrame:

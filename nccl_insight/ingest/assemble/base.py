@@ -11,11 +11,6 @@ from nccl_insight.grammar.syntax import Grammar
 from nccl_insight.ingest.chunk import attach_heads, with_constants
 from nccl_insight.ingest.normalise import NORMALISERS
 
-# What a row keeps of its head until the tables are finished; they begin with `_` so that no capture clashes.
-HEAD: Final = (
-    "input_id", "_line", "_sub", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_timestamp",
-    "_launcher_rank", "_body",
-)  # fmt: skip
 POSITION: Final = (
     (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")
 ).alias("_pos")
@@ -43,9 +38,13 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def table_rows(
-    names: Sequence[str], messages: Frames, grammar: Grammar, heads: pl.DataFrame
+    names: Sequence[str],
+    messages: Frames,
+    grammar: Grammar,
+    heads: pl.DataFrame,
+    fields: Sequence[str] = ("_host", "_pid"),
 ) -> pl.DataFrame:
-    """Rows of one table from its rules, normalised, with ``message`` and the head columns, in reading order."""
+    """Rows of one table from its rules, normalised, with ``message`` and ``fields`` of their heads, in reading order."""
     frames: list[pl.DataFrame] = []
     for name in names:
         rule = grammar.messages[name]
@@ -59,7 +58,7 @@ def table_rows(
         frames.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
     rows = stack(frames)
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
-    return attach_heads(rows, heads) if "_hid" in rows.columns else rows
+    return attach_heads(rows, heads, fields) if "_hid" in rows.columns else rows
 
 
 def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.DataFrame:

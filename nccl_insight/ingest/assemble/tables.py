@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import polars as pl
@@ -22,7 +24,8 @@ _OWNED: Final = (
     "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
 )  # fmt: skip
 # Tables that others need: read first.
-_EARLY: Final = ("comms", "versions", "networks", "host")
+_EARLY: Final = ("versions", "networks", "host")
+_THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
 }  # fmt: skip
@@ -132,16 +135,37 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.filter(~(api & both).fill_null(False))
 
 
+def _before(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    return _without_api_calls(rows) if name == "calls" else rows
+
+
+def _finished(
+    name: str, rows: pl.DataFrame, ranks: pl.DataFrame, versions: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
+    """The tables that the rows of one make."""
+    if name == "topology_lines":
+        return topology_tables(rows)
+    if name == "rings" and ranks.height:
+        rows = _ring_rows(rows, ranks)
+    if name == "net_devices":
+        rows = _named_devices(rows)
+    if name == "connections":
+        rows = connection_rows(rows, versions)
+    return {name: finish(rows)}
+
+
 def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
     """Tables by name (contract tables still to be conformed), but for the large ones of
     :mod:`nccl_insight.ingest.assemble.details`. The order of rows is reading order.
     """
     messages, heads = _merge(parts)
     feeds = rules_by_table(messages, grammar)
+    comms = None
+    if "comms" in feeds:
+        comms = table_rows(feeds.pop("comms"), messages, grammar, heads, (*_THREAD, "_launcher_rank"))
     early: dict[str, pl.DataFrame] = {
         name: table_rows(feeds.pop(name), messages, grammar, heads) for name in _EARLY if name in feeds
     }
-    comms = early.pop("comms", None)
     ranks = rank_rows(comms) if comms is not None else _NO_RANKS
     versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
@@ -150,22 +174,15 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
     trouble = error_rows(known, loud)
     if trouble is not None:
         out["errors"] = finish(attribute(trouble, ranks), _ERROR_HEADS)
-    for name, rules in feeds.items():
-        frame = table_rows(rules, messages, grammar, heads)
-        if name == "topology_lines":
-            out.update(topology_tables(frame))
-            continue
-        if name == "calls":
-            frame = _without_api_calls(frame)
-        if name in _OWNED:
-            frame = attribute(frame, ranks)
-        if name == "rings" and ranks.height:
-            frame = _ring_rows(frame, ranks)
-        if name == "net_devices":
-            frame = _named_devices(frame)
-        if name == "connections":
-            frame = connection_rows(frame, versions)
-        out[name] = finish(frame)
+
+    def build(name: str) -> dict[str, pl.DataFrame]:
+        owned = name in _OWNED
+        rows = table_rows(feeds[name], messages, grammar, heads, _THREAD if owned else _THREAD[:2])
+        return _finished(name, attribute(_before(name, rows), ranks) if owned else rows, ranks, versions)
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for tables in pool.map(build, sorted(feeds, key=lambda n: -sum(f.height for r in feeds[n] for f in messages[r]))):
+            out.update(tables)
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
             pl.col("nccl_version").first()

@@ -12,19 +12,23 @@ _LONG: Final = 940
 
 
 def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
-    size = pl.col(column).list.len()
+    """One row a group of ``width`` numbers, which are the columns ``_0`` ... of it.
+
+    Only the numbers are exploded: an exploded frame would hold the whole list once a group.
+    """
     length = pl.col("_length") if "_length" in frame.columns else pl.col("_body").str.len_bytes()
+    size = pl.col(column).list.len()
     doubtful = (size % width == 0) & (size > width) & (length >= _LONG)
-    whole = size // width - doubtful.fill_null(False).cast(pl.UInt32)
-    rows = frame.with_columns(_n=whole).filter(pl.col("_n") > 0)
-    rows = rows.with_columns(_i=pl.int_ranges(0, pl.col("_n"))).explode("_i")
-    return rows.with_columns(
-        pl.col(column).list.slice((pl.col("_i") * width).cast(pl.Int64), width).alias("_group")
-    ).drop("_n", "_i")
+    whole = frame.select(size // width - doubtful.fill_null(False).cast(pl.UInt32)).to_series().fill_null(0)
+    kept = frame.with_columns(_n=whole * width).filter(pl.col("_n") > 0)
+    numbers = kept.select(pl.col(column).list.head(pl.col("_n"))).to_series().explode()
+    rows = pl.DataFrame({"n": whole}).select(pl.int_range(pl.len()).repeat_by("n").explode().drop_nulls())
+    items = [numbers.gather_every(width, i).alias(f"_{i}") for i in range(width)]
+    return frame.drop(column)[rows.to_series()].hstack(items)
 
 
 def _item(index: int) -> pl.Expr:
-    return pl.col("_group").list.get(index, null_on_oob=True)
+    return pl.col(f"_{index}")
 
 
 def _rank_or_none(value: pl.Expr) -> pl.Expr:
@@ -51,14 +55,14 @@ def trees_children_first(frame: pl.DataFrame) -> pl.DataFrame:
     """2.8+: ``[0] 5/-1/-1->4->3``."""
     rows = _explode_groups(frame, "trees_children_first", 6)
     rows = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
-    return rows.drop("trees_children_first", "_group")
+    return rows.select(pl.exclude("^_[0-9]+$"))
 
 
 def trees_parent_first(frame: pl.DataFrame) -> pl.DataFrame:
     """2.4: ``[0] 37->42->71/-1/-1``."""
     rows = _explode_groups(frame, "trees_parent_first", 6)
     rows = _tree_rows(rows, _item(0), 0, _item(2), _item(1), _item(3), _item(4), _item(5))
-    return rows.drop("trees_parent_first", "_group")
+    return rows.select(pl.exclude("^_[0-9]+$"))
 
 
 def trees_joined(frame: pl.DataFrame) -> pl.DataFrame:
@@ -66,7 +70,7 @@ def trees_joined(frame: pl.DataFrame) -> pl.DataFrame:
     rows = _explode_groups(frame, "trees_joined", 11)
     first = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
     second = _tree_rows(rows, _item(0), 1, _item(7), _item(6), _item(8), _item(9), _item(10))
-    return pl.concat([first, second]).drop("trees_joined", "_group")
+    return pl.concat([first, second]).select(pl.exclude("^_[0-9]+$"))
 
 
 def tree_neighbours(frame: pl.DataFrame) -> pl.DataFrame:
