@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import typer
@@ -36,8 +37,9 @@ def register(app: typer.Typer) -> None:
         try:
             output.mkdir(parents=True, exist_ok=True)
             names = [name for name in sorted(run.tables) if empty or run.height(name)]
-            for name in names:
-                write_frames(run.pieces(name), output / f"{name}.{format_}", format_)
+            names.sort(key=run.height, reverse=True)
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda n: write_frames(run.pieces(n), output / f"{n}.{format_}", format_), names))
         except OSError as error:
             raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
         typer.echo(f"{len(names)} tables written to {output}", err=True)

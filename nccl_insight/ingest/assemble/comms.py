@@ -148,54 +148,58 @@ def _name_splits(split: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame
     return rest, named.drop("_row", "parent_id")
 
 
-def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "comm_id") -> pl.DataFrame:
-    """Adds the communicator that ``pointer`` meant at each row: the latest one of the process at or before it.
+class Pointers:
+    """Which communicator a pointer meant at a line: the latest one of the process at or before it.
 
     A second try looks without the input (a log that was rotated), a third after the row.
     """
-    lookup = ranks.filter(pl.col("comm_id").is_not_null()).select(
-        *_PROCESS, pl.col("comm").alias(pointer), "_pos", "comm_id"
-    )
-    out = (
-        rows.with_row_index("_resolve").drop("comm_id", strict=False)
-        if name == "comm_id"
-        else rows.with_row_index("_resolve")
-    )
-    found: pl.DataFrame | None = None
-    tries: tuple[tuple[list[str], Strategy], ...] = (
-        ([*_PROCESS, pointer], "backward"),
-        (["_host", "_pid", pointer], "backward"),
-        ([*_PROCESS, pointer], "forward"),
-    )
-    for by, strategy in tries:
-        missing = out if found is None else out.join(found.select("_resolve"), on="_resolve", how="anti")
-        if not missing.height:
-            break
-        hit = asof(
-            missing.select("_resolve", "_pos", *by), lookup.select("_pos", *by, "comm_id"), by, strategy
-        )
-        hit = hit.filter(pl.col("comm_id").is_not_null()).select("_resolve", "comm_id")
-        found = hit if found is None else pl.concat([found, hit])
-    assert found is not None or not out.height
-    if found is None:
-        return out.drop("_resolve").with_columns(pl.lit(None, pl.String).alias(name))
-    return out.join(found.rename({"comm_id": name}), on="_resolve", how="left", maintain_order="left").drop(
-        "_resolve"
-    )
+
+    _TRIES: Final[tuple[tuple[tuple[str, ...], Strategy], ...]] = (
+        (_PROCESS, "backward"), (("_host", "_pid"), "backward"), (_PROCESS, "forward"),
+    )  # fmt: skip
+
+    def __init__(self, ranks: pl.DataFrame, pointer: str) -> None:
+        self._pointer = pointer
+        known = ranks.filter(pl.col("comm_id").is_not_null())
+        lookup = known.select(*_PROCESS, pl.col("comm").alias(pointer), "_pos", "comm_id")
+        self._tables = [
+            keyed(lookup.select("_pos", *by, pointer, "comm_id"), [*by, pointer]) for by, _ in self._TRIES
+        ]
+
+    def resolve(self, rows: pl.DataFrame, name: str = "comm_id") -> pl.DataFrame:
+        """The rows with the communicator in the column ``name``; null where none is known."""
+        out = rows.drop("comm_id", strict=False) if name == "comm_id" else rows
+        columns = ["_row", "_pos", *_PROCESS, self._pointer]
+        missing = out.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).alias("_row")).select(columns)
+        found: list[pl.DataFrame] = []
+        for (by, strategy), table in zip(self._TRIES, self._tables, strict=True):
+            if not missing.height:
+                break
+            joined = asof(missing, table, [*by, self._pointer], strategy)
+            found.append(joined.filter(pl.col("comm_id").is_not_null()).select("_row", "comm_id"))
+            missing = joined.filter(pl.col("comm_id").is_null()).select(columns)
+        named = pl.concat([*found, missing.select("_row", pl.lit(None, pl.String).alias("comm_id"))])
+        return out.hstack([named.sort("_row")["comm_id"].alias(name)])
+
+
+def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "comm_id") -> pl.DataFrame:
+    """:class:`Pointers` for one frame."""
+    return Pointers(ranks, pointer).resolve(rows, name)
+
+
+def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """The right side of :func:`asof`: ``_by``, a hash of the group, instead of its columns."""
+    ordered = rows.with_columns(pl.struct(by).hash().alias("_by")).drop(by).sort("_pos")
+    return ordered.unique(["_by", "_pos"], keep="first", maintain_order=True)
 
 
 def asof(
     left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward"
 ) -> pl.DataFrame:
-    """As-of join on ``_pos`` with groups in which nulls are equal to each other."""
-    key = pl.struct(by).hash().alias("_by")
-    right = right.with_columns(key).drop(by).sort("_pos")
-    right = right.unique(["_by", "_pos"], keep="first", maintain_order=True)
-    joined = (
-        left.with_columns(key)
-        .sort("_pos")
-        .join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
-    )
+    """As-of join on ``_pos`` with groups in which nulls are equal to each other; ``right`` is :func:`keyed`."""
+    rows = left.with_columns(pl.struct(by).hash().alias("_by"))
+    rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
+    joined = rows.join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
     return joined.drop("_by")
 
 

@@ -11,7 +11,7 @@ from nccl_insight.grammar.syntax import Grammar
 from nccl_insight.ingest.assemble.base import finish, table_rows
 from nccl_insight.ingest.log import LogPart
 
-_PIECE_ROWS: Final = 250_000
+_PIECE_ROWS: Final = 100_000
 _Piece = tuple[dict[str, list[pl.DataFrame]], pl.DataFrame]
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
-from nccl_insight.ingest.assemble.attribute import attribute
+from nccl_insight.ingest.assemble.attribute import Owners
 from nccl_insight.ingest.assemble.base import column, finish, rules_by_table, table_rows
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
@@ -167,18 +167,19 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
         name: table_rows(feeds.pop(name), messages, grammar, heads) for name in _EARLY if name in feeds
     }
     ranks = rank_rows(comms) if comms is not None else _NO_RANKS
+    owners = Owners(ranks)
     versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
     loud = [p.loud for p in parts if p.loud.height]
     known = table_rows(feeds.pop("errors"), messages, grammar, heads) if "errors" in feeds else None
     trouble = error_rows(known, loud)
     if trouble is not None:
-        out["errors"] = finish(attribute(trouble, ranks), _ERROR_HEADS)
+        out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
 
     def build(name: str) -> dict[str, pl.DataFrame]:
         owned = name in _OWNED
         rows = table_rows(feeds[name], messages, grammar, heads, _THREAD if owned else _THREAD[:2])
-        return _finished(name, attribute(_before(name, rows), ranks) if owned else rows, ranks, versions)
+        return _finished(name, owners.attribute(_before(name, rows)) if owned else rows, ranks, versions)
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for tables in pool.map(build, sorted(feeds, key=lambda n: -sum(f.height for r in feeds[n] for f in messages[r]))):
