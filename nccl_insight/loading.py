@@ -16,7 +16,7 @@ from nccl_insight import schema
 from nccl_insight.errors import UsageError
 from nccl_insight.formats import Format, discover
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.assemble.details import DetailTable, detail_tables
+from nccl_insight.ingest.assemble.feeds import DetailTable
 from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
@@ -202,9 +202,10 @@ def _join(parts: Sequence[_Part]) -> tuple[dict[str, pl.DataFrame], dict[str, De
 
     grammar = default_catalog().grammar
     logs = [mend_hosts(part.log) for part in parts if part.log is not None]
-    details = detail_tables(logs, grammar)
+    details: dict[str, DetailTable] = {}
     if logs:
-        for name, frame in assemble(logs, grammar).items():
+        made, details = assemble(logs, grammar)
+        for name, frame in made.items():
             add(name, frame)
         for log in logs:
             add("unknown", log.unknown)

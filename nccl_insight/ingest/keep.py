@@ -28,14 +28,12 @@ _FLOOD: Final = 1000
 class Kept:
     """What one chunk gave.
 
-    ``messages``: rows by rule; ``details``: those of ``DETAIL_TABLES`` by table and rule. ``errors``: rows by rule of
-    the errors table. ``loud``: WARN, ABORT, DIAG records that no rule knows, or whose rule feeds another table.
+    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records that no rule knows, or whose rule feeds another table.
     ``unknown``: templates. Rows have ``_hid``, which counts ``heads``; floods of warnings have the columns of their
     head and ``repeats`` instead.
     """
 
     messages: dict[str, pl.DataFrame]
-    details: dict[str, dict[str, pl.DataFrame]]
     errors: dict[str, pl.DataFrame]
     loud: list[pl.DataFrame]
     unknown: pl.DataFrame | None
@@ -98,7 +96,6 @@ class Keeper:
     def keep(self, result: ChunkResult) -> Kept:
         """The part of a chunk's result that a run is made of."""
         messages: dict[str, pl.DataFrame] = {}
-        details: dict[str, dict[str, pl.DataFrame]] = {}
         errors: dict[str, pl.DataFrame] = {}
         loud: list[pl.DataFrame] = []
         for name, rows in result.messages.items():
@@ -112,11 +109,7 @@ class Keeper:
                 known = rows.filter(pl.col("_level").is_in(LOUD)).select(list(RECORD))
                 known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
                 loud.append(_warnings(known, result.heads))
-            if rule.table is None or rule.table in self._dropped:
-                continue
-            if rule.table in DETAIL_TABLES:
-                details.setdefault(rule.table, {})[name] = _slim(rule, rows)
-            else:
+            if rule.table is not None and rule.table not in self._dropped:
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown
         strange = unknown.filter(pl.col("_level").is_in(LOUD)) if unknown.height else unknown
@@ -124,7 +117,6 @@ class Keeper:
             loud.append(_warnings(strange, result.heads))
         return Kept(
             messages=messages,
-            details=details,
             errors=errors,
             loud=loud,
             unknown=_own(templates(unknown), "example") if unknown.height else None,

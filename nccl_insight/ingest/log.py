@@ -25,14 +25,13 @@ T = TypeVar("T")
 class LogPart:
     """What one log gave.
 
-    ``messages``: rows by grammar rule, one frame a chunk; ``details``: chunk by chunk, the rows of a large table by
-    rule. ``loud``: WARN, ABORT, DIAG records that no rule knows. ``unknown``: templates of all records that no rule
-    knows. ``heads``: the heads that ``_hid`` of the rows counts. ``processes``: first line and launcher rank of every
-    (host, pid). ``foreign``: lines of other tools.
+    ``chunks``: the rows of each chunk by grammar rule; those of the errors table stand all in the last. ``loud``: WARN,
+    ABORT, DIAG records that no rule knows. ``unknown``: templates of all records that no rule knows. ``heads``: the
+    heads that ``_hid`` of the rows counts. ``processes``: first line and launcher rank of every (host, pid).
+    ``foreign``: lines of other tools.
     """
 
-    messages: dict[str, list[pl.DataFrame]]
-    details: dict[str, list[dict[str, pl.DataFrame]]]
+    chunks: list[dict[str, pl.DataFrame]]
     loud: pl.DataFrame
     unknown: pl.DataFrame
     heads: pl.DataFrame
@@ -99,8 +98,7 @@ class _Merger:
 
     def __init__(self, input_id: int) -> None:
         self._source = pl.Series("input_id", [input_id], dtype=pl.UInt16)
-        self._messages: dict[str, list[pl.DataFrame]] = {}
-        self._details: dict[str, list[dict[str, pl.DataFrame]]] = {}
+        self._chunks: list[dict[str, pl.DataFrame]] = []
         self._errors: dict[str, list[pl.DataFrame]] = {}
         self._loud: list[pl.DataFrame] = []
         self._unknown: list[pl.DataFrame] = []
@@ -117,11 +115,7 @@ class _Merger:
         return _with_input(shift_heads(rows, self._head_count), self._source)
 
     def add(self, kept: Kept) -> None:
-        for name, rows in kept.messages.items():
-            self._messages.setdefault(name, []).append(self._placed(rows))
-        for table, rules in kept.details.items():
-            placed = {name: self._placed(rows) for name, rows in rules.items()}
-            self._details.setdefault(table, []).append(placed)
+        self._chunks.append({name: self._placed(rows) for name, rows in kept.messages.items()})
         for name, rows in kept.errors.items():
             self._errors.setdefault(name, []).append(shift_heads(rows, self._head_count))
         self._loud += [shift_heads(rows, self._head_count) for rows in kept.loud]
@@ -142,10 +136,9 @@ class _Merger:
         processes = pl.DataFrame()
         if self._processes:
             processes = _with_input(processes_of(pl.concat(self._processes)), self._source)
-        errors = {n: [_with_input(_folded(f, heads), self._source)] for n, f in self._errors.items()}
+        errors = {n: _with_input(_folded(f, heads), self._source) for n, f in self._errors.items()}
         return LogPart(
-            messages={**self._messages, **errors},
-            details=self._details,
+            chunks=[*self._chunks, errors],
             loud=_with_input(_folded(self._loud, heads), self._source) if self._loud else pl.DataFrame(),
             unknown=_with_input(merge_templates(self._unknown), self._source),
             heads=heads,

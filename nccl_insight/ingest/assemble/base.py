@@ -19,16 +19,6 @@ POSITION: Final = (
 Frames: TypeAlias = Mapping[str, Sequence[pl.DataFrame]]
 
 
-def rules_by_table(messages: Frames, grammar: Grammar) -> dict[str, list[str]]:
-    """The rules that have rows, by the table that they feed."""
-    found: dict[str, list[str]] = {}
-    for name in messages:
-        rule = grammar.messages.get(name)
-        if rule is not None and rule.table is not None:
-            found.setdefault(rule.table, []).append(name)
-    return found
-
-
 def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Frames below each other; columns that one lacks are null."""
     if len(frames) == 1:
@@ -38,25 +28,24 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def table_rows(
-    names: Sequence[str],
-    messages: Frames,
+    frames: Frames,
     grammar: Grammar,
     heads: pl.DataFrame,
-    fields: Sequence[str] = ("_host", "_pid"),
+    fields: Sequence[str],
 ) -> pl.DataFrame:
-    """Rows of one table from its rules, normalised, with ``message`` and ``fields`` of their heads, in reading order."""
-    frames: list[pl.DataFrame] = []
-    for name in names:
+    """Rows of one table from those of its rules, normalised, with ``message`` and ``fields`` of their heads, in order."""
+    parts: list[pl.DataFrame] = []
+    for name, found in frames.items():
         rule = grammar.messages[name]
-        rows = with_constants(stack(messages[name]), rule)
+        rows = with_constants(stack(found), rule)
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)
         family = rule.directives.get("family")
         if family and "family" not in rows.columns:
             rows = rows.with_columns(family=pl.lit(family))
-        frames.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
-    rows = stack(frames)
+        parts.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
+    rows = stack(parts)
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
     return attach_heads(rows, heads, fields) if "_hid" in rows.columns else rows
 

@@ -50,7 +50,7 @@ def mend_hosts(part: LogPart) -> LogPart:
         return part
     return replace(
         part,
-        messages={name: [_mend(f, names) for f in frames] for name, frames in part.messages.items()},
+        chunks=[{name: _mend(rows, names) for name, rows in chunk.items()} for chunk in part.chunks],
         loud=_mend(part.loud, names),
         heads=_mend(part.heads, names),
         processes=_mend(part.processes, names).unique(["_host", "_pid"], keep="first", maintain_order=True),

@@ -11,12 +11,15 @@ import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
 from nccl_insight.ingest.assemble.attribute import Owners
-from nccl_insight.ingest.assemble.base import column, finish, rules_by_table, table_rows
+from nccl_insight.ingest.assemble.base import column, finish, stack
 from nccl_insight.ingest.assemble.comms import communicators, rank_rows
 from nccl_insight.ingest.assemble.connections import connection_rows
+from nccl_insight.ingest.assemble.feeds import PROCESS, DetailTable, Feeds
 from nccl_insight.ingest.assemble.topology import topology_tables
 from nccl_insight.ingest.assemble.trouble import error_rows
-from nccl_insight.ingest.log import LogPart, shift_heads
+from nccl_insight.ingest.keep import DETAIL_TABLES
+from nccl_insight.ingest.log import LogPart
+from nccl_insight.schema import conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
@@ -25,6 +28,8 @@ _OWNED: Final = (
 )  # fmt: skip
 # Tables that others need: read first.
 _EARLY: Final = ("versions", "networks", "host")
+# Tables whose rows can only be judged together.
+_WHOLE: Final = ("calls", "topology_lines")
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
@@ -35,17 +40,6 @@ _NO_RANKS: Final = pl.DataFrame(
         "comm_id": pl.String, "_pos": pl.UInt64, "nranks": pl.Int32,
     }
 )  # fmt: skip
-
-
-def _merge(parts: Sequence[LogPart]) -> tuple[dict[str, list[pl.DataFrame]], pl.DataFrame]:
-    """Rows by rule over all inputs, and the heads that they count."""
-    merged: dict[str, list[pl.DataFrame]] = {}
-    first = 0
-    for part in parts:
-        for name, frames in part.messages.items():
-            merged.setdefault(name, []).extend(shift_heads(frame, first) for frame in frames)
-        first += part.heads.height
-    return dict(sorted(merged.items())), pl.concat([part.heads for part in parts])
 
 
 def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
@@ -135,54 +129,48 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.filter(~(api & both).fill_null(False))
 
 
-def _before(name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    return _without_api_calls(rows) if name == "calls" else rows
-
-
-def _finished(
-    name: str, rows: pl.DataFrame, ranks: pl.DataFrame, versions: pl.DataFrame
+def _build(
+    name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame
 ) -> dict[str, pl.DataFrame]:
     """The tables that the rows of one make."""
-    if name == "topology_lines":
-        return topology_tables(rows)
-    if name == "rings" and ranks.height:
-        rows = _ring_rows(rows, ranks)
-    if name == "net_devices":
-        rows = _named_devices(rows)
-    if name == "connections":
-        rows = connection_rows(rows, versions)
-    return {name: finish(rows)}
+    fields = _THREAD if name in _OWNED else PROCESS
+    whole = feeds.whole(name, fields) if name in _WHOLE else None
+    if whole is not None and name == "topology_lines":
+        return topology_tables(whole)
+    done: list[pl.DataFrame] = []
+    for rows in feeds.pieces(name, fields) if whole is None else (_without_api_calls(whole),):
+        if name in _OWNED:
+            rows = owners.attribute(rows)
+        if name == "rings" and ranks.height:
+            rows = _ring_rows(rows, ranks)
+        if name == "net_devices":
+            rows = _named_devices(rows)
+        if name == "connections":
+            rows = connection_rows(rows, versions)
+        done.append(conform(name, finish(rows)))
+    return {name: stack(done)}
 
 
-def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFrame]:
-    """Tables by name (contract tables still to be conformed), but for the large ones of
-    :mod:`nccl_insight.ingest.assemble.details`. The order of rows is reading order.
+def assemble(
+    parts: Sequence[LogPart], grammar: Grammar
+) -> tuple[dict[str, pl.DataFrame], dict[str, DetailTable]]:
+    """Tables by name (some contract tables still to be conformed), and the large ones of inner workings.
+
+    The order of rows is reading order.
     """
-    messages, heads = _merge(parts)
-    feeds = rules_by_table(messages, grammar)
-    comms = None
-    if "comms" in feeds:
-        comms = table_rows(feeds.pop("comms"), messages, grammar, heads, (*_THREAD, "_launcher_rank"))
-    early: dict[str, pl.DataFrame] = {
-        name: table_rows(feeds.pop(name), messages, grammar, heads) for name in _EARLY if name in feeds
-    }
+    feeds = Feeds(parts, grammar)
+    comms = feeds.whole("comms", (*_THREAD, "_launcher_rank"))
+    early = {name: rows for name in _EARLY if (rows := feeds.whole(name)) is not None}
     ranks = rank_rows(comms) if comms is not None else _NO_RANKS
     owners = Owners(ranks)
     versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
-    loud = [p.loud for p in parts if p.loud.height]
-    known = table_rows(feeds.pop("errors"), messages, grammar, heads) if "errors" in feeds else None
-    trouble = error_rows(known, loud)
+    trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
     if trouble is not None:
         out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
-
-    def build(name: str) -> dict[str, pl.DataFrame]:
-        owned = name in _OWNED
-        rows = table_rows(feeds[name], messages, grammar, heads, _THREAD if owned else _THREAD[:2])
-        return _finished(name, owners.attribute(_before(name, rows)) if owned else rows, ranks, versions)
-
+    names = [n for n in feeds.tables() if n not in {"comms", "errors", *_EARLY, *DETAIL_TABLES}]
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for tables in pool.map(build, sorted(feeds, key=lambda n: -sum(f.height for r in feeds[n] for f in messages[r]))):
+        for tables in pool.map(lambda name: _build(name, feeds, owners, ranks, versions), names):
             out.update(tables)
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
@@ -194,4 +182,4 @@ def assemble(parts: Sequence[LogPart], grammar: Grammar) -> dict[str, pl.DataFra
     if processes:
         out["processes"] = finish(_processes(pl.concat(processes, how="diagonal_relaxed"), versions, early))
     out.update({name: finish(frame) for name, frame in early.items()})
-    return out
+    return out, {name: DetailTable(feeds, name) for name in feeds.tables() if name in DETAIL_TABLES}
