@@ -73,7 +73,7 @@ def compare(rule: str, texts: list[str]) -> None:
         for accepted, captured in (by_polars, by_python):
             assert bool(accepted[index]) == (parsed is not None), f"{rule}: {text!r}"
             if parsed is not None and names:
-                row = {k: v for k, v in captured.row(index, named=True).items() if v is not None}
+                row = {c.name: c[index] for c in captured if c[index] is not None}
                 assert row == parsed.captures, f"{rule}: {text!r}"
 
 

@@ -39,7 +39,9 @@ def register(app: typer.Typer) -> None:
             names = [name for name in sorted(run.tables) if empty or run.height(name)]
             names.sort(key=run.height, reverse=True)
             with ThreadPoolExecutor(2) as pool:
-                list(pool.map(lambda n: write_frames(run.pieces(n), output / f"{n}.{format_}", format_), names))
+                list(
+                    pool.map(lambda n: write_frames(run.pieces(n), output / f"{n}.{format_}", format_), names)
+                )
         except OSError as error:
             raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
         typer.echo(f"{len(names)} tables written to {output}", err=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.chunk import Fate
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import chunk_results as results
+from nccl_insight.ingest.records import Fate
 from nccl_insight.ingest.unknown import merge_templates, templates
 from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import InputFile

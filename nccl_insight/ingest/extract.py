@@ -19,38 +19,33 @@ def typed(column: pl.Series, dtype: str) -> pl.Series:
 
     Integers that NCCL printed unsigned (18446744073709551614) become negative.
     """
+    values: pl.Series = column
     if dtype == "int":
-        signed = column.cast(pl.Int64, strict=False)
+        signed: pl.Series = column.cast(pl.Int64, strict=False)
         if signed.null_count() == column.null_count():
             return signed
-        unsigned = column.cast(pl.UInt64, strict=False).reinterpret(signed=True)
-        return signed.zip_with(signed.is_not_null(), unsigned)
+        unsigned: pl.Series = column.cast(pl.UInt64, strict=False).reinterpret(signed=True)
+        values = signed.zip_with(signed.is_not_null(), unsigned)
+        return values
     if dtype == "float":
-        return column.cast(pl.Float64, strict=False)
-    if dtype == "ints":
-        return column.str.extract_all("-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
-    if dtype == "strs":
-        return column.str.extract_all("[^ ,]+")
-    return column
+        values = column.cast(pl.Float64, strict=False)
+    elif dtype == "ints":
+        values = column.str.extract_all("-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
+    elif dtype == "strs":
+        values = column.str.extract_all("[^ ,]+")
+    return values
 
 
-def extract(rule: Compiled, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows that the rule accepts with their typed columns added, and the rows that it does not accept.
+def extract(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
+    """Which texts the rule accepts, and its typed columns (null where it does not).
 
-    The text is in ``_body``. Rows keep their other columns (which all begin with ``_``) and their order.
-    Few rows go through Python's engine, because compiling a pattern for Rust's costs more than it saves.
-    Works on series: the set-up of an expression engine would cost more than the few rows of most rules.
+    Few texts go through Python's engine, because compiling a pattern for Rust's costs more than it saves.
+    Works on series: the set-up of an expression engine would cost more than the few texts of most rules.
     """
-    take = _by_python if frame.height <= _FEW else _by_polars
-    accepted, captured = take(rule, frame["_body"])
-    if accepted.all():
-        kept, dropped = frame, frame.clear()
-    else:
-        kept, dropped = frame.filter(accepted), frame.filter(~accepted)
-        captured = [column.filter(accepted) for column in captured]
+    take = _by_python if texts.len() <= _FEW else _by_polars
+    accepted, captured = take(rule, texts)
     dtypes = dict(rule.columns)
-    columns = [typed(column, dtypes[column.name]) for column in captured]
-    return kept.hstack(columns) if columns else kept, dropped
+    return accepted, [typed(column, dtypes[column.name]) for column in captured]
 
 
 def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:

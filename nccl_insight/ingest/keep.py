@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar, Message
-from nccl_insight.ingest.chunk import HEAD, LOUD, RECORD, ChunkResult, Fate, attach_heads
+from nccl_insight.ingest.records import HEAD, LOUD, RECORD, ChunkResult, Fate, attach_heads
 from nccl_insight.ingest.unknown import templates
 from nccl_insight.io.embedded import tool_lines
 
@@ -108,7 +108,7 @@ class Keeper:
                 family = rule.directives.get("family", "other")
                 known = rows.filter(pl.col("_level").is_in(LOUD)).select(list(RECORD))
                 known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
-                loud.append(_warnings(known, result.heads))
+                loud += [_warnings(known, result.heads)] if known.height else []
             if rule.table is not None and rule.table not in self._dropped:
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown

@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import polars as pl
 
-from nccl_insight.ingest.chunk import HEAD, ChunkResult, Fate, attach_heads, read_chunk
+from nccl_insight.ingest.chunk import read_chunk
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import Keeper, Kept, fold, processes_of
+from nccl_insight.ingest.records import HEAD, ChunkResult, Fate, attach_heads
 from nccl_insight.ingest.unknown import merge_templates
 from nccl_insight.io.chunks import Chunk, ChunkIndex, read_chunks
 from nccl_insight.io.source import InputFile

@@ -8,10 +8,10 @@ import orjson
 import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.chunk import ChunkResult, attach_heads, with_constants
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.log import chunk_results
 from nccl_insight.ingest.normalise import NORMALISERS
+from nccl_insight.ingest.records import ChunkResult, attach_heads, with_constants
 from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import InputFile
 

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
-from nccl_insight.ingest.chunk import attach_heads, with_constants
 from nccl_insight.ingest.normalise import NORMALISERS
+from nccl_insight.ingest.records import attach_heads, with_constants
 
 POSITION: Final = (
     (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")

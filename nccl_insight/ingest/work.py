@@ -1,0 +1,196 @@
+"""One chunk while it is taken apart: records go to rules, heads to a table of heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.grammar.catalog import Match
+from nccl_insight.ingest import head, recover
+from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.extract import extract, row_of
+from nccl_insight.ingest.records import HEAD, LOUD, RECORD
+from nccl_insight.ingest.split import SEPARATOR
+from nccl_insight.io.chunks import Chunk
+
+_FOLLOW_MOST: Final = 80
+
+
+@dataclass
+class Work:
+    """Collects records while a chunk is taken apart."""
+
+    chunk: Chunk
+    classifier: Classifier
+    lines: pl.Series
+    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    heads: list[pl.DataFrame] = field(default_factory=list)
+    head_count: int = 0
+    parsed: list[pl.Series] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)
+    torn: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
+
+    def line(self, number: int) -> str:
+        """Text of a line by its number in the file; empty outside the chunk."""
+        at = number - self.chunk.first_line
+        return str(self.lines[at]) if 0 <= at < self.lines.len() else ""
+
+    def add_heads(self, heads: pl.DataFrame) -> int:
+        """Takes rows for the table of heads and gives the number of the first."""
+        first = self.head_count
+        self.heads.append(heads)
+        self.head_count += heads.height
+        return first
+
+    def accept(self, name: str, rows: pl.DataFrame) -> None:
+        """Takes rows of a rule."""
+        if rows.height:
+            self.parts.setdefault(name, []).append(rows)
+            self.parsed.append(rows["_line"])
+
+
+def with_heads(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
+    """Replaces ``_head`` by ``_hid``; every distinct head is parsed once."""
+    keyed = frame.with_columns(_key=pl.col("_head").hash())
+    unique = keyed.group_by("_key", maintain_order=True).agg(
+        pl.col("_head").first(), pl.col("_line").first(), pl.len().cast(pl.UInt64).alias("_lines")
+    )
+    parsed = head.parse_heads(unique["_head"].unique()).rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
+    heads = unique.join(parsed, on="_head", how="left", maintain_order="left")
+    first = work.add_heads(heads.select(*HEAD, "_line", "_lines"))
+    numbers = unique.select("_key", _hid=pl.int_range(first, first + unique.height, dtype=pl.UInt32))
+    return keyed.drop("_head").join(numbers, on="_key", how="left", maintain_order="left").drop("_key")
+
+
+def records(work: Work, pieces: list[recover.Piece]) -> pl.DataFrame:
+    """Records that were found one by one."""
+    frame = pl.DataFrame(
+        {
+            "_line": [p.line for p in pieces],
+            "_sub": [p.sub for p in pieces],
+            "_head": [p.head for p in pieces],
+            "_level": [p.level for p in pieces],
+            "_body": [p.body for p in pieces],
+        },
+        schema={
+            "_line": pl.UInt64, "_sub": pl.UInt16, "_head": pl.String, "_level": pl.String, "_body": pl.String,
+        },
+    )  # fmt: skip
+    return with_heads(work, frame).select(list(RECORD))
+
+
+def _distinct(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The distinct texts, and for each text which of them it is: all ranks print many lines alike."""
+    keys = texts.hash()
+    first = keys.is_first_distinct()
+    numbers = pl.DataFrame({"key": keys.filter(first)}).with_row_index("at")
+    at = pl.DataFrame({"key": keys}).join(numbers, on="key", how="left", maintain_order="left")["at"]
+    return texts.filter(first), at
+
+
+def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
+    """Classifies records and extracts their columns; returns those that no rule accepts."""
+    if not frame.height:
+        return frame
+    texts, at = _distinct(frame["_body"])
+    chosen = work.classifier.classify(texts).with_columns(
+        _body=texts, at=pl.int_range(pl.len(), dtype=pl.UInt32).over("rule", "blanks")
+    )
+    rule = chosen["rule"].gather(at).alias("_rule")
+    frame = frame.hstack(
+        [rule, chosen["blanks"].gather(at).alias("_blanks"), chosen["at"].gather(at).alias("_at")]
+    )
+    loud = frame.filter(pl.col("_level").is_in(LOUD) & (pl.col("_rule") >= 0))["_rule"].unique().to_list()
+    work.warned.update(work.classifier.names[number] for number in loud)
+    left: list[pl.DataFrame] = []
+    bodies = chosen.select("rule", "blanks", "_body").partition_by(
+        "rule", "blanks", as_dict=True, include_key=False
+    )
+    groups = frame.partition_by("_rule", "_blanks", as_dict=True, include_key=False)
+    for (number, blanks), rows in groups.items():
+        at = rows.drop_in_place("_at")
+        if number < 0:
+            left.append(rows)
+            continue
+        name = work.classifier.names[int(number)]
+        found = bodies[number, blanks]["_body"]
+        if blanks:
+            rows = rows.with_columns(pl.col("_body").str.replace_all(" +", " "))
+            found = found.str.replace_all(" +", " ")
+        left.append(take(work, name, rows, bool(blanks), found, at))
+    return pl.concat([part.select(list(RECORD)) for part in left])
+
+
+def take(
+    work: Work,
+    name: str,
+    rows: pl.DataFrame,
+    blanks: bool = False,
+    texts: pl.Series | None = None,
+    at: pl.Series | None = None,
+) -> pl.DataFrame:
+    """Rows of one rule, as far as it accepts them; returns the others.
+
+    ``texts`` and ``at``: the distinct texts of the rows, and which of them is whose.
+    """
+    rule = work.classifier.catalog.compiled(name, blanks)
+    if rule.head_pattern is not None:
+        return _take_multiline(work, name, rows)
+    accepted, columns = extract(rule, rows["_body"] if texts is None else texts)
+    if texts is not None and at is not None and texts.len() < rows.height:
+        accepted = accepted.gather(at)
+        columns = [column.gather(at) for column in columns]
+    kept = rows.hstack(columns) if columns else rows
+    if accepted.all():
+        work.accept(name, kept)
+        return rows.clear()
+    work.accept(name, kept.filter(accepted))
+    return rows.filter(~accepted)
+
+
+def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rules that span lines: joins the following lines without head as far as they continue the rule."""
+    catalog = work.classifier.catalog
+    dtypes = dict(catalog.compiled(name).columns)
+    taken: list[int] = []
+    out: list[pl.DataFrame] = []
+    for index, (number, body) in enumerate(
+        zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)
+    ):
+        following: list[str] = []
+        while len(following) < _FOLLOW_MOST:
+            text = work.line(number + len(following) + 1)
+            if SEPARATOR in text or (not text and following and not following[-1]):
+                break
+            following.append(text)
+        joined = recover.extend(catalog, name, body, following)
+        match: Match | None
+        if joined is not None:
+            match, count = joined
+            work.used.update(range(number + 1, number + 1 + count))
+        else:
+            match = catalog.try_rule(name, body)
+        if match is not None:
+            taken.append(index)
+            values = {k: [v] for k, v in row_of(match, dtypes).items()}
+            out.append(pl.concat([rows[index], pl.DataFrame(values)], how="horizontal"))
+    if out:
+        if rows["_level"].is_in(LOUD).any():
+            work.warned.add(name)
+        work.accept(name, pl.concat(out, how="diagonal_relaxed"))
+    missed = sorted(set(range(rows.height)) - set(taken))
+    return rows[missed]
+
+
+def take_one(work: Work, row: pl.DataFrame, match: Match) -> None:
+    """A record whose rule and captures are known already."""
+    dtypes = dict(work.classifier.catalog.compiled(match.message.name).columns)
+    values = {k: [v] for k, v in row_of(match, dtypes).items()}
+    if row["_level"][0] in LOUD:
+        work.warned.add(match.message.name)
+    work.accept(
+        match.message.name, pl.concat([row, pl.DataFrame(values)], how="horizontal") if values else row
+    )
