@@ -11,7 +11,7 @@ import polars as pl
 from nccl_insight.grammar.catalog import Match
 from nccl_insight.grammar.compile import Compiled, python_pattern
 
-_FEW: Final = 500
+_FEW: Final = 1000
 
 
 def typed(column: pl.Series, dtype: str) -> pl.Series:

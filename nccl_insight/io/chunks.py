@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 
 from nccl_insight.io.source import InputFile
 
-CHUNK_BYTES = 16 * 1024 * 1024
+# glibc keeps freed blocks of less than 32 MiB; larger ones cost new pages each time.
+CHUNK_BYTES = 31 * 1024 * 1024
+_LEAST_BYTES = 4 * 1024 * 1024
+_UNPACKED = 10
 _REPLACEMENT = "\ufffd"
 
 
@@ -67,6 +70,12 @@ def file_sha256(file: InputFile) -> str:
     return digest.hexdigest()
 
 
+def chunk_size(file: InputFile) -> int:
+    """Bytes of a chunk: large ones cost least, but every core should have some of a file to read."""
+    likely = file.size_bytes * (_UNPACKED if file.compression else 1)
+    return max(_LEAST_BYTES, min(CHUNK_BYTES, likely // 4))
+
+
 def _first_size(file: InputFile, size: int) -> int:
     """Bytes to begin with: small files need no large buffer, and longer text comes in more chunks."""
     return min(size, file.size_bytes * 64 + 4096 if file.compression else file.size_bytes + 1)
@@ -90,13 +99,13 @@ def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> i
     return filled
 
 
-def read_chunks(file: InputFile, index: ChunkIndex, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> Iterator[Chunk]:
     """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream.
 
     All are read through one buffer, which only a line longer than it makes larger.
     """
     digest = None if file.compression else hashlib.sha256()
-    buffer = bytearray(_first_size(file, size))
+    buffer = bytearray(_first_size(file, size or chunk_size(file)))
     held = 0
     line, offset = 1, 0
     with file.open() as stream:
