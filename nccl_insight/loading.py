@@ -16,17 +16,19 @@ from nccl_insight import schema
 from nccl_insight.errors import UsageError
 from nccl_insight.formats import Format, discover
 from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.assemble.feeds import DetailTable
+from nccl_insight.ingest.assemble.base import stack
 from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
+from nccl_insight.ingest.keep import DETAIL_TABLES
 from nccl_insight.ingest.log import LogPart, read_log
 from nccl_insight.io import ras_text
 from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
 from nccl_insight.io.nccl_tests import scan_lines
 from nccl_insight.io.smi_text import scan_nvlinks, scan_topology
 from nccl_insight.io.source import InputFile, find_inputs
-from nccl_insight.run import Partial, Run, build_run
+from nccl_insight.run import Deferred, Partial, Run, build_run
+from nccl_insight.schema import conform
 
 LOG: Final = "nccl_log"
 _LOG_HEAD: Final = re.compile(
@@ -193,18 +195,19 @@ def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     return finished
 
 
-def _join(parts: Sequence[_Part]) -> tuple[dict[str, pl.DataFrame], dict[str, DetailTable]]:
+def _join(parts: Sequence[_Part], lazy: bool) -> tuple[dict[str, pl.DataFrame], dict[str, Deferred]]:
     frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(name: str, frame: pl.DataFrame | None) -> None:
         if frame is not None and frame.height:
-            frames.setdefault(name, []).append(schema.conform(name, frame))
+            frames.setdefault(name, []).append(conform(name, frame))
 
     grammar = default_catalog().grammar
     logs = [mend_hosts(part.log) for part in parts if part.log is not None]
-    details: dict[str, DetailTable] = {}
+    later: dict[str, Deferred] = {}
     if logs:
-        made, details = assemble(logs, grammar)
+        made, deferred = assemble(logs, grammar)
+        later.update(deferred)
         for name, frame in made.items():
             add(name, frame)
         for log in logs:
@@ -218,9 +221,14 @@ def _join(parts: Sequence[_Part]) -> tuple[dict[str, pl.DataFrame], dict[str, De
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
         inputs.append(_input_row(part, "benchmarks" in embedded))
-    tables = {name: pl.concat(group, how="diagonal_relaxed") for name, group in frames.items()}
+    now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for name, made_frames in zip(now, pool.map(lambda n: list(later[n].frames()), now), strict=True):
+            frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
+            del later[name]
+    tables = {name: stack(group) for name, group in frames.items() if group}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
-    return _finish_traces(tables), details
+    return _finish_traces(tables), later
 
 
 def load(
@@ -228,6 +236,7 @@ def load(
     input_format: str | None = None,
     details: bool = True,
     engine: str = "local",
+    lazy: bool = False,
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
@@ -236,6 +245,7 @@ def load(
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
         details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
         engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
+        lazy: put tables together only when they are asked for; for those who need few, or one after the other.
 
     Raises:
         UsageError: a path does not exist or the format is unknown.
@@ -244,5 +254,5 @@ def load(
     files = find_inputs([os.fspath(p) for p in paths])
     parts = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
-    tables, large = _join(parts)
-    return build_run(tables, reader, large)
+    tables, later = _join(parts, lazy)
+    return build_run(tables, reader, later)

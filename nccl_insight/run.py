@@ -41,18 +41,17 @@ class Partial:
 
 
 class Deferred(Protocol):
-    """A large table that is put together when it is asked for."""
+    """A table that is put together when it is asked for."""
 
-    @property
-    def height(self) -> int:
-        """Number of rows."""
+    height: int
+    """Number of lines that it comes from: about that of its rows."""
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in order, in frames of the same columns."""
 
 
 class Tables(Mapping[str, pl.DataFrame]):
-    """Tables by name; large ones are put together when they are first asked for."""
+    """Tables by name; some are put together when they are first asked for."""
 
     def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
         self._ready = dict(ready)
@@ -60,7 +59,8 @@ class Tables(Mapping[str, pl.DataFrame]):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in self._deferred:
-            self._ready[name] = pl.concat(list(self._deferred.pop(name).frames()))
+            self._ready[name] = pl.concat(list(self._frames(name)))
+            del self._deferred[name]
         return self._ready[name]
 
     def __contains__(self, name: object) -> bool:
@@ -73,14 +73,15 @@ class Tables(Mapping[str, pl.DataFrame]):
         return len(self._ready) + len(self._deferred)
 
     def height(self, name: str) -> int:
-        """Number of rows of a table."""
+        """About the number of rows of a table."""
         return self._deferred[name].height if name in self._deferred else self._ready[name].height
 
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
         """The table in pieces of the same columns, for those who need not have it whole."""
-        if name in self._deferred:
-            return self._deferred[name].frames()
-        return iter([self._ready[name]])
+        return self._frames(name) if name in self._deferred else iter([self._ready[name]])
+
+    def _frames(self, name: str) -> Iterator[pl.DataFrame]:
+        return (schema.conform(name, frame) for frame in self._deferred[name].frames())
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Run:
         return frame is not None and frame.height > 0
 
     def height(self, name: str) -> int:
-        """Number of rows of a table."""
+        """About the number of rows of a table, for what must not put it together."""
         if isinstance(self.tables, Tables) and name in self.tables:
             return self.tables.height(name)
         return self.table(name).height
@@ -128,9 +129,10 @@ class Run:
 def build_run(
     tables: Mapping[str, pl.DataFrame],
     reader: LineReader | None = None,
-    large: Mapping[str, Deferred] | None = None,
+    later: Mapping[str, Deferred] | None = None,
 ) -> Run:
-    """A run whose contract tables all have the contract's columns and types."""
-    names = [*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)]
+    """A run whose contract tables all have the contract's columns and types; those of ``later`` when asked for."""
+    later = later or {}
+    names = [n for n in (*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)) if n not in later]
     frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
-    return Run(Tables(frames, large or {}), reader or NoLines())
+    return Run(Tables(frames, later), reader or NoLines())

@@ -33,18 +33,18 @@ def register(app: typer.Typer) -> None:
 
         if format_ not in _FORMATS:
             raise UsageError(f"--format {format_!r}: use one of {', '.join(_FORMATS)}")
-        run = api.load(paths, None if input_format == "auto" else input_format)
+        run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
+
+        def write(name: str) -> bool:
+            return write_frames(run.pieces(name), output / f"{name}.{format_}", format_, empty)
+
         try:
             output.mkdir(parents=True, exist_ok=True)
-            names = [name for name in sorted(run.tables) if empty or run.height(name)]
-            names.sort(key=run.height, reverse=True)
             with ThreadPoolExecutor(2) as pool:
-                list(
-                    pool.map(lambda n: write_frames(run.pieces(n), output / f"{n}.{format_}", format_), names)
-                )
+                written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
         except OSError as error:
             raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
-        typer.echo(f"{len(names)} tables written to {output}", err=True)
+        typer.echo(f"{written} tables written to {output}", err=True)
 
     @app.command()
     def query(

@@ -20,21 +20,27 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def write_frames(frames: Iterator[pl.DataFrame], path: Path, kind: str) -> None:
-    """Writes one table, given in pieces of the same columns, as parquet, csv or ndjson."""
+def write_frames(frames: Iterator[pl.DataFrame], path: Path, kind: str, empty: bool = True) -> bool:
+    """Writes one table, given in pieces of the same columns, as parquet, csv or ndjson.
+
+    ``empty``: also write a table without rows. Says whether anything was written.
+    """
+    first = next(frames)
+    if not (first.height or empty):
+        return False
     if kind == "parquet":
-        _write_parquet(frames, path)
-        return
+        _write_parquet(first, frames, path)
+        return True
     with path.open("wb") as out:
-        for index, frame in enumerate(frames):
+        for index, frame in enumerate(chain((first,), frames)):
             if kind == "csv":
                 _flat(frame).write_csv(out, include_header=index == 0)
             else:
                 frame.write_ndjson(out)
+    return True
 
 
-def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
-    first = next(frames)
+def _write_parquet(first: pl.DataFrame, frames: Iterator[pl.DataFrame], path: Path) -> None:
     second = next(frames, None)
     if second is None:
         first.write_parquet(path)

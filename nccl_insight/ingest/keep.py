@@ -28,9 +28,9 @@ _FLOOD: Final = 1000
 class Kept:
     """What one chunk gave.
 
-    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records that no rule knows, or whose rule feeds another table.
-    ``unknown``: templates. Rows have ``_hid``, which counts ``heads``; floods of warnings have the columns of their
-    head and ``repeats`` instead.
+    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records
+    that no rule knows, or whose rule feeds another table. ``unknown``: templates. Rows have ``_hid``, which counts
+    ``heads``; floods of warnings have the columns of their head and ``repeats`` instead.
     """
 
     messages: dict[str, pl.DataFrame]

@@ -33,7 +33,10 @@ def table_rows(
     heads: pl.DataFrame,
     fields: Sequence[str],
 ) -> pl.DataFrame:
-    """Rows of one table from those of its rules, normalised, with ``message`` and ``fields`` of their heads, in order."""
+    """Rows of one table from those of its rules in reading order, normalised.
+
+    They have the rule's name as ``message`` and the columns ``fields`` of their heads.
+    """
     parts: list[pl.DataFrame] = []
     for name, found in frames.items():
         rule = grammar.messages[name]

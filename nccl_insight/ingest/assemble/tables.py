@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -28,8 +27,8 @@ _OWNED: Final = (
 )  # fmt: skip
 # Tables that others need: read first.
 _EARLY: Final = ("versions", "networks", "host")
-# Tables whose rows can only be judged together.
-_WHOLE: Final = ("calls", "topology_lines")
+# Its rows can only be judged together.
+_WHOLE: Final = ("calls",)
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
@@ -129,14 +128,30 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.filter(~(api & both).fill_null(False))
 
 
+class LogTable:
+    """A table that is put together from the lines of the logs when it is asked for."""
+
+    def __init__(self, build: Callable[[], pl.DataFrame], height: int) -> None:
+        self._build = build
+        self.height = height
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """All rows, in one frame."""
+        yield self._build()
+
+
+def _topology(feeds: Feeds, name: str) -> pl.DataFrame:
+    rows = feeds.whole("topology_lines")
+    assert rows is not None
+    return topology_tables(rows)[name]
+
+
 def _build(
     name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame
-) -> dict[str, pl.DataFrame]:
-    """The tables that the rows of one make."""
+) -> pl.DataFrame:
+    """The rows of a table in reading order."""
     fields = _THREAD if name in _OWNED else PROCESS
     whole = feeds.whole(name, fields) if name in _WHOLE else None
-    if whole is not None and name == "topology_lines":
-        return topology_tables(whole)
     done: list[pl.DataFrame] = []
     for rows in feeds.pieces(name, fields) if whole is None else (_without_api_calls(whole),):
         if name in _OWNED:
@@ -148,13 +163,13 @@ def _build(
         if name == "connections":
             rows = connection_rows(rows, versions)
         done.append(conform(name, finish(rows)))
-    return {name: stack(done)}
+    return stack(done)
 
 
 def assemble(
     parts: Sequence[LogPart], grammar: Grammar
-) -> tuple[dict[str, pl.DataFrame], dict[str, DetailTable]]:
-    """Tables by name (some contract tables still to be conformed), and the large ones of inner workings.
+) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | DetailTable]]:
+    """Tables by name (some contract tables still to be conformed), and those that are made when asked for.
 
     The order of rows is reading order.
     """
@@ -168,10 +183,6 @@ def assemble(
     trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
     if trouble is not None:
         out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
-    names = [n for n in feeds.tables() if n not in {"comms", "errors", *_EARLY, *DETAIL_TABLES}]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for tables in pool.map(lambda name: _build(name, feeds, owners, ranks, versions), names):
-            out.update(tables)
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
             pl.col("nccl_version").first()
@@ -182,4 +193,14 @@ def assemble(
     if processes:
         out["processes"] = finish(_processes(pl.concat(processes, how="diagonal_relaxed"), versions, early))
     out.update({name: finish(frame) for name, frame in early.items()})
-    return out, {name: DetailTable(feeds, name) for name in feeds.tables() if name in DETAIL_TABLES}
+    later: dict[str, LogTable | DetailTable] = {}
+    for name in feeds.tables():
+        height = feeds.height(name)
+        if name in DETAIL_TABLES:
+            later[name] = DetailTable(feeds, name)
+        elif name == "topology_lines":
+            for made in ("topology_nodes", "topology_links"):
+                later[made] = LogTable(partial(_topology, feeds, made), height)
+        elif name not in {"comms", "errors", *_EARLY}:
+            later[name] = LogTable(partial(_build, name, feeds, owners, ranks, versions), height)
+    return out, later
