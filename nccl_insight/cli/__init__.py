@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -15,6 +16,8 @@ from nccl_insight.errors import ExitCode, InsightError
 # polars' allocator gives freed memory back to the system and asks for it again for every chunk of a log, which
 # costs a quarter of the reading. A command ends soon and need not. Read when polars is imported.
 _ALLOCATOR = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
+# What is read stays until the command ends, so looking for garbage among it is in vain most of the time.
+_GARBAGE_AFTER = 100_000
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
@@ -67,6 +70,7 @@ def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
     for name, value in _ALLOCATOR.items():
         os.environ.setdefault(name, value)
+    gc.set_threshold(_GARBAGE_AFTER)
     try:
         result = build_app()(standalone_mode=False)
         sys.stdout.flush()

@@ -60,6 +60,7 @@ class Catalog:
                     self._headless.append(entry)
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
+        self._headless_pairs = [(e.name, e.prefix) for e in self._headless]
         self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
 
     def _place(self, entry: _Entry) -> None:
@@ -91,7 +92,7 @@ class Catalog:
 
     def headless(self) -> Iterable[tuple[str, str]]:
         """(rule, leading literal or '') of the rules that may match without a head, most specific first."""
-        return [(e.name, e.prefix) for e in self._headless]
+        return self._headless_pairs
 
     def _pattern(self, name: str, blanks: bool, head: bool) -> re.Pattern[str] | None:
         key = (name, blanks, head)

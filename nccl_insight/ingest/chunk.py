@@ -24,6 +24,8 @@ _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
 _JOINED_MOST: Final = 2000
 _FOREIGN_MOST: Final = 1_000_000
+_KNOWN_MOST: Final = 10_000
+_SHORT: Final = 400
 
 
 def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
@@ -86,7 +88,10 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     for number, text, announced, shape, present in likely.iter_rows():
         if number in seen or number in work.used or shape in foreign:
             continue
-        hit = recover.match_headless(catalog, text, announced, present)
+        known = work.classifier.headless
+        hit = known.get((text, announced)) or recover.match_headless(catalog, text, announced, present)
+        if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
+            known[text, announced] = hit
         if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
             foreign.add(shape)
         if hit is not None:
@@ -128,43 +133,37 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     fast, others = split_clean(frame)
     fast = with_heads(work, fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
     left = [_repair(work, take_classified(work, fast))]
+    work.clean = fast.height - left[0].height
+    work.parsed.clear()
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
     lost, seen = _take_irregular(work, others)
     left.append(lost)
     _take_headless(work, others, seen)
-    unknown = pl.concat(left)
-    parsed = pl.concat(work.parsed).unique() if work.parsed else pl.Series("_line", [], dtype=pl.UInt64)
-    return _result(work, unknown, parsed, others, repeats)
+    return _result(work, pl.concat(left), others, repeats)
 
 
-def _result(
-    work: Work, unknown: pl.DataFrame, parsed: pl.Series, others: pl.DataFrame, repeats: tuple[int, int]
-) -> ChunkResult:
+def _result(work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: tuple[int, int]) -> ChunkResult:
+    """Counts the lines. Those of clean records are either parsed or unknown; all others may be several things."""
     used = pl.Series("_line", sorted(work.used), dtype=pl.UInt64)
     torn = pl.Series("_line", sorted(work.torn), dtype=pl.UInt64)
-    good = pl.concat([parsed, used]).unique()
+    good = pl.concat([*work.parsed, used]).unique()
     good = good.filter(~good.is_in(torn.implode()))
     lost = unknown["_line"].unique()
     lost = lost.filter(~lost.is_in(good.implode()) & ~lost.is_in(torn.implode()))
     unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
-    foreign = work.chunk.count - good.len() - lost.len() - torn.len()
-    fate = Fate(work.chunk.count, good.len(), lost.len(), foreign, torn.len())
+    parsed = work.clean + good.len()
+    fate = Fate(
+        work.chunk.count, parsed, lost.len(), work.chunk.count - parsed - lost.len() - torn.len(), torn.len()
+    )
     messages = {
         name: pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
         for name, parts in work.parts.items()
     }
+    line = pl.col("_line")
     rest = others.filter(
-        ~pl.col("_line").is_in(good.implode())
-        & ~pl.col("_line").is_in(lost.implode())
-        & ~pl.col("_line").is_in(torn.implode())
+        ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
     )
     return ChunkResult(
-        messages,
-        unknown,
-        rest,
-        pl.concat(work.heads),
-        fate,
-        frozenset(work.warned),
-        tuple(sorted(work.torn)),
-        repeats,
-    )
+        messages, unknown, rest, pl.concat(work.heads), fate, frozenset(work.warned),
+        tuple(sorted(work.torn)), repeats,
+    )  # fmt: skip

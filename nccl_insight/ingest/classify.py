@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.grammar.catalog import Catalog
+from nccl_insight.grammar.catalog import Catalog, Match
 
 _NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
 _TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
@@ -32,7 +32,8 @@ UNKNOWN: Final = Choice(-1, False)
 class Classifier:
     """Remembers the rule of every shape seen; shared by all chunks and files of a process.
 
-    ``foreign``: shapes of lines without head that looked like NCCL's and were not.
+    ``foreign``: shapes of lines without head that looked like NCCL's and were not. ``headless``: what short lines
+    without head were, some of which all ranks print alike.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -41,6 +42,7 @@ class Classifier:
         self._number = {name: i for i, name in enumerate(self.names)}
         self._shapes: dict[int, Choice] = {}
         self.foreign: set[int] = set()
+        self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
 
     def _choose(self, text: str) -> Choice:
         found = self.catalog.match(text)

@@ -20,7 +20,10 @@ _FOLLOW_MOST: Final = 80
 
 @dataclass
 class Work:
-    """Collects records while a chunk is taken apart."""
+    """Collects records while a chunk is taken apart.
+
+    ``clean``: lines parsed that were one clean record; ``parsed``: all others that were parsed.
+    """
 
     chunk: Chunk
     classifier: Classifier
@@ -28,6 +31,7 @@ class Work:
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     heads: list[pl.DataFrame] = field(default_factory=list)
     head_count: int = 0
+    clean: int = 0
     parsed: list[pl.Series] = field(default_factory=list)
     warned: set[str] = field(default_factory=set)
     torn: set[int] = field(default_factory=set)
