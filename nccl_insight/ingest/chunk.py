@@ -118,12 +118,13 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 
 def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
-    """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn."""
+    """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn.
+
+    Lines count from 1 in the chunk; :func:`nccl_insight.ingest.records.moved` gives them their place in the input.
+    """
     lines = lines_of(chunk)
-    work = Work(chunk, classifier, lines)
-    frame = (
-        pl.DataFrame({"_text": lines}).with_row_index("_line", chunk.first_line).cast({"_line": pl.UInt64})
-    )
+    work = Work(classifier, lines)
+    frame = pl.DataFrame({"_text": lines}).with_row_index("_line", 1).cast({"_line": pl.UInt64})
     repeats = (0, 0)
     if lines.str.contains(_REPEATED_SIGN, literal=True).any():
         count = frame["_text"].str.extract(_REPEATED).cast(pl.UInt32, strict=False)
@@ -152,9 +153,8 @@ def _result(work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: tu
     lost = lost.filter(~lost.is_in(good.implode()) & ~lost.is_in(torn.implode()))
     unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
     parsed = work.clean + good.len()
-    fate = Fate(
-        work.chunk.count, parsed, lost.len(), work.chunk.count - parsed - lost.len() - torn.len(), torn.len()
-    )
+    count = work.lines.len()
+    fate = Fate(count, parsed, lost.len(), count - parsed - lost.len() - torn.len(), torn.len())
     messages = {
         name: pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
         for name, parts in work.parts.items()

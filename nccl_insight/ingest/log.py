@@ -14,7 +14,7 @@ import polars as pl
 from nccl_insight.ingest.chunk import read_chunk
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import Keeper, Kept, fold, processes_of
-from nccl_insight.ingest.records import HEAD, ChunkResult, Fate, attach_heads
+from nccl_insight.ingest.records import HEAD, ChunkResult, Fate, attach_heads, moved, shifted
 from nccl_insight.ingest.unknown import merge_templates
 from nccl_insight.io.chunks import Chunk, ChunkIndex, read_chunks
 from nccl_insight.io.source import InputFile
@@ -43,9 +43,7 @@ class LogPart:
     repeats: tuple[int, int]
 
 
-def map_chunks(
-    file: InputFile, index: ChunkIndex, work: Callable[[Chunk], T], workers: int | None = None
-) -> Iterator[T]:
+def _map(file: InputFile, index: ChunkIndex, work: Callable[[Chunk], T], workers: int | None) -> Iterator[T]:
     """Results of an input's chunks in order; at most one chunk more than workers is in memory."""
     count = workers or min(8, os.cpu_count() or 1)
     chunks = read_chunks(file, index)
@@ -66,14 +64,8 @@ def chunk_results(
     file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
 ) -> Iterator[ChunkResult]:
     """All records of an input, chunk by chunk in order."""
-    return map_chunks(file, index, lambda chunk: read_chunk(chunk, classifier), workers)
-
-
-def shift_heads(rows: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Rows whose ``_hid`` counts from the ``first`` head of a longer table of heads on."""
-    if not first or "_hid" not in rows.columns:
-        return rows
-    return rows.clone().replace_column(rows.get_column_index("_hid"), rows["_hid"] + first)
+    for result in _map(file, index, lambda chunk: read_chunk(chunk, classifier), workers):
+        yield moved(result, index.counted(result.fate.lines))
 
 
 def _with_input(rows: pl.DataFrame, source: pl.Series) -> pl.DataFrame:
@@ -112,25 +104,29 @@ class _Merger:
         self._repeats = 0
         self._repeat_line = 0
 
-    def _placed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return _with_input(shift_heads(rows, self._head_count), self._source)
+    def _at(self, rows: pl.DataFrame, before: int) -> pl.DataFrame:
+        return shifted(shifted(rows, "_hid", self._head_count), "_line", before)
 
-    def add(self, kept: Kept) -> None:
-        self._chunks.append({name: self._placed(rows) for name, rows in kept.messages.items()})
+    def add(self, kept: Kept, before: int) -> None:
+        """Takes what a chunk gave that stands behind so many lines."""
+        self._chunks.append(
+            {name: _with_input(self._at(rows, before), self._source) for name, rows in kept.messages.items()}
+        )
         for name, rows in kept.errors.items():
-            self._errors.setdefault(name, []).append(shift_heads(rows, self._head_count))
-        self._loud += [shift_heads(rows, self._head_count) for rows in kept.loud]
+            self._errors.setdefault(name, []).append(self._at(rows, before))
+        self._loud += [self._at(rows, before) for rows in kept.loud]
         if kept.unknown is not None:
-            self._unknown.append(kept.unknown)
+            self._unknown.append(shifted(kept.unknown, "line", before))
         self._heads.append(kept.heads)
         self._head_count += kept.heads.height
-        self._processes.append(kept.processes)
+        self._processes.append(shifted(kept.processes, "_line", before))
         if kept.foreign.height:
-            self._foreign.append(kept.foreign)
+            self._foreign.append(shifted(kept.foreign, "_line", before))
         self._fate += kept.fate
-        self._torn += kept.torn_lines
+        self._torn += [line + before for line in kept.torn_lines]
         self._repeats += kept.repeats[0]
-        self._repeat_line = self._repeat_line or kept.repeats[1]
+        if kept.repeats[1] and not self._repeat_line:
+            self._repeat_line = kept.repeats[1] + before
 
     def done(self) -> LogPart:
         heads = pl.concat(self._heads) if self._heads else pl.DataFrame(schema=HEAD)
@@ -164,6 +160,6 @@ def read_log(
     """
     keeper = Keeper(classifier.catalog.grammar, details)
     merger = _Merger(file.input_id)
-    for kept in map_chunks(file, index, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers):
-        merger.add(kept)
+    for kept in _map(file, index, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers):
+        merger.add(kept, index.counted(kept.fate.lines))
     return merger.done()

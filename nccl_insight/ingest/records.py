@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -74,3 +74,23 @@ def with_constants(rows: pl.DataFrame, message: Message) -> pl.DataFrame:
     """Rows of a rule with the columns that its directives set."""
     columns = [pl.Series(k, [v]).new_from_index(0, rows.height) for k, v in message.constants.items()]
     return rows.hstack(columns) if columns else rows
+
+
+def shifted(rows: pl.DataFrame, column: str, by: int) -> pl.DataFrame:
+    """Rows with a number added to a column, if they have it."""
+    if not by or column not in rows.columns:
+        return rows
+    return rows.clone().replace_column(rows.get_column_index(column), rows[column] + by)
+
+
+def moved(result: ChunkResult, before: int) -> ChunkResult:
+    """The result of a chunk with the line numbers that it has behind so many lines."""
+    return replace(
+        result,
+        messages={name: shifted(rows, "_line", before) for name, rows in result.messages.items()},
+        unknown=shifted(result.unknown, "_line", before),
+        foreign=shifted(result.foreign, "_line", before),
+        heads=shifted(result.heads, "_line", before),
+        torn_lines=tuple(line + before for line in result.torn_lines),
+        repeats=(result.repeats[0], result.repeats[1] + before if result.repeats[1] else 0),
+    )

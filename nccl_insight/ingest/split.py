@@ -14,29 +14,31 @@ SEPARATOR: Final = " NCCL "
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
 _LINK_SIGN: Final = "](http"
+_CONTROL: Final = (b"\x1b", b"\x00", b"\r")
 _USUAL: Final = " NCCL INFO "
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
 
 
-def _cut(text: str, chunk: Chunk) -> pl.Series:
+def _cut(text: pl.Series) -> pl.Series:
     # Split by polars: millions of Python strings would cost more than all of the parsing.
-    return pl.Series("_text", [text]).str.split("\n").explode().head(chunk.count)
+    lines = text.str.split("\n").explode().alias("_text")
+    return lines.head(lines.len() - 1) if lines.len() and lines[-1] == "" else lines
 
 
 def lines_of(chunk: Chunk) -> pl.Series:
     """The lines without colours, links and stray control bytes; line breaks stay where they are."""
-    text = chunk.text
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    if "\x00" in text:
-        text = text.replace("\x00", "")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    lines = _cut(text, chunk)
+    if chunk.text is None:
+        whole = pl.Series([chunk.data]).bin.slice(0, chunk.size).cast(pl.String)
+    else:
+        whole = pl.Series([chunk.text])
+    lines = _cut(whole)
     # Looked for in the lines: Python is slow at words in long texts.
-    return (
-        _cut(_LINK.sub(r"\1", text), chunk) if lines.str.contains(_LINK_SIGN, literal=True).any() else lines
-    )
+    links = lines.str.contains(_LINK_SIGN, literal=True).any()
+    if not links and not any(sign in chunk.data for sign in _CONTROL):
+        return lines
+    text = str(whole[0])
+    text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")
+    return _cut(pl.Series([_LINK.sub(r"\1", text)]))
 
 
 def _usual(lines: pl.Series) -> pl.DataFrame:

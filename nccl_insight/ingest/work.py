@@ -13,7 +13,6 @@ from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.extract import extract, row_of
 from nccl_insight.ingest.records import HEAD, LOUD, RECORD
 from nccl_insight.ingest.split import SEPARATOR
-from nccl_insight.io.chunks import Chunk
 
 _FOLLOW_MOST: Final = 80
 
@@ -25,7 +24,6 @@ class Work:
     ``clean``: lines parsed that were one clean record; ``parsed``: all others that were parsed.
     """
 
-    chunk: Chunk
     classifier: Classifier
     lines: pl.Series
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
@@ -38,8 +36,8 @@ class Work:
     used: set[int] = field(default_factory=set)
 
     def line(self, number: int) -> str:
-        """Text of a line by its number in the file; empty outside the chunk."""
-        at = number - self.chunk.first_line
+        """Text of a line by its number in the chunk; empty outside of it."""
+        at = number - 1
         return str(self.lines[at]) if 0 <= at < self.lines.len() else ""
 
     def add_heads(self, heads: pl.DataFrame) -> int:

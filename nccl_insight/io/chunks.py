@@ -24,19 +24,23 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole lines. ``first_line`` is the 1-based number of the first; ``ends`` is the number of lines."""
+    """Whole lines: the first ``size`` bytes of ``data``; what is behind them belongs to the next chunk.
+
+    ``text``: the same as text, where ``data`` is not ASCII. Lines are not counted yet: that would hold up the reading.
+    """
 
     input_id: int
-    first_line: int
-    count: int
-    offset: int
-    text: str
-    bad_bytes: int
+    data: bytes
+    size: int
+    text: str | None = None
 
 
 @dataclass
 class ChunkIndex:
-    """Where chunks begin, what was read, and what was wrong with the stream; filled while reading."""
+    """Where chunks begin, what was read, and what was wrong with the stream; filled while reading.
+
+    ``first_lines`` (1-based) and ``lines`` are filled by who counts the lines of the chunks, with :meth:`counted`.
+    """
 
     first_lines: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -44,6 +48,13 @@ class ChunkIndex:
     bad_bytes: int = 0
     sha256: str = ""
     damage: str = ""
+
+    def counted(self, lines: int) -> int:
+        """Takes the number of lines of the next chunk; gives the number of lines before it."""
+        before = self.lines
+        self.first_lines.append(before + 1)
+        self.lines += lines
+        return before
 
 
 def _decode(data: memoryview) -> tuple[str, int]:
@@ -54,7 +65,7 @@ def _decode(data: memoryview) -> tuple[str, int]:
         return text, text.count(_REPLACEMENT) - bytes(data).count(_REPLACEMENT.encode())
 
 
-def _cut(data: bytearray, size: int) -> int:
+def _cut(data: bytes | bytearray, size: int) -> int:
     """Where to end a chunk: before the last NCCL line, else after the last line break, else everywhere."""
     marker = data.rfind(b" NCCL ", 0, size)
     before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
@@ -76,11 +87,6 @@ def chunk_size(file: InputFile) -> int:
     return max(_LEAST_BYTES, min(CHUNK_BYTES, likely // 4))
 
 
-def _first_size(file: InputFile, size: int) -> int:
-    """Bytes to begin with: small files need no large buffer, and longer text comes in more chunks."""
-    return min(size, file.size_bytes * 64 + 4096 if file.compression else file.size_bytes + 1)
-
-
 def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
     """Reads until the buffer is full or the stream ends; a stream that breaks ends there."""
     filled = 0
@@ -99,42 +105,65 @@ def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> i
     return filled
 
 
-def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> Iterator[Chunk]:
-    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream.
+def _plain_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+    """Blocks of a file and where to end their chunks; what is behind the end is read again with the next.
 
-    All are read through one buffer, which only a line longer than it makes larger.
+    Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks.
     """
-    digest = None if file.compression else hashlib.sha256()
-    buffer = bytearray(_first_size(file, size or chunk_size(file)))
+    offset = 0
+    while True:
+        try:
+            stream.seek(offset)
+            block = stream.read(size)
+        except (OSError, ValueError) as error:
+            index.damage = str(error) or type(error).__name__
+            return
+        last = len(block) < size
+        end = len(block) if last else _cut(block, size)
+        if end:
+            yield block, end
+        if last:
+            return
+        offset += end
+
+
+def _packed_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+    """The same for a stream that cannot go back."""
+    buffer = bytearray(size)
     held = 0
-    line, offset = 1, 0
-    with file.open() as stream:
-        while True:
-            if held == len(buffer):
-                buffer.extend(bytes(len(buffer)))
-            with memoryview(buffer) as view:
-                got = _fill(stream, view[held:], index)
-                if digest is not None:
-                    digest.update(view[held : held + got])
-            last = held + got < len(buffer)
-            held += got
+    while True:
+        with memoryview(buffer) as view:
+            held += _fill(stream, view[held:], index)
+            last = held < size
             end = held if last else _cut(buffer, held)
-            if end:
-                with memoryview(buffer) as view:
-                    text, bad = _decode(view[:end])
-                count = text.count("\n") + (not text.endswith("\n"))
-                index.first_lines.append(line)
-                index.offsets.append(offset)
-                index.bad_bytes += bad
-                yield Chunk(file.input_id, line, count, offset, text, bad)
-                line += count
-                offset += end
-                buffer[: held - end] = buffer[end:held]
-                held -= end
-            if last:
-                index.lines = line - 1
-                index.sha256 = digest.hexdigest() if digest is not None else file_sha256(file)
-                return
+            block = bytes(view[:end])
+        if end:
+            yield block, end
+        if last:
+            return
+        buffer[: held - end] = buffer[end:held]
+        held -= end
+
+
+def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> Iterator[Chunk]:
+    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream."""
+    digest = hashlib.sha256()
+    offset = 0
+    with file.open() as stream:
+        plain = not file.compression and stream.seekable()
+        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size or chunk_size(file))
+        for data, end in blocks:
+            text, bad = None, 0
+            with memoryview(data)[:end] as view:
+                if not file.compression:
+                    digest.update(view)
+                if not data.isascii():
+                    text, bad = _decode(view)
+            index.offsets.append(offset)
+            index.bad_bytes += bad
+            yield Chunk(file.input_id, data, end, text)
+            offset += end
+    index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
 
 
 class FileLines:

@@ -13,7 +13,8 @@ import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar
 from nccl_insight.ingest.assemble.base import Frames, finish, table_rows
-from nccl_insight.ingest.log import LogPart, shift_heads
+from nccl_insight.ingest.log import LogPart
+from nccl_insight.ingest.records import shifted
 
 PROCESS: Final = ("_host", "_pid")
 _PIECE_ROWS: Final = 100_000
@@ -33,7 +34,7 @@ class Feeds:
                 for rule, rows in chunk.items():
                     table = grammar.messages[rule].table
                     if table is not None:
-                        tables.setdefault(table, {})[rule] = shift_heads(rows, first)
+                        tables.setdefault(table, {})[rule] = shifted(rows, "_hid", first)
                 for table, rules in tables.items():
                     self._chunks.setdefault(table, []).append(rules)
             first += part.heads.height
