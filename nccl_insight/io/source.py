@@ -6,12 +6,13 @@ import glob
 import gzip
 import io
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import IO, cast
 
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.io.archive import is_archive, unpack
@@ -86,13 +87,23 @@ def _expand(argument: str) -> Iterator[tuple[Path, str]]:
             yield Path(match), match
 
 
-def _spool_stdin() -> Path:
-    """Standard input copied to a temporary file, so that evidence can be read back."""
-    handle, name = tempfile.mkstemp(prefix="nccl-insight-", suffix=".stdin")
+def _spool(stream: IO[bytes]) -> Path:
+    """What can be read only once copied to a temporary file, so that evidence can be read back."""
+    handle, name = tempfile.mkstemp(prefix="nccl-insight-", suffix=".input")
     with os.fdopen(handle, "wb") as out:
-        while block := sys.stdin.buffer.read(1 << 20):
-            out.write(block)
+        shutil.copyfileobj(stream, out, 1 << 20)
     return Path(name)
+
+
+def _readable_again(path: Path) -> Path:
+    """The path itself, or a copy where it is a pipe, as ``<(zcat run.log.gz)`` of a shell."""
+    if path.is_file():
+        return path
+    try:
+        with path.open("rb") as stream:
+            return _spool(stream)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def find_inputs(arguments: Iterable[str]) -> list[InputFile]:
@@ -105,12 +116,13 @@ def find_inputs(arguments: Iterable[str]) -> list[InputFile]:
     inputs: list[InputFile] = []
     seen: set[Path] = set()
     for argument in arguments:
-        pairs = [(_spool_stdin(), "<stdin>")] if argument == "-" else list(_expand(argument))
+        pairs = [(_spool(sys.stdin.buffer), "<stdin>")] if argument == "-" else list(_expand(argument))
         for path, display in pairs:
             key = path.resolve()
             if key in seen:
                 continue
             seen.add(key)
+            path = _readable_again(path)
             try:
                 inputs.append(InputFile(len(inputs), path, display, path.stat().st_size, _compression(path)))
             except OSError as error:

@@ -1,0 +1,132 @@
+"""A log read in chunks and tables made in pieces: the result does not depend on where they are cut."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nccl_insight.api import load
+from nccl_insight.cli.frames import write_frames
+from nccl_insight.ingest.assemble import feeds
+from nccl_insight.io import chunks
+from nccl_insight.run import Run
+
+RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
+LOGS = ["healthy-16rank-ib", "ib-2.14", "tiny-shm", "split-tp4-dp2-2.27", "gb200-mnnvl"]
+
+
+def tables(run: Run) -> dict[str, pl.DataFrame]:
+    """All tables with rows, columns by name; ``inputs`` without what only names the file."""
+    found = {name: frame.select(sorted(frame.columns)) for name, frame in run.tables.items() if frame.height}
+    found["inputs"] = found["inputs"].drop("path", "size_bytes", "sha256")
+    return found
+
+
+def same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
+    assert sorted(one) == sorted(other)
+    for name, frame in one.items():
+        assert frame.equals(other[name]), name
+
+
+def text_of(name: str) -> bytes:
+    (log,) = (RUNS / name).iterdir()
+    return gzip.decompress(log.read_bytes()) if log.suffix == ".gz" else log.read_bytes()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_chunks_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "run.log"
+    log.write_bytes(text_of(name))
+    whole = load([str(log)])
+    packed = tmp_path / "run.log.gz"
+    packed.write_bytes(gzip.compress(text_of(name)))
+    monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
+    cut = load([str(log)])
+    same(tables(whole), tables(cut))
+    same(tables(whole), tables(load([str(packed)])))
+    wanted = [(0, 1), (0, int(whole.table("inputs")["lines"][0])), (0, 77)]
+    lines = text_of(name).decode().split("\n")
+    assert cut.reader.lines(wanted) == {key: lines[key[1] - 1].rstrip("\r") for key in wanted}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_bytes_that_are_no_text_between_chunks(tmp_path: Path) -> None:
+    line = b"a:1:%d [0] NCCL INFO Channel 00/02 : 0 1\n"
+    noise = "gr\u00fc\u00dfe \u4e16\u754c\n".encode()
+    log = tmp_path / "run.log"
+    log.write_bytes(b"".join(line % n + (noise if n % 3 else b"\xff\xfe broken\n") for n in range(1, 901)))
+    run = load([str(log)])
+    row = run.table("inputs").row(0, named=True)
+    assert (row["lines"], row["parsed_lines"], row["foreign_lines"], row["bad_bytes"]) == (
+        1800,
+        900,
+        900,
+        600,
+    )
+    assert run.table("rings")["line"].unique().sort().to_list() == list(range(1, 1801, 2))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_lines_longer_than_a_chunk(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    ring = "a:1:2 [0] NCCL INFO Channel 00/02 : 0 1\n"
+    log.write_text(ring + "x" * 50_000 + "\n" + ring, encoding="utf-8")
+    run = load([str(log)])
+    assert run.table("inputs")["parsed_lines"].to_list() == [2]
+    assert run.table("rings").height == 4
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_floods_and_torn_lines_over_many_chunks(tmp_path: Path) -> None:
+    flood = "a:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer b<4791>\n"
+    torn = "a:1:2 [0] NCCL INFO Connected all tra:1:3 [1] NCCL INFO Connected all rings\n"
+    log = tmp_path / "run.log"
+    log.write_text((flood * 1200 + torn) * 3, encoding="utf-8")
+    run = load([str(log)])
+    (row,) = run.table("errors").to_dicts()
+    assert (row["repeats"], row["line"]) == (3600, 1)
+    notes = run.table("notes").filter(pl.col("kind") == "log-torn")
+    assert notes["line"].to_list() == [1201, 2402, 3603]
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    text = text_of("tiny-shm")
+    log, pipe = tmp_path / "run.log", tmp_path / "pipe"
+    log.write_bytes(text)
+    os.mkfifo(pipe)
+
+    threading.Thread(target=lambda: pipe.write_bytes(text), daemon=True).start()
+    same(tables(load([str(log)])), tables(load([str(pipe)])))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_tables_made_when_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = tables(load([str(RUNS / name)]))
+    monkeypatch.setattr(feeds, "_PIECE_ROWS", 10)
+    same(at_once, tables(load([str(RUNS / name)], lazy=True)))
+    same(at_once, tables(load([str(RUNS / name)])))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson"])
+def test_pieces_make_the_same_file(kind: str, tmp_path: Path) -> None:
+    whole = pl.DataFrame({"a": range(10), "b": [None, "x"] * 5, "c": [[1, 2], None] * 5})
+    assert write_frames(iter([whole]), tmp_path / "one", kind)
+    assert write_frames(whole.iter_slices(3), tmp_path / "many", kind)
+    if kind == "parquet":
+        assert pl.read_parquet(tmp_path / "many").equals(whole)
+    else:
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+    assert not write_frames(iter([whole.clear()]), tmp_path / "none", kind, empty=False)
+    assert not (tmp_path / "none").exists()
