@@ -78,6 +78,13 @@ class Catalog:
             self._compiled[key] = compile_message(self.grammar, self.grammar.messages[name], blanks)
         return self._compiled[key]
 
+    def spans_lines(self, name: str) -> bool:
+        """Whether a rule's messages have more than one line."""
+        try:
+            return self.compiled(name).head_pattern is not None
+        except GrammarError:
+            return False
+
     def prefixes(self, name: str) -> tuple[str, ...]:
         """Literals that a text of the rule can start with; empty when it starts with a value."""
         return self._prefixes[name]

@@ -125,11 +125,12 @@ def match_headless(
 
 def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> tuple[Match, int] | None:
     """A message of several lines: the longest run of following lines that continues the rule, and its length."""
+    # Blanks at the end of the first line are gone; some messages have one there.
     for taken in range(len(following), 0, -1):
-        text = "\n".join([body, *following[:taken]])
-        found = catalog.try_rule(name, text)
-        if found is not None:
-            return found, taken
+        for first in (body, f"{body} "):
+            found = catalog.try_rule(name, "\n".join([first, *following[:taken]]))
+            if found is not None:
+                return found, taken
     return None
 
 

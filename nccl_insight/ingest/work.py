@@ -154,11 +154,13 @@ def take(
 
 
 def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rules that span lines: joins the following lines without head as far as they continue the rule."""
+    """Rules that span lines: joins the following lines without head as far as they continue the rule.
+
+    Versions of a message may share the first line; then the rule that takes most of the following lines is the one.
+    """
     catalog = work.classifier.catalog
-    dtypes = dict(catalog.compiled(name).columns)
     taken: list[int] = []
-    out: list[pl.DataFrame] = []
+    out: dict[str, list[pl.DataFrame]] = {}
     for index, (number, body) in enumerate(
         zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)
     ):
@@ -168,31 +170,33 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
             if SEPARATOR in text or (not text and following and not following[-1]):
                 break
             following.append(text)
-        joined = recover.extend(catalog, name, body, following)
+        names = dict.fromkeys((name, *(n for n in catalog.candidates(body) if catalog.spans_lines(n))))
+        joined = [j for j in (recover.extend(catalog, n, body, following) for n in names) if j is not None]
         match: Match | None
-        if joined is not None:
-            match, count = joined
+        if joined:
+            match, count = max(joined, key=lambda j: j[1])
             work.used.update(range(number + 1, number + 1 + count))
         else:
             match = catalog.try_rule(name, body)
         if match is not None:
             taken.append(index)
-            values = {k: [v] for k, v in row_of(match, dtypes).items()}
-            out.append(pl.concat([rows[index], pl.DataFrame(values)], how="horizontal"))
-    if out:
-        if rows["_level"].is_in(LOUD).any():
-            work.warned.add(name)
-        work.accept(name, pl.concat(out, how="diagonal_relaxed"))
+            out.setdefault(match.message.name, []).append(_joined(work, rows[index], match))
+    loud = bool(rows["_level"].is_in(LOUD).any())
+    for found, frames in out.items():
+        work.warned.update([found] if loud else [])
+        work.accept(found, pl.concat(frames, how="diagonal_relaxed"))
     missed = sorted(set(range(rows.height)) - set(taken))
     return rows[missed]
 
 
-def take_one(work: Work, row: pl.DataFrame, match: Match) -> None:
-    """A record whose rule and captures are known already."""
+def _joined(work: Work, row: pl.DataFrame, match: Match) -> pl.DataFrame:
     dtypes = dict(work.classifier.catalog.compiled(match.message.name).columns)
     values = {k: [v] for k, v in row_of(match, dtypes).items()}
+    return pl.concat([row, pl.DataFrame(values)], how="horizontal") if values else row
+
+
+def take_one(work: Work, row: pl.DataFrame, match: Match) -> None:
+    """A record whose rule and captures are known already."""
     if row["_level"][0] in LOUD:
         work.warned.add(match.message.name)
-    work.accept(
-        match.message.name, pl.concat([row, pl.DataFrame(values)], how="horizontal") if values else row
-    )
+    work.accept(match.message.name, _joined(work, row, match))
