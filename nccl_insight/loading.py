@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 import polars as pl
@@ -21,7 +22,8 @@ from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import DETAIL_TABLES
-from nccl_insight.ingest.log import LogPart, read_log
+from nccl_insight.ingest.log import LogPart, read_log, read_small_logs
+from nccl_insight.ingest.records import Fate
 from nccl_insight.io import ras_text
 from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
 from nccl_insight.io.nccl_tests import scan_lines
@@ -35,6 +37,7 @@ _LOG_HEAD: Final = re.compile(
     rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) "
 )
 _SMALL: Final = 4 * 1024 * 1024
+_SMALL_PACKED: Final = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,6 @@ class _Part:
     kind: str
     index: ChunkIndex
     partial: Partial | None = None
-    log: LogPart | None = None
 
 
 def kind_of(file: InputFile, formats: Sequence[Format]) -> Format | None:
@@ -70,41 +72,52 @@ def _chosen(file: InputFile, formats: Sequence[Format], kind: str | None) -> For
     raise UsageError(f"unknown input format {kind!r}; known: {names}")
 
 
-def _read(
-    file: InputFile, format_: Format | None, classifier: Classifier, workers: int | None, details: bool
-) -> _Part:
+def _read(file: InputFile, format_: Format) -> _Part:
     index = ChunkIndex()
-    if format_ is not None:
-        index.sha256 = file_sha256(file)
-        return _Part(file, format_.kind, index, partial=format_.read(file))
-    log = read_log(file, index, classifier, workers, details)
-    return _Part(file, LOG, index, log=log)
+    index.sha256 = file_sha256(file)
+    return _Part(file, format_.kind, index, partial=format_.read(file))
+
+
+def _small(file: InputFile) -> bool:
+    return file.size_bytes <= (_SMALL_PACKED if file.compression else _SMALL)
+
+
+def _read_logs(files: Sequence[InputFile], details: bool) -> tuple[list[_Part], list[LogPart]]:
+    """Large logs with their chunks side by side; small ones that follow each other together."""
+    classifier = Classifier(default_catalog())
+    parts = [_Part(file, LOG, ChunkIndex()) for file in files]
+    logs: list[LogPart] = []
+    for small, group in groupby(parts, key=lambda part: _small(part.file)):
+        members = list(group)
+        if small and len(members) > 1:
+            logs.append(read_small_logs([(p.file, p.index) for p in members], classifier, details))
+        else:
+            logs += [read_log(p.file, p.index, classifier, None, details) for p in members]
+    return parts, logs
 
 
 def read_inputs(
     files: Sequence[InputFile], kind: str | None = None, details: bool = True, engine: str = "local"
-) -> list[_Part]:
-    """Reads every input; small ones side by side, large ones with their chunks side by side."""
+) -> tuple[list[_Part], list[LogPart]]:
+    """Reads every input: parts in the order of the inputs, and what the logs gave."""
     if engine == "ray":
         return _read_on_ray(files, kind, details)
     if engine != "local":
         raise UsageError(f"unknown engine {engine!r}; known: local, ray")
     formats = discover()
-    classifier = Classifier(default_catalog())
-    chosen = [(file, _chosen(file, formats, kind)) for file in files]
-    small = [pair for pair in chosen if pair[0].size_bytes <= _SMALL and not pair[0].compression]
-    parts: dict[int, _Part] = {}
-    if len(small) > 1:
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            for part in pool.map(lambda pair: _read(pair[0], pair[1], classifier, 1, details), small):
-                parts[part.file.input_id] = part
-    for file, format_ in chosen:
-        if file.input_id not in parts:
-            parts[file.input_id] = _read(file, format_, classifier, None, details)
-    return [parts[file.input_id] for file in files]
+    chosen = {file.input_id: _chosen(file, formats, kind) for file in files}
+    parts, logs = _read_logs([file for file in files if chosen[file.input_id] is None], details)
+    traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
+    small = [pair for pair in traces if _small(pair[0])]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        parts += pool.map(lambda pair: _read(*pair), small)
+    parts += [_read(*pair) for pair in traces if not _small(pair[0])]
+    return sorted(parts, key=lambda part: part.file.input_id), logs
 
 
-def _read_on_ray(files: Sequence[InputFile], kind: str | None, details: bool) -> list[_Part]:
+def _read_on_ray(
+    files: Sequence[InputFile], kind: str | None, details: bool
+) -> tuple[list[_Part], list[LogPart]]:
     """One task an input on a Ray cluster; the paths must mean the same on every node.
 
     Raises:
@@ -115,40 +128,38 @@ def _read_on_ray(files: Sequence[InputFile], kind: str | None, details: bool) ->
     except ModuleNotFoundError as error:
         raise UsageError("--engine ray needs Ray: pip install 'nccl-insight[ray]'") from error
 
-    def task(file: InputFile) -> _Part:
-        (part,) = read_inputs([file], kind, details)
-        return part
+    def task(file: InputFile) -> tuple[list[_Part], list[LogPart]]:
+        return read_inputs([file], kind, details)
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     remote = ray.remote(task)
-    parts: list[_Part] = ray.get([remote.remote(file) for file in files])
-    return parts
+    found: list[tuple[list[_Part], list[LogPart]]] = ray.get([remote.remote(file) for file in files])
+    return [part for parts, _ in found for part in parts], [log for _, logs in found for log in logs]
 
 
-def _embedded(part: _Part) -> dict[str, pl.DataFrame]:
+def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """Tables of other tools whose output stands between the lines of a log: nccl-tests, RAS, nvidia-smi."""
-    if part.log is None or not part.log.foreign.height:
-        return {}
-    lines = part.log.foreign.rename({"_line": "line", "_text": "text"})
+    lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
     nodes, links = scan_topology(lines)
     found = {
-        "benchmarks": scan_lines(lines, part.file.display),
+        "benchmarks": scan_lines(lines, file.display),
         "ras": ras_text.scan_lines(lines),
         "topology_nodes": nodes,
         "topology_links": links,
         "nvlinks": scan_nvlinks(lines),
     }
-    source = pl.lit(part.file.input_id, pl.UInt16)
+    source = pl.lit(file.input_id, pl.UInt16)
     return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}
 
 
-def _notes(part: _Part) -> pl.DataFrame | None:
+def _notes(part: _Part, log: LogPart | None) -> pl.DataFrame | None:
     rows: list[tuple[int, str, str]] = []
     if part.index.damage:
         rows.append((part.index.lines, "log-truncated", f"the stream is damaged: {part.index.damage}"))
-    if part.log is not None:
-        rows += [(line, "log-torn", "several writers tore this line") for line in part.log.torn_lines[:20]]
-        count, line = part.log.repeats
+    if log is not None:
+        torn = log.torn_lines.get(part.file.input_id, ())
+        rows += [(line, "log-torn", "several writers tore this line") for line in torn[:20]]
+        count, line = log.repeats.get(part.file.input_id, (0, 0))
         if count:
             rows.append((line, "log-truncated", f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)"))
     if not rows:
@@ -164,8 +175,7 @@ def _notes(part: _Part) -> pl.DataFrame | None:
     )
 
 
-def _input_row(part: _Part, benchmarks: bool) -> dict[str, object]:
-    fate = part.log.fate if part.log else None
+def _input_row(part: _Part, fate: Fate | None, benchmarks: bool) -> dict[str, object]:
     kind = part.kind
     if fate is not None and fate.parsed + fate.unknown + fate.torn == 0:
         kind = "nccl_tests" if benchmarks else "unknown"
@@ -195,7 +205,9 @@ def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     return finished
 
 
-def _join(parts: Sequence[_Part], lazy: bool) -> tuple[dict[str, pl.DataFrame], dict[str, Deferred]]:
+def _join(
+    parts: Sequence[_Part], logs: Sequence[LogPart], lazy: bool
+) -> tuple[dict[str, pl.DataFrame], dict[str, Deferred]]:
     frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(name: str, frame: pl.DataFrame | None) -> None:
@@ -203,7 +215,7 @@ def _join(parts: Sequence[_Part], lazy: bool) -> tuple[dict[str, pl.DataFrame], 
             frames.setdefault(name, []).append(conform(name, frame))
 
     grammar = default_catalog().grammar
-    logs = [mend_hosts(part.log) for part in parts if part.log is not None]
+    logs = [mend_hosts(log) for log in logs]
     later: dict[str, Deferred] = {}
     if logs:
         made, deferred = assemble(logs, grammar)
@@ -212,15 +224,24 @@ def _join(parts: Sequence[_Part], lazy: bool) -> tuple[dict[str, pl.DataFrame], 
             add(name, frame)
         for log in logs:
             add("unknown", log.unknown)
+    owner = {input_id: log for log in logs for input_id in log.fates}
+    foreign = {
+        key[0]: rows
+        for log in logs
+        if log.foreign.height
+        for key, rows in log.foreign.partition_by("input_id", as_dict=True).items()
+    }
     inputs: list[dict[str, object]] = []
     for part in parts:
-        embedded = _embedded(part)
+        number = part.file.input_id
+        own = owner.get(number)
+        embedded = _embedded(part.file, foreign[number]) if number in foreign else {}
         for name, frame in embedded.items():
             add(name, frame)
-        add("notes", _notes(part))
+        add("notes", _notes(part, own))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
-        inputs.append(_input_row(part, "benchmarks" in embedded))
+        inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
     now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for name, made_frames in zip(now, pool.map(lambda n: list(later[n].frames()), now), strict=True):
@@ -252,7 +273,7 @@ def load(
         NotJudgedError: the paths name no file.
     """
     files = find_inputs([os.fspath(p) for p in paths])
-    parts = read_inputs(files, input_format, details, engine)
-    reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.log is not None})
-    tables, later = _join(parts, lazy)
+    parts, logs = read_inputs(files, input_format, details, engine)
+    reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
+    tables, later = _join(parts, logs, lazy)
     return build_run(tables, reader, later)

@@ -10,7 +10,7 @@ from pathlib import Path
 from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import read_log
+from nccl_insight.ingest.log import read_log, read_small_logs
 from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import find_inputs
 from tests.runs import RUNS
@@ -54,32 +54,48 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
+def oddity(corpus: list[bytes], rng: random.Random) -> bytes:
+    if rng.random() < 0.15:
+        return rng.randbytes(rng.randrange(5000))
+    base = rng.choice(corpus)
+    start = rng.randrange(len(base))
+    return mutate(base[start : start + rng.randrange(200, 20_000)], rng)
+
+
 def test_mutated_logs(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     corpus = seeds()
     catalog = default_catalog()
     classifier = Classifier(catalog)
-    path = tmp_path / "fuzz.log"
     ends = time.monotonic() + SECONDS
     rounds = 0
     while time.monotonic() < ends or rounds < 3:
-        if rng.random() < 0.15:
-            data = rng.randbytes(rng.randrange(5000))
-        else:
-            base = rng.choice(corpus)
-            start = rng.randrange(len(base))
-            data = mutate(base[start : start + rng.randrange(200, 20_000)], rng)
-        path.write_bytes(data)
-        (file,) = find_inputs([str(path)])
-        index = ChunkIndex()
-        part = read_log(file, index, classifier, 1)
-        fate = part.fate
-        assert fate.parsed + fate.unknown + fate.foreign + fate.torn == fate.lines == index.lines, (
-            SEED,
-            rounds,
-        )
-        assert min(fate.parsed, fate.unknown, fate.foreign, fate.torn) >= 0
-        expected = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
-        assert index.lines == expected, (SEED, rounds)
-        assemble([part], catalog.grammar)
+        paths = [tmp_path / f"{number}.log" for number in range(rng.choice((1, 1, 3)))]
+        for path in paths:
+            path.write_bytes(oddity(corpus, rng))
+        files = find_inputs([str(path) for path in paths])
+        parts = []
+        for file in files:
+            index = ChunkIndex()
+            part = read_log(file, index, classifier, 1)
+            fate = part.fate
+            counted = fate.parsed + fate.unknown + fate.foreign + fate.torn
+            assert counted == fate.lines == index.lines, (SEED, rounds)
+            assert min(fate.parsed, fate.unknown, fate.foreign, fate.torn) >= 0
+            data = file.path.read_bytes()
+            assert index.lines == data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), (
+                SEED,
+                rounds,
+            )
+            parts.append(part)
+        if len(files) > 1:
+            together = read_small_logs([(file, ChunkIndex()) for file in files], classifier)
+            assert [together.fates[file.input_id] for file in files] == [p.fate for p in parts], (
+                SEED,
+                rounds,
+            )
+            parts = [together]
+        _, later = assemble(parts, catalog.grammar)
+        for table in later.values():
+            assert sum(frame.height for frame in table.frames()) >= 0
         rounds += 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nccl_insight import loading
 from nccl_insight.api import load
 from nccl_insight.cli.frames import write_frames
 from nccl_insight.ingest.assemble import feeds
@@ -130,3 +131,44 @@ def test_pieces_make_the_same_file(kind: str, tmp_path: Path) -> None:
         assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
     assert not write_frames(iter([whole.clear()]), tmp_path / "none", kind, empty=False)
     assert not (tmp_path / "none").exists()
+
+
+def files_of_a_run(folder: Path) -> list[Path]:
+    """Logs as a launcher leaves them: one a process, some of them odd."""
+    heads = [f"gpu{n // 4}:{100 + n}:{200 + n} [{n % 4}] NCCL INFO " for n in range(8)]
+    bind = "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 4194304 : CUDA error 1 'invalid argument'."
+    rings = ["Using network IB", "Channel 00/02 : 0 1 2 3 4 5 6 7", "Connected all rings"]
+    texts = ["\n".join(head + ring for ring in rings) + "\n" for head in heads]
+    texts[1] = texts[1].rstrip("\n")
+    texts[2] = ""
+    texts[3] += heads[3].replace("INFO", "WARN") + bind + "\n"
+    texts[4] = "This is usually caused by a system or configuration error\n" + texts[4]
+    texts[5] += (
+        heads[5] + "a message of the year 2031\n" + heads[5] + "Connected all tr" + heads[4] + rings[2] + "\n"
+    )
+    texts[6] += heads[6] + "Connected all rings [repeated 7x across cluster]\n"
+    found = []
+    for number, text in enumerate(texts):
+        path = folder / f"rank{number}.log"
+        path.write_bytes(text.encode() + (b"\xff\xfe no text\n" if number == 7 else b""))
+        found.append(path)
+    shared = folder / "copy.log"
+    shared.write_text(texts[0], encoding="utf-8")
+    return [*found, shared]
+
+
+def test_many_small_files_are_read_like_each_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(path) for path in files_of_a_run(tmp_path)]
+    together = load(paths)
+    monkeypatch.setattr(loading, "_SMALL", -1)
+    apart = load(paths)
+    same(tables(together), tables(apart))
+    inputs = together.table("inputs")
+    assert inputs["lines"].to_list() == [3, 3, 0, 4, 4, 5, 4, 4, 3]
+    assert inputs["torn_lines"].to_list() == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert inputs["foreign_lines"].to_list() == [0, 0, 0, 0, 1, 0, 0, 1, 0]
+    assert inputs["unknown_lines"].to_list() == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert inputs["bad_bytes"].to_list() == [0, 0, 0, 0, 0, 0, 0, 2, 0]
+    wanted = [(0, 3), (1, 3), (4, 1), (8, 2)]
+    lines = [Path(paths[i]).read_text(encoding="utf-8").split("\n")[n - 1] for i, n in wanted]
+    assert together.reader.lines(wanted) == dict(zip(wanted, lines, strict=True))

@@ -13,7 +13,7 @@ import polars as pl
 from nccl_insight.grammar.catalog import Match
 from nccl_insight.ingest import recover
 from nccl_insight.ingest.classify import Classifier, shape_of
-from nccl_insight.ingest.records import LOUD, RECORD, ChunkResult, Fate
+from nccl_insight.ingest.records import LOUD, RECORD, ChunkResult, Fate, Places
 from nccl_insight.ingest.split import SEPARATOR, lines_of, split_clean
 from nccl_insight.ingest.work import Work, records, take, take_classified, take_one, with_heads
 from nccl_insight.io.chunks import Chunk
@@ -120,21 +120,27 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn.
 
-    Lines count from 1 in the chunk; :func:`nccl_insight.ingest.records.moved` gives them their place in the input.
+    Lines count from the beginning of the chunk, or of an input in it; :func:`nccl_insight.ingest.records.moved` gives
+    them their place in the input.
     """
     lines = lines_of(chunk)
-    work = Work(classifier, lines)
+    work = Work(classifier, lines, _places(chunk, lines.len()))
     frame = pl.DataFrame({"_text": lines}).with_row_index("_line", 1).cast({"_line": pl.UInt64})
-    repeats = (0, 0)
+    repeats: dict[int, tuple[int, int]] = {}
     if lines.str.contains(_REPEATED_SIGN, literal=True).any():
-        count = frame["_text"].str.extract(_REPEATED).cast(pl.UInt32, strict=False)
-        first = frame.filter(count.is_not_null())["_line"].first()
-        repeats = (int(count.sum()), first if isinstance(first, int) else 0)
+        told = frame.select(
+            "_line", pl.col("_text").str.extract(_REPEATED).cast(pl.UInt32, strict=False).alias("_n")
+        )
+        for number, count in told.drop_nulls().iter_rows():
+            input_id, line = work.places.at(number)
+            before = repeats.get(input_id, (0, line))
+            repeats[input_id] = (before[0] + count, before[1])
         frame = frame.with_columns(pl.col("_text").str.replace(_REPEATED, ""))
     fast, others = split_clean(frame)
     fast = with_heads(work, fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
     left = [_repair(work, take_classified(work, fast))]
-    work.clean = fast.height - left[0].height
+    lost_clean = work.places.count(left[0]["_line"])
+    work.clean = [n - m for n, m in zip(work.places.count(fast["_line"]), lost_clean, strict=True)]
     work.parsed.clear()
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
     lost, seen = _take_irregular(work, others)
@@ -143,7 +149,17 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     return _result(work, pl.concat(left), others, repeats)
 
 
-def _result(work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: tuple[int, int]) -> ChunkResult:
+def _places(chunk: Chunk, lines: int) -> Places:
+    if len(chunk.starts) == 1:
+        return Places(chunk.input_ids, chunk.starts, (lines,))
+    ends = (*chunk.starts[1:], lines + 1)
+    counts = tuple(end - start - 1 for start, end in zip(chunk.starts, ends, strict=True))
+    return Places(chunk.input_ids, chunk.starts, counts)
+
+
+def _result(
+    work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: dict[int, tuple[int, int]]
+) -> ChunkResult:
     """Counts the lines. Those of clean records are either parsed or unknown; all others may be several things."""
     used = pl.Series("_line", sorted(work.used), dtype=pl.UInt64)
     torn = pl.Series("_line", sorted(work.torn), dtype=pl.UInt64)
@@ -152,18 +168,28 @@ def _result(work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: tu
     lost = unknown["_line"].unique()
     lost = lost.filter(~lost.is_in(good.implode()) & ~lost.is_in(torn.implode()))
     unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
-    parsed = work.clean + good.len()
-    count = work.lines.len()
-    fate = Fate(count, parsed, lost.len(), count - parsed - lost.len() - torn.len(), torn.len())
+    places = work.places
+    fates: dict[int, Fate] = {}
+    columns = zip(
+        places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),
+        strict=True,
+    )  # fmt: skip
+    for input_id, count, clean, parsed, missed, broken in columns:
+        known = clean + parsed
+        fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken)
     messages = {
-        name: pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
+        name: places.place(pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0])
         for name, parts in work.parts.items()
     }
+    torn_lines: dict[int, list[int]] = {}
+    for number in sorted(work.torn):
+        input_id, at = places.at(number)
+        torn_lines.setdefault(input_id, []).append(at)
     line = pl.col("_line")
     rest = others.filter(
         ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
     )
     return ChunkResult(
-        messages, unknown, rest, pl.concat(work.heads), fate, frozenset(work.warned),
-        tuple(sorted(work.torn)), repeats,
+        messages, places.place(unknown), places.place(rest), places.place(pl.concat(work.heads)), fates,
+        frozenset(work.warned), torn_lines, repeats,
     )  # fmt: skip

@@ -38,7 +38,7 @@ def measure(files: Iterable[InputFile]) -> CoverageReport:
             messages.update({name: frame.height for name, frame in result.messages.items()})
             if result.unknown.height:
                 unknown.append(templates(result.unknown))
-    return CoverageReport(fate, messages, merge_templates(unknown))
+    return CoverageReport(fate, messages, merge_templates(unknown, apart=False))
 
 
 def show(report: CoverageReport, top: int) -> str:

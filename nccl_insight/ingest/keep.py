@@ -20,7 +20,7 @@ from nccl_insight.io.embedded import tool_lines
 DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
 # Like these, but small, and its rows belong to communicators.
 _MODEL: Final = "tuning_model"
-_SAME: Final = ("_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
+_SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 _FLOOD: Final = 1000
 
 
@@ -40,9 +40,9 @@ class Kept:
     heads: pl.DataFrame
     processes: pl.DataFrame
     foreign: pl.DataFrame
-    fate: Fate
-    torn_lines: tuple[int, ...]
-    repeats: tuple[int, int]
+    fates: dict[int, Fate]
+    torn_lines: dict[int, list[int]]
+    repeats: dict[int, tuple[int, int]]
 
 
 def fold(frame: pl.DataFrame) -> pl.DataFrame:
@@ -56,10 +56,10 @@ def fold(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
-    """First line, launcher rank and number of lines of every (host, pid), in order of appearance."""
+    """First line, launcher rank and number of lines of every (host, pid) of an input, in order of appearance."""
     return (
-        heads.sort("_line", maintain_order=True)
-        .group_by("_host", "_pid", maintain_order=True)
+        heads.sort("input_id", "_line", maintain_order=True)
+        .group_by("input_id", "_host", "_pid", maintain_order=True)
         .agg(pl.col("_launcher_rank").drop_nulls().first(), pl.col("_line").first(), pl.col("_lines").sum())
     )
 
@@ -106,7 +106,7 @@ class Keeper:
             if name in result.warned:
                 # A warning is an error row too, whatever table its values go to.
                 family = rule.directives.get("family", "other")
-                known = rows.filter(pl.col("_level").is_in(LOUD)).select(list(RECORD))
+                known = rows.filter(pl.col("_level").is_in(LOUD)).select(*RECORD, "input_id")
                 known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
                 loud += [_warnings(known, result.heads)] if known.height else []
             if rule.table is not None and rule.table not in self._dropped:
@@ -120,10 +120,10 @@ class Keeper:
             errors=errors,
             loud=loud,
             unknown=_own(templates(unknown), "example") if unknown.height else None,
-            heads=result.heads.select(list(HEAD)),
+            heads=result.heads.select(*HEAD, "input_id"),
             processes=processes_of(result.heads),
             foreign=_own(tool_lines(result.foreign), "_text"),
-            fate=result.fate,
+            fates=result.fates,
             torn_lines=result.torn_lines,
             repeats=result.repeats,
         )

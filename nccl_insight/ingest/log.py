@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import polars as pl
@@ -16,7 +16,7 @@ from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import Keeper, Kept, fold, processes_of
 from nccl_insight.ingest.records import HEAD, ChunkResult, Fate, attach_heads, moved, shifted
 from nccl_insight.ingest.unknown import merge_templates
-from nccl_insight.io.chunks import Chunk, ChunkIndex, read_chunks
+from nccl_insight.io.chunks import Chunk, ChunkIndex, read_chunks, read_together
 from nccl_insight.io.source import InputFile
 
 T = TypeVar("T")
@@ -24,12 +24,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LogPart:
-    """What one log gave.
+    """What one log gave, or several small ones; all rows have ``input_id``.
 
     ``chunks``: the rows of each chunk by grammar rule; those of the errors table stand all in the last. ``loud``: WARN,
     ABORT, DIAG records that no rule knows. ``unknown``: templates of all records that no rule knows. ``heads``: the
     heads that ``_hid`` of the rows counts. ``processes``: first line and launcher rank of every (host, pid).
-    ``foreign``: lines of other tools.
+    ``foreign``: lines of other tools. The rest by input: lines by fate, torn lines, how many lines Ray left out and
+    the first that says so.
     """
 
     chunks: list[dict[str, pl.DataFrame]]
@@ -38,15 +39,19 @@ class LogPart:
     heads: pl.DataFrame
     processes: pl.DataFrame
     foreign: pl.DataFrame
-    fate: Fate
-    torn_lines: tuple[int, ...]
-    repeats: tuple[int, int]
+    fates: dict[int, Fate]
+    torn_lines: dict[int, list[int]]
+    repeats: dict[int, tuple[int, int]]
+
+    @property
+    def fate(self) -> Fate:
+        """Lines of all inputs."""
+        return sum(self.fates.values(), Fate())
 
 
-def _map(file: InputFile, index: ChunkIndex, work: Callable[[Chunk], T], workers: int | None) -> Iterator[T]:
-    """Results of an input's chunks in order; at most one chunk more than workers is in memory."""
+def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int | None) -> Iterator[T]:
+    """Results of chunks in order; at most one chunk more than workers is in memory."""
     count = workers or min(8, os.cpu_count() or 1)
-    chunks = read_chunks(file, index)
     if count == 1:
         yield from map(work, chunks)
         return
@@ -64,12 +69,9 @@ def chunk_results(
     file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
 ) -> Iterator[ChunkResult]:
     """All records of an input, chunk by chunk in order."""
-    for result in _map(file, index, lambda chunk: read_chunk(chunk, classifier), workers):
+    chunks = read_chunks(file, index)
+    for result in _map(chunks, lambda chunk: read_chunk(chunk, classifier), workers):
         yield moved(result, index.counted(result.fate.lines))
-
-
-def _with_input(rows: pl.DataFrame, source: pl.Series) -> pl.DataFrame:
-    return rows.hstack([source.new_from_index(0, rows.height)])
 
 
 def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame:
@@ -82,15 +84,14 @@ def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame
                 repeats=pl.lit(1, pl.UInt64)
             )
         )
-    merged = pl.concat(rows, how="diagonal_relaxed").sort("_line", "_sub", maintain_order=True)
+    merged = pl.concat(rows, how="diagonal_relaxed").sort("input_id", "_line", "_sub", maintain_order=True)
     return fold(merged)
 
 
 class _Merger:
     """Collects what the chunks gave."""
 
-    def __init__(self, input_id: int) -> None:
-        self._source = pl.Series("input_id", [input_id], dtype=pl.UInt16)
+    def __init__(self) -> None:
         self._chunks: list[dict[str, pl.DataFrame]] = []
         self._errors: dict[str, list[pl.DataFrame]] = {}
         self._loud: list[pl.DataFrame] = []
@@ -99,19 +100,16 @@ class _Merger:
         self._head_count = 0
         self._processes: list[pl.DataFrame] = []
         self._foreign: list[pl.DataFrame] = []
-        self._fate = Fate()
-        self._torn: list[int] = []
-        self._repeats = 0
-        self._repeat_line = 0
+        self._fates: dict[int, Fate] = {}
+        self._torn: dict[int, list[int]] = {}
+        self._repeats: dict[int, tuple[int, int]] = {}
 
     def _at(self, rows: pl.DataFrame, before: int) -> pl.DataFrame:
         return shifted(shifted(rows, "_hid", self._head_count), "_line", before)
 
     def add(self, kept: Kept, before: int) -> None:
-        """Takes what a chunk gave that stands behind so many lines."""
-        self._chunks.append(
-            {name: _with_input(self._at(rows, before), self._source) for name, rows in kept.messages.items()}
-        )
+        """Takes what a chunk gave that stands behind so many lines of its input."""
+        self._chunks.append({name: self._at(rows, before) for name, rows in kept.messages.items()})
         for name, rows in kept.errors.items():
             self._errors.setdefault(name, []).append(self._at(rows, before))
         self._loud += [self._at(rows, before) for rows in kept.loud]
@@ -122,28 +120,28 @@ class _Merger:
         self._processes.append(shifted(kept.processes, "_line", before))
         if kept.foreign.height:
             self._foreign.append(shifted(kept.foreign, "_line", before))
-        self._fate += kept.fate
-        self._torn += [line + before for line in kept.torn_lines]
-        self._repeats += kept.repeats[0]
-        if kept.repeats[1] and not self._repeat_line:
-            self._repeat_line = kept.repeats[1] + before
+        for input_id, fate in kept.fates.items():
+            self._fates[input_id] = self._fates.get(input_id, Fate()) + fate
+        for input_id, lines in kept.torn_lines.items():
+            self._torn.setdefault(input_id, []).extend(line + before for line in lines)
+        for input_id, (count, line) in kept.repeats.items():
+            known = self._repeats.get(input_id, (0, line + before))
+            self._repeats[input_id] = (known[0] + count, known[1])
 
     def done(self) -> LogPart:
-        heads = pl.concat(self._heads) if self._heads else pl.DataFrame(schema=HEAD)
-        processes = pl.DataFrame()
-        if self._processes:
-            processes = _with_input(processes_of(pl.concat(self._processes)), self._source)
-        errors = {n: _with_input(_folded(f, heads), self._source) for n, f in self._errors.items()}
+        heads = (
+            pl.concat(self._heads) if self._heads else pl.DataFrame(schema={**HEAD, "input_id": pl.UInt16})
+        )
         return LogPart(
-            chunks=[*self._chunks, errors],
-            loud=_with_input(_folded(self._loud, heads), self._source) if self._loud else pl.DataFrame(),
-            unknown=_with_input(merge_templates(self._unknown), self._source),
+            chunks=[*self._chunks, {name: _folded(rows, heads) for name, rows in self._errors.items()}],
+            loud=_folded(self._loud, heads) if self._loud else pl.DataFrame(),
+            unknown=merge_templates(self._unknown),
             heads=heads,
-            processes=processes,
+            processes=processes_of(pl.concat(self._processes)) if self._processes else pl.DataFrame(),
             foreign=pl.concat(self._foreign) if self._foreign else pl.DataFrame(),
-            fate=self._fate,
-            torn_lines=tuple(self._torn[:1000]),
-            repeats=(self._repeats, self._repeat_line),
+            fates=self._fates,
+            torn_lines=self._torn,
+            repeats=self._repeats,
         )
 
 
@@ -159,7 +157,23 @@ def read_log(
     ``details``: keep the rows of the large tables of inner workings too.
     """
     keeper = Keeper(classifier.catalog.grammar, details)
-    merger = _Merger(file.input_id)
-    for kept in _map(file, index, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers):
-        merger.add(kept, index.counted(kept.fate.lines))
+    merger = _Merger()
+    chunks = read_chunks(file, index)
+    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers):
+        merger.add(kept, index.counted(sum(fate.lines for fate in kept.fates.values())))
+    part = merger.done()
+    return part if part.fates else replace(part, fates={file.input_id: Fate()})
+
+
+def read_small_logs(
+    files: Sequence[tuple[InputFile, ChunkIndex]], classifier: Classifier, details: bool = True
+) -> LogPart:
+    """Reads many small logs, several at once, like :func:`read_log` each of them."""
+    keeper = Keeper(classifier.catalog.grammar, details)
+    merger = _Merger()
+    indexes = {file.input_id: index for file, index in files}
+    for kept in _map(read_together(files), lambda chunk: keeper.keep(read_chunk(chunk, classifier)), None):
+        for input_id, fate in kept.fates.items():
+            indexes[input_id].counted(fate.lines)
+        merger.add(kept, 0)
     return merger.done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -39,24 +40,69 @@ class Fate:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Which input a line of a chunk is of: the inputs, the line at which each begins, and how many lines it has."""
+
+    input_ids: tuple[int, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def slots(self, lines: pl.Series) -> pl.Series:
+        """Number of the input that each line is of."""
+        after: pl.Series = pl.Series(self.starts, dtype=pl.UInt64).search_sorted(lines, side="right")
+        slots: pl.Series = after - 1
+        return slots
+
+    def count(self, lines: pl.Series) -> list[int]:
+        """How many of the lines each input has."""
+        if len(self.starts) == 1:
+            return [lines.len()]
+        found = dict(self.slots(lines).value_counts().iter_rows())
+        return [found.get(slot, 0) for slot in range(len(self.starts))]
+
+    def place(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with ``input_id``, and ``_line`` counted from the beginning of the input's part of the chunk."""
+        ids = pl.Series("input_id", self.input_ids, dtype=pl.UInt16)
+        if len(self.starts) == 1:
+            return rows.hstack([ids.new_from_index(0, rows.height)])
+        slots = self.slots(rows["_line"])
+        starts = pl.Series(self.starts, dtype=pl.UInt64)
+        moved = rows.hstack([ids.gather(slots)])
+        return moved.replace_column(
+            moved.get_column_index("_line"), (rows["_line"] + 1 - starts.gather(slots)).alias("_line")
+        )
+
+    def at(self, line: int) -> tuple[int, int]:
+        """Input and line of it."""
+        slot = bisect_right(self.starts, line) - 1
+        return self.input_ids[slot], line + 1 - self.starts[slot]
+
+
+@dataclass(frozen=True)
 class ChunkResult:
-    """What a chunk gave. ``unknown`` has the columns of ``RECORD``; ``repeats`` counts Ray's dropped lines.
+    """What a chunk gave. ``unknown`` has the columns of ``RECORD``; all rows have ``input_id`` besides.
 
     ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
     ``warned``: the rules of which a row is as loud as a warning (``LOUD``).
 
-    ``heads``: one row a distinct head (``HEAD``), in the order of ``_hid``, with the first ``_line`` that has it and
-    the number of its lines.
+    ``heads``: one row a distinct head (``HEAD``) of an input, in the order of ``_hid``, with the first ``_line`` that
+    has it and the number of its lines. ``fates``, ``torn_lines`` and ``repeats`` (how many lines Ray left out, and
+    the first that says so): by input.
     """
 
     messages: dict[str, pl.DataFrame]
     unknown: pl.DataFrame
     foreign: pl.DataFrame
     heads: pl.DataFrame
-    fate: Fate
-    warned: frozenset[str] = frozenset()
-    torn_lines: tuple[int, ...] = ()
-    repeats: tuple[int, int] = (0, 0)
+    fates: dict[int, Fate]
+    warned: frozenset[str]
+    torn_lines: dict[int, list[int]]
+    repeats: dict[int, tuple[int, int]]
+
+    @property
+    def fate(self) -> Fate:
+        """Lines of all inputs of the chunk."""
+        return sum(self.fates.values(), Fate())
 
 
 def attach_heads(
@@ -91,6 +137,6 @@ def moved(result: ChunkResult, before: int) -> ChunkResult:
         unknown=shifted(result.unknown, "_line", before),
         foreign=shifted(result.foreign, "_line", before),
         heads=shifted(result.heads, "_line", before),
-        torn_lines=tuple(line + before for line in result.torn_lines),
-        repeats=(result.repeats[0], result.repeats[1] + before if result.repeats[1] else 0),
+        torn_lines={i: [line + before for line in lines] for i, lines in result.torn_lines.items()},
+        repeats={i: (count, line + before) for i, (count, line) in result.repeats.items()},
     )

@@ -34,7 +34,13 @@ def lines_of(chunk: Chunk) -> pl.Series:
     lines = _cut(whole)
     # Looked for in the lines: Python is slow at words in long texts.
     links = lines.str.contains(_LINK_SIGN, literal=True).any()
-    if not links and not any(sign in chunk.data for sign in _CONTROL):
+    given = chunk.text
+    signs = (
+        any(c in chunk.data for c in _CONTROL)
+        if given is None
+        else any(c.decode() in given for c in _CONTROL)
+    )
+    if not links and not signs:
         return lines
     text = str(whole[0])
     text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")

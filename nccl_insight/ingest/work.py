@@ -11,7 +11,7 @@ from nccl_insight.grammar.catalog import Match
 from nccl_insight.ingest import head, recover
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.extract import extract, row_of
-from nccl_insight.ingest.records import HEAD, LOUD, RECORD
+from nccl_insight.ingest.records import HEAD, LOUD, RECORD, Places
 from nccl_insight.ingest.split import SEPARATOR
 
 _FOLLOW_MOST: Final = 80
@@ -21,15 +21,16 @@ _FOLLOW_MOST: Final = 80
 class Work:
     """Collects records while a chunk is taken apart.
 
-    ``clean``: lines parsed that were one clean record; ``parsed``: all others that were parsed.
+    ``clean``: lines parsed that were one clean record, by input; ``parsed``: all others that were parsed.
     """
 
     classifier: Classifier
     lines: pl.Series
+    places: Places
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     heads: list[pl.DataFrame] = field(default_factory=list)
     head_count: int = 0
-    clean: int = 0
+    clean: list[int] = field(default_factory=list)
     parsed: list[pl.Series] = field(default_factory=list)
     warned: set[str] = field(default_factory=set)
     torn: set[int] = field(default_factory=set)
@@ -55,8 +56,12 @@ class Work:
 
 
 def with_heads(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
-    """Replaces ``_head`` by ``_hid``; every distinct head is parsed once."""
-    keyed = frame.with_columns(_key=pl.col("_head").hash())
+    """Replaces ``_head`` by ``_hid``; every distinct head of an input is parsed once."""
+    if len(work.places.starts) == 1:
+        keyed = frame.with_columns(_key=pl.col("_head").hash())
+    else:
+        keyed = frame.hstack([work.places.slots(frame["_line"]).alias("_slot")])
+        keyed = keyed.with_columns(_key=pl.struct("_head", "_slot").hash()).drop("_slot")
     unique = keyed.group_by("_key", maintain_order=True).agg(
         pl.col("_head").first(), pl.col("_line").first(), pl.len().cast(pl.UInt64).alias("_lines")
     )

@@ -10,7 +10,7 @@ import hashlib
 import io
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nccl_insight.io.source import InputFile
@@ -19,17 +19,23 @@ from nccl_insight.io.source import InputFile
 CHUNK_BYTES = 31 * 1024 * 1024
 _LEAST_BYTES = 4 * 1024 * 1024
 _UNPACKED = 10
+# Looks like a record, so that no message goes on in the next input; is none.
+_BETWEEN = b" NCCL \n"
 _REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole lines: the first ``size`` bytes of ``data``; what is behind them belongs to the next chunk.
+    """Whole lines of an input, or several small inputs whole.
 
-    ``text``: the same as text, where ``data`` is not ASCII. Lines are not counted yet: that would hold up the reading.
+    ``data``: their bytes, of which the first ``size`` count; what is behind them belongs to the next chunk. ``text``:
+    the same as text, where ``data`` is not ASCII. ``input_ids`` and ``starts``: the inputs, and the line of the chunk
+    (from 1) at which each begins; a line of no record stands behind each where there are several. Lines of a single
+    input are not counted yet: that would hold up the reading.
     """
 
-    input_id: int
+    input_ids: tuple[int, ...]
+    starts: tuple[int, ...]
     data: bytes
     size: int
     text: str | None = None
@@ -83,8 +89,11 @@ def file_sha256(file: InputFile) -> str:
 
 def chunk_size(file: InputFile) -> int:
     """Bytes of a chunk: large ones cost least, but every core should have some of a file to read."""
-    likely = file.size_bytes * (_UNPACKED if file.compression else 1)
-    return max(_LEAST_BYTES, min(CHUNK_BYTES, likely // 4))
+    return _between(file.size_bytes * (_UNPACKED if file.compression else 1) // 4)
+
+
+def _between(size: int) -> int:
+    return max(_LEAST_BYTES, min(CHUNK_BYTES, size))
 
 
 def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
@@ -161,9 +170,48 @@ def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> 
                     text, bad = _decode(view)
             index.offsets.append(offset)
             index.bad_bytes += bad
-            yield Chunk(file.input_id, data, end, text)
+            yield Chunk((file.input_id,), (1,), data, end, text)
             offset += end
     index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
+
+
+def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
+    """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
+    parts = list(read_chunks(file, index, max(_LEAST_BYTES, file.size_bytes + 1)))
+    data = b"".join(part.data[: part.size] for part in parts)
+    end = b"" if data.endswith(b"\n") or not data else b"\n"
+    text = None if data.isascii() else _decode(memoryview(data))[0] + end.decode()
+    index.offsets[:] = [0]
+    return data + end, text
+
+
+def read_together(files: Sequence[tuple[InputFile, ChunkIndex]]) -> Iterator[Chunk]:
+    """Chunks of many small inputs, several whole ones in each, so that none costs more than its lines."""
+    size = _between(sum(file.size_bytes for file, _ in files) // 4)
+    group: list[tuple[int, bytes, str | None]] = []
+    held = 0
+    for file, index in files:
+        data, text = _whole(file, index)
+        group.append((file.input_id, data, text))
+        held += len(data)
+        if held >= size:
+            yield _together(group)
+            group, held = [], 0
+    if group:
+        yield _together(group)
+
+
+def _together(group: Sequence[tuple[int, bytes, str | None]]) -> Chunk:
+    starts, line = [], 1
+    for _, data, _ in group:
+        starts.append(line)
+        line += data.count(b"\n") + 1
+    ids = tuple(input_id for input_id, _, _ in group)
+    if all(text is None for _, _, text in group):
+        whole = b"".join(data + _BETWEEN for _, data, _ in group)
+        return Chunk(ids, tuple(starts), whole, len(whole))
+    joined = "".join((data.decode() if text is None else text) + _BETWEEN.decode() for _, data, text in group)
+    return Chunk(ids, tuple(starts), b"", 0, joined)
 
 
 class FileLines:

@@ -18,26 +18,28 @@ _RARE: Final = 0.05
 
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
-    """Columns ``_host, _pid, _mended`` of the (host, pid) pairs that are another host's with debris in front."""
-    by_pid: dict[int, list[tuple[str, int]]] = {}
+    """Columns ``input_id, _host, _pid, _mended`` of the hosts that are another's with debris in front."""
+    by_pid: dict[tuple[int, int], list[tuple[str, int]]] = {}
     known = processes.filter(pl.col("_host").is_not_null() & pl.col("_pid").is_not_null())
-    for host, pid, lines in known.select("_host", "_pid", "_lines").iter_rows():
-        by_pid.setdefault(pid, []).append((host, lines))
-    found: list[tuple[str, int, str]] = []
-    for pid, hosts in by_pid.items():
+    for input_id, host, pid, lines in known.select("input_id", "_host", "_pid", "_lines").iter_rows():
+        by_pid.setdefault((input_id, pid), []).append((host, lines))
+    found: list[tuple[int, str, int, str]] = []
+    for (input_id, pid), hosts in by_pid.items():
         for host, lines in hosts:
             others = [h for h, n in hosts if host != h and host.endswith(h) and lines <= max(1, _RARE * n)]
             if others:
-                found.append((host, pid, max(others, key=len)))
+                found.append((input_id, host, pid, max(others, key=len)))
     return pl.DataFrame(
-        found, schema={"_host": pl.String, "_pid": pl.Int64, "_mended": pl.String}, orient="row"
+        found,
+        schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_mended": pl.String},
+        orient="row",
     )
 
 
 def _mend(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     if "_host" not in frame.columns:
         return frame
-    joined = frame.join(names, on=["_host", "_pid"], how="left", maintain_order="left")
+    joined = frame.join(names, on=["input_id", "_host", "_pid"], how="left", maintain_order="left")
     return joined.with_columns(_host=pl.coalesce("_mended", "_host")).drop("_mended")
 
 
@@ -53,5 +55,7 @@ def mend_hosts(part: LogPart) -> LogPart:
         chunks=[{name: _mend(rows, names) for name, rows in chunk.items()} for chunk in part.chunks],
         loud=_mend(part.loud, names),
         heads=_mend(part.heads, names),
-        processes=_mend(part.processes, names).unique(["_host", "_pid"], keep="first", maintain_order=True),
+        processes=_mend(part.processes, names).unique(
+            ["input_id", "_host", "_pid"], keep="first", maintain_order=True
+        ),
     )
