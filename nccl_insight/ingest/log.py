@@ -49,17 +49,20 @@ class LogPart:
         return sum(self.fates.values(), Fate())
 
 
-def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int | None) -> Iterator[T]:
+def _cores() -> int:
+    return min(8, os.cpu_count() or 1)
+
+
+def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int) -> Iterator[T]:
     """Results of chunks in order; at most one chunk more than workers is in memory."""
-    count = workers or min(8, os.cpu_count() or 1)
-    if count == 1:
+    if workers == 1:
         yield from map(work, chunks)
         return
-    with ThreadPoolExecutor(count) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[T]] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(work, chunk))
-            if len(waiting) > count:
+            if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -69,8 +72,9 @@ def chunk_results(
     file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
 ) -> Iterator[ChunkResult]:
     """All records of an input, chunk by chunk in order."""
-    chunks = read_chunks(file, index)
-    for result in _map(chunks, lambda chunk: read_chunk(chunk, classifier), workers):
+    count = workers or _cores()
+    chunks = read_chunks(file, index, count)
+    for result in _map(chunks, lambda chunk: read_chunk(chunk, classifier), count):
         yield moved(result, index.counted(result.fate.lines))
 
 
@@ -158,8 +162,9 @@ def read_log(
     """
     keeper = Keeper(classifier.catalog.grammar, details)
     merger = _Merger()
-    chunks = read_chunks(file, index)
-    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers):
+    count = workers or _cores()
+    chunks = read_chunks(file, index, count)
+    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), count):
         merger.add(kept, index.counted(sum(fate.lines for fate in kept.fates.values())))
     part = merger.done()
     return part if part.fates else replace(part, fates={file.input_id: Fate()})
@@ -172,7 +177,9 @@ def read_small_logs(
     keeper = Keeper(classifier.catalog.grammar, details)
     merger = _Merger()
     indexes = {file.input_id: index for file, index in files}
-    for kept in _map(read_together(files), lambda chunk: keeper.keep(read_chunk(chunk, classifier)), None):
+    count = _cores()
+    chunks = read_together(files, count)
+    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), count):
         for input_id, fate in kept.fates.items():
             indexes[input_id].counted(fate.lines)
         merger.add(kept, 0)

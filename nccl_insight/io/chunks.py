@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from nccl_insight.io.source import InputFile
 
-# glibc keeps freed blocks of less than 32 MiB; larger ones cost new pages each time.
-CHUNK_BYTES = 31 * 1024 * 1024
+CHUNK_BYTES = 48 * 1024 * 1024
+_AT_ONCE_BYTES = 144 * 1024 * 1024
 _LEAST_BYTES = 4 * 1024 * 1024
 _UNPACKED = 10
 # Looks like a record, so that no message goes on in the next input; is none.
@@ -87,13 +87,14 @@ def file_sha256(file: InputFile) -> str:
     return digest.hexdigest()
 
 
-def chunk_size(file: InputFile) -> int:
-    """Bytes of a chunk: large ones cost least, but every core should have some of a file to read."""
-    return _between(file.size_bytes * (_UNPACKED if file.compression else 1) // 4)
+def chunk_size(size_bytes: int, workers: int) -> int:
+    """Bytes of a chunk of inputs of that size (unpacked), of which one more than workers are in memory.
 
-
-def _between(size: int) -> int:
-    return max(_LEAST_BYTES, min(CHUNK_BYTES, size))
+    Every rule costs time in every chunk, so large ones are best; but each worker should have some to read, and
+    memory is finite: a chunk takes about five times its size.
+    """
+    most = min(CHUNK_BYTES, _AT_ONCE_BYTES // (workers + 1))
+    return max(_LEAST_BYTES, min(most, size_bytes // 4))
 
 
 def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
@@ -154,13 +155,14 @@ def _packed_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> I
         held -= end
 
 
-def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> Iterator[Chunk]:
+def read_chunks(file: InputFile, index: ChunkIndex, workers: int = 1) -> Iterator[Chunk]:
     """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream."""
     digest = hashlib.sha256()
     offset = 0
     with file.open() as stream:
         plain = not file.compression and stream.seekable()
-        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size or chunk_size(file))
+        size = chunk_size(file.size_bytes * (_UNPACKED if file.compression else 1), workers)
+        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size)
         for data, end in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
@@ -177,7 +179,7 @@ def read_chunks(file: InputFile, index: ChunkIndex, size: int | None = None) -> 
 
 def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
     """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
-    parts = list(read_chunks(file, index, max(_LEAST_BYTES, file.size_bytes + 1)))
+    parts = list(read_chunks(file, index))
     data = b"".join(part.data[: part.size] for part in parts)
     end = b"" if data.endswith(b"\n") or not data else b"\n"
     text = None if data.isascii() else _decode(memoryview(data))[0] + end.decode()
@@ -185,9 +187,9 @@ def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
     return data + end, text
 
 
-def read_together(files: Sequence[tuple[InputFile, ChunkIndex]]) -> Iterator[Chunk]:
+def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 1) -> Iterator[Chunk]:
     """Chunks of many small inputs, several whole ones in each, so that none costs more than its lines."""
-    size = _between(sum(file.size_bytes for file, _ in files) // 4)
+    size = chunk_size(sum(file.size_bytes for file, _ in files), workers)
     group: list[tuple[int, bytes, str | None]] = []
     held = 0
     for file, index in files:
