@@ -36,8 +36,6 @@ LOG: Final = "nccl_log"
 _LOG_HEAD: Final = re.compile(
     rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) "
 )
-_SMALL: Final = 4 * 1024 * 1024
-_SMALL_PACKED: Final = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,12 @@ def _read(file: InputFile, format_: Format) -> _Part:
     return _Part(file, format_.kind, index, partial=format_.read(file))
 
 
-def _small(file: InputFile) -> bool:
-    return file.size_bytes <= (_SMALL_PACKED if file.compression else _SMALL)
-
-
 def _read_logs(files: Sequence[InputFile], details: bool) -> tuple[list[_Part], list[LogPart]]:
     """Large logs with their chunks side by side; small ones that follow each other together."""
     classifier = Classifier(default_catalog())
     parts = [_Part(file, LOG, ChunkIndex()) for file in files]
     logs: list[LogPart] = []
-    for small, group in groupby(parts, key=lambda part: _small(part.file)):
+    for small, group in groupby(parts, key=lambda part: part.file.small):
         members = list(group)
         if small and len(members) > 1:
             logs.append(read_small_logs([(p.file, p.index) for p in members], classifier, details))
@@ -108,10 +102,10 @@ def read_inputs(
     chosen = {file.input_id: _chosen(file, formats, kind) for file in files}
     parts, logs = _read_logs([file for file in files if chosen[file.input_id] is None], details)
     traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
-    small = [pair for pair in traces if _small(pair[0])]
+    small = [pair for pair in traces if pair[0].small]
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         parts += pool.map(lambda pair: _read(*pair), small)
-    parts += [_read(*pair) for pair in traces if not _small(pair[0])]
+    parts += [_read(*pair) for pair in traces if not pair[0].small]
     return sorted(parts, key=lambda part: part.file.input_id), logs
 
 

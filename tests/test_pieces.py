@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import threading
 from pathlib import Path
@@ -10,11 +11,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight import loading
 from nccl_insight.api import load
 from nccl_insight.cli.frames import write_frames
 from nccl_insight.ingest.assemble import feeds
-from nccl_insight.io import chunks
+from nccl_insight.ingest.objects import parse_objects
+from nccl_insight.io import chunks, source
+from nccl_insight.io.source import find_inputs
 from nccl_insight.run import Run
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
@@ -160,7 +162,7 @@ def files_of_a_run(folder: Path) -> list[Path]:
 def test_many_small_files_are_read_like_each_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [str(path) for path in files_of_a_run(tmp_path)]
     together = load(paths)
-    monkeypatch.setattr(loading, "_SMALL", -1)
+    monkeypatch.setattr(source, "_SMALL_BYTES", -1)
     apart = load(paths)
     same(tables(together), tables(apart))
     inputs = together.table("inputs")
@@ -172,3 +174,15 @@ def test_many_small_files_are_read_like_each_alone(tmp_path: Path, monkeypatch: 
     wanted = [(0, 3), (1, 3), (4, 1), (8, 2)]
     lines = [Path(paths[i]).read_text(encoding="utf-8").split("\n")[n - 1] for i, n in wanted]
     assert together.reader.lines(wanted) == dict(zip(wanted, lines, strict=True))
+
+
+def test_records_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = find_inputs([str(path) for path in files_of_a_run(tmp_path)])
+    together = [json.loads(line) for line in parse_objects(files, keep_foreign=True)]
+    monkeypatch.setattr(source, "_SMALL_BYTES", -1)
+    assert together == [json.loads(line) for line in parse_objects(files, keep_foreign=True)]
+    assert [r["text"] for r in together if r["level"] is None] == [
+        "This is usually caused by a system or configuration error",
+        "\ufffd\ufffd no text",
+    ]
+    assert all("input_id" not in r.get("fields", ()) for r in together)

@@ -186,6 +186,9 @@ def _result(
         input_id, at = places.at(number)
         torn_lines.setdefault(input_id, []).append(at)
     line = pl.col("_line")
+    if len(places.starts) > 1:
+        between = [start + count for start, count in zip(places.starts, places.counts, strict=True)]
+        others = others.filter(~line.is_in(between))
     rest = others.filter(
         ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
     )

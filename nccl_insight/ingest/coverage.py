@@ -10,10 +10,9 @@ import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import chunk_results as results
+from nccl_insight.ingest.log import all_results
 from nccl_insight.ingest.records import Fate
 from nccl_insight.ingest.unknown import merge_templates, templates
-from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import InputFile
 
 
@@ -32,12 +31,11 @@ def measure(files: Iterable[InputFile]) -> CoverageReport:
     fate = Fate()
     messages: Counter[str] = Counter()
     unknown: list[pl.DataFrame] = []
-    for file in files:
-        for result in results(file, ChunkIndex(), classifier):
-            fate += result.fate
-            messages.update({name: frame.height for name, frame in result.messages.items()})
-            if result.unknown.height:
-                unknown.append(templates(result.unknown))
+    for result in all_results(files, classifier):
+        fate += result.fate
+        messages.update({name: frame.height for name, frame in result.messages.items()})
+        if result.unknown.height:
+            unknown.append(templates(result.unknown))
     return CoverageReport(fate, messages, merge_templates(unknown, apart=False))
 
 

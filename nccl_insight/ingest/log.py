@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TypeVar
 
 import polars as pl
@@ -76,6 +77,19 @@ def chunk_results(
     chunks = read_chunks(file, index, count)
     for result in _map(chunks, lambda chunk: read_chunk(chunk, classifier), count):
         yield moved(result, index.counted(result.fate.lines))
+
+
+def all_results(files: Iterable[InputFile], classifier: Classifier) -> Iterator[ChunkResult]:
+    """All records of many inputs, in their order; rows have ``input_id``."""
+    count = _cores()
+    for small, group in groupby(files, key=lambda file: file.small):
+        members = list(group)
+        if small:
+            chunks = read_together([(file, ChunkIndex()) for file in members], count)
+            yield from _map(chunks, lambda chunk: read_chunk(chunk, classifier), count)
+        else:
+            for file in members:
+                yield from chunk_results(file, ChunkIndex(), classifier)
 
 
 def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame:

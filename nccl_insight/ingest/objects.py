@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 import polars as pl
 
 from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import chunk_results
+from nccl_insight.ingest.log import all_results
 from nccl_insight.ingest.normalise import NORMALISERS
 from nccl_insight.ingest.records import ChunkResult, attach_heads, with_constants
-from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import InputFile
 
 _HEAD = ("host", "pid", "tid", "dev")
@@ -50,19 +49,19 @@ def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
 
 
 def _objects(
-    name: str | None, frame: pl.DataFrame, path: str, classifier: Classifier
-) -> Iterator[tuple[int, int, bytes]]:
+    name: str | None, frame: pl.DataFrame, paths: Mapping[int, str], classifier: Classifier
+) -> Iterator[tuple[int, int, int, bytes]]:
     message = classifier.catalog.grammar.messages[name] if name else None
     fields = (
-        _fields(frame, message.directives.get("normalise", ""))
+        _fields(frame.drop("input_id"), message.directives.get("normalise", ""))
         if message
         else [{} for _ in range(frame.height)]
     )
-    heads = frame.select([c for c in frame.columns if c.startswith("_")]).to_dicts()
+    heads = frame.select(["input_id", *(c for c in frame.columns if c.startswith("_"))]).to_dicts()
     for head, values in zip(heads, fields, strict=True):
         rank = values.get("rank", head["_launcher_rank"])
         item = {
-            "input": path,
+            "input": paths[head["input_id"]],
             "line": head["_line"],
             **{k: head[f"_{k}"] for k in _HEAD},
             "rank": rank if isinstance(rank, int) else None,
@@ -72,28 +71,32 @@ def _objects(
             "fields": values,
             "text": head["_body"],
         }
-        yield head["_line"], head["_sub"], orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        text = orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        yield head["input_id"], head["_line"], head["_sub"], text
 
 
-def _chunk_objects(result: ChunkResult, path: str, classifier: Classifier, keep_foreign: bool) -> list[str]:
-    found: list[tuple[int, int, bytes]] = []
+def _chunk_objects(
+    result: ChunkResult, paths: Mapping[int, str], classifier: Classifier, keep_foreign: bool
+) -> list[str]:
+    found: list[tuple[int, int, int, bytes]] = []
     rules = classifier.catalog.grammar.messages
     for name, rows in result.messages.items():
         frame = with_constants(rows, rules[name])
-        found += _objects(name, attach_heads(frame, result.heads), path, classifier)
+        found += _objects(name, attach_heads(frame, result.heads), paths, classifier)
     if result.unknown.height:
-        found += _objects(None, attach_heads(result.unknown, result.heads), path, classifier)
+        found += _objects(None, attach_heads(result.unknown, result.heads), paths, classifier)
     if keep_foreign:
-        for line, text in result.foreign.select("_line", "_text").iter_rows():
-            item = {"input": path, "line": line, "level": None, "message": None, "text": text}
-            found.append((line, 0, orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE)))
-    found.sort(key=lambda f: (f[0], f[1]))
-    return [f[2].decode("utf-8") for f in found]
+        for number, line, text in result.foreign.select("input_id", "_line", "_text").iter_rows():
+            item = {"input": paths[number], "line": line, "level": None, "message": None, "text": text}
+            found.append((number, line, 0, orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE)))
+    found.sort(key=lambda f: f[:3])
+    return [f[3].decode("utf-8") for f in found]
 
 
 def parse_objects(files: Iterable[InputFile], keep_foreign: bool = False) -> Iterator[str]:
     """JSON lines of every record of the inputs (docs/tables.md, ``parse``)."""
     classifier = Classifier(default_catalog())
-    for file in files:
-        for result in chunk_results(file, ChunkIndex(), classifier):
-            yield from _chunk_objects(result, file.display, classifier, keep_foreign)
+    files = list(files)
+    paths = {file.input_id: file.display for file in files}
+    for result in all_results(files, classifier):
+        yield from _chunk_objects(result, paths, classifier, keep_foreign)

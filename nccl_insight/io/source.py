@@ -18,6 +18,8 @@ from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.io.archive import is_archive, unpack
 
 HEAD_BYTES = 64 * 1024
+_SMALL_BYTES = 4 * 1024 * 1024
+_SMALL_PACKED_BYTES = 256 * 1024
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPED_SUFFIXES = (".pyc", ".so", ".html", ".png", ".zip", ".tar", ".py", ".md", ".toml")
@@ -32,6 +34,11 @@ class InputFile:
     display: str
     size_bytes: int
     compression: str = ""
+
+    @property
+    def small(self) -> bool:
+        """Whether it is better read together with others than in chunks of its own."""
+        return self.size_bytes <= (_SMALL_PACKED_BYTES if self.compression else _SMALL_BYTES)
 
     def open(self) -> io.BufferedIOBase:
         """The decompressed bytes. Damaged streams raise EOFError, OSError or ValueError while reading."""
