@@ -81,6 +81,13 @@ def test_bytes_that_are_no_text_between_chunks(tmp_path: Path) -> None:
     assert run.table("rings")["line"].unique().sort().to_list() == list(range(1, 1801, 2))
 
 
+@pytest.mark.parametrize("end", ["\x1b[31m", "\x00", "\x1b[0m\n", ""])
+def test_a_last_line_that_shows_nothing_is_a_line(end: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("a:1:2 [0] NCCL INFO Using network IB\n" + end, encoding="utf-8")
+    assert load([str(log)]).table("inputs")["lines"].to_list() == [2 if end else 1]
+
+
 @pytest.mark.usefixtures("small_chunks")
 def test_lines_longer_than_a_chunk(tmp_path: Path) -> None:
     log = tmp_path / "run.log"

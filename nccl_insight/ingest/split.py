@@ -19,19 +19,21 @@ _USUAL: Final = " NCCL INFO "
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
 
 
-def _cut(text: pl.Series) -> pl.Series:
+def _cut(text: pl.Series, ended: bool) -> pl.Series:
     # Split by polars: millions of Python strings would cost more than all of the parsing.
     lines = text.str.split("\n").explode().alias("_text")
-    return lines.head(lines.len() - 1) if lines.len() and lines[-1] == "" else lines
+    return lines.head(lines.len() - 1) if ended else lines
 
 
 def lines_of(chunk: Chunk) -> pl.Series:
     """The lines without colours, links and stray control bytes; line breaks stay where they are."""
     if chunk.text is None:
         whole = pl.Series([chunk.data]).bin.slice(0, chunk.size).cast(pl.String)
+        ended = chunk.data[chunk.size - 1 : chunk.size] == b"\n"
     else:
         whole = pl.Series([chunk.text])
-    lines = _cut(whole)
+        ended = chunk.text.endswith("\n")
+    lines = _cut(whole, ended)
     # Looked for in the lines: Python is slow at words in long texts.
     links = lines.str.contains(_LINK_SIGN, literal=True).any()
     given = chunk.text
@@ -44,7 +46,7 @@ def lines_of(chunk: Chunk) -> pl.Series:
         return lines
     text = str(whole[0])
     text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")
-    return _cut(pl.Series([_LINK.sub(r"\1", text)]))
+    return _cut(pl.Series([_LINK.sub(r"\1", text)]), ended)
 
 
 def _usual(lines: pl.Series) -> pl.DataFrame:
