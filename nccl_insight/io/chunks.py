@@ -155,14 +155,21 @@ def _packed_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> I
         held -= end
 
 
-def read_chunks(file: InputFile, index: ChunkIndex, workers: int = 1) -> Iterator[Chunk]:
-    """Chunks of an input in order; ``index`` is filled on the way, ``index.damage`` tells a broken stream."""
+def read_chunks(
+    file: InputFile, index: ChunkIndex, workers: int = 1, size: int | None = None
+) -> Iterator[Chunk]:
+    """Chunks of an input in order, of ``size`` bytes or what suits so many workers.
+
+    ``index`` is filled on the way, ``index.damage`` tells a broken stream.
+    """
     digest = hashlib.sha256()
     offset = 0
     with file.open() as stream:
         plain = not file.compression and stream.seekable()
-        size = chunk_size(file.size_bytes * (_UNPACKED if file.compression else 1), workers)
-        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size)
+        likely = file.size_bytes * (_UNPACKED if file.compression else 1)
+        blocks = (_plain_blocks if plain else _packed_blocks)(
+            stream, index, size or chunk_size(likely, workers)
+        )
         for data, end in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
@@ -179,10 +186,11 @@ def read_chunks(file: InputFile, index: ChunkIndex, workers: int = 1) -> Iterato
 
 def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
     """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
-    parts = list(read_chunks(file, index))
+    likely = file.size_bytes * (_UNPACKED if file.compression else 1)
+    parts = list(read_chunks(file, index, size=likely + 1))
     data = b"".join(part.data[: part.size] for part in parts)
     end = b"" if data.endswith(b"\n") or not data else b"\n"
-    text = None if data.isascii() else _decode(memoryview(data))[0] + end.decode()
+    text = None if all(part.text is None for part in parts) else _decode(memoryview(data))[0] + end.decode()
     index.offsets[:] = [0]
     return data + end, text
 

@@ -18,7 +18,7 @@ from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.io.archive import is_archive, unpack
 
 HEAD_BYTES = 64 * 1024
-_SMALL_BYTES = 4 * 1024 * 1024
+_SMALL_BYTES = 16 * 1024 * 1024
 _SMALL_PACKED_BYTES = 256 * 1024
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
