@@ -77,7 +77,7 @@ def read_with(path: Path, names: Sequence[str]) -> None:
     from nccl_insight.grammar.catalog import Catalog
     from nccl_insight.grammar.load import grammar_files, read_grammar
     from nccl_insight.ingest.classify import Classifier
-    from nccl_insight.ingest.log import read_log
+    from nccl_insight.ingest.log import read_logs
     from nccl_insight.io.chunks import ChunkIndex
     from nccl_insight.io.source import find_inputs
 
@@ -85,7 +85,7 @@ def read_with(path: Path, names: Sequence[str]) -> None:
     chosen = {n: t for n, t in files.items() if not names or Path(n).stem in {*names, *_SHARED}}
     grammar = read_grammar(chosen)
     start, cpu = time.perf_counter(), time.process_time()
-    part = read_log(find_inputs([str(path)])[0], ChunkIndex(), Classifier(Catalog(grammar)))
+    part = read_logs([(find_inputs([str(path)])[0], ChunkIndex())], Classifier(Catalog(grammar)))
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     known = part.fate.parsed / max(1, part.fate.parsed + part.fate.unknown)
     print(

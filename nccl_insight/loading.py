@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 import polars as pl
@@ -22,7 +21,7 @@ from nccl_insight.ingest.assemble.hosts import mend_hosts
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import DETAIL_TABLES
-from nccl_insight.ingest.log import LogPart, read_log, read_small_logs
+from nccl_insight.ingest.log import LogPart, cores, neighbours, read_logs
 from nccl_insight.ingest.records import Fate
 from nccl_insight.io import ras_text
 from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
@@ -77,17 +76,13 @@ def _read(file: InputFile, format_: Format) -> _Part:
 
 
 def _read_logs(files: Sequence[InputFile], details: bool) -> tuple[list[_Part], list[LogPart]]:
-    """Large logs with their chunks side by side; small ones that follow each other together."""
     classifier = Classifier(default_catalog())
-    parts = [_Part(file, LOG, ChunkIndex()) for file in files]
-    logs: list[LogPart] = []
-    for small, group in groupby(parts, key=lambda part: part.file.small):
-        members = list(group)
-        if small and len(members) > 1:
-            logs.append(read_small_logs([(p.file, p.index) for p in members], classifier, details))
-        else:
-            logs += [read_log(p.file, p.index, classifier, None, details) for p in members]
-    return parts, logs
+    parts = {file.input_id: _Part(file, LOG, ChunkIndex()) for file in files}
+    logs = [
+        read_logs([(file, parts[file.input_id].index) for file in group], classifier, None, details)
+        for group in neighbours(files)
+    ]
+    return list(parts.values()), logs
 
 
 def read_inputs(
@@ -103,7 +98,7 @@ def read_inputs(
     parts, logs = _read_logs([file for file in files if chosen[file.input_id] is None], details)
     traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
     small = [pair for pair in traces if pair[0].small]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         parts += pool.map(lambda pair: _read(*pair), small)
     parts += [_read(*pair) for pair in traces if not pair[0].small]
     return sorted(parts, key=lambda part: part.file.input_id), logs
@@ -237,7 +232,7 @@ def _join(
             add(name, frame)
         inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
     now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(4, cores())) as pool:
         for name, made_frames in zip(now, pool.map(lambda n: list(later[n].frames()), now), strict=True):
             frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
             del later[name]

@@ -7,7 +7,7 @@ from pathlib import Path
 from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import read_log
+from nccl_insight.ingest.log import read_logs
 from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import find_inputs
 from nccl_insight.schema import SCHEMA, conform
@@ -23,7 +23,7 @@ def test_every_message_alone(tmp_path: Path) -> None:
         texts = [line.replace("\\n", "\n") for line in sample.read_text("utf-8").splitlines() if line.strip()]
         for head in ("gpu1:1:2 [3] NCCL INFO ", "gpu1:1:2 [3] x.cc:1 NCCL WARN "):
             log.write_text("".join(f"{head}{text}\n" for text in texts), encoding="utf-8")
-            part = read_log(find_inputs([str(log)])[0], ChunkIndex(), classifier, 1)
+            part = read_logs([(find_inputs([str(log)])[0], ChunkIndex())], classifier, 1)
             assert part.fate.unknown + part.fate.foreign == 0, sample.stem
             made, later = assemble([part], catalog.grammar)
             for name, table in later.items():

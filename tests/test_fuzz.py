@@ -10,7 +10,7 @@ from pathlib import Path
 from nccl_insight.grammar.catalog import default_catalog
 from nccl_insight.ingest.assemble.tables import assemble
 from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import read_log, read_small_logs
+from nccl_insight.ingest.log import read_logs
 from nccl_insight.io.chunks import ChunkIndex
 from nccl_insight.io.source import find_inputs
 from tests.runs import RUNS
@@ -77,7 +77,7 @@ def test_mutated_logs(tmp_path: Path) -> None:
         parts = []
         for file in files:
             index = ChunkIndex()
-            part = read_log(file, index, classifier, 1)
+            part = read_logs([(file, index)], classifier, 1)
             fate = part.fate
             counted = fate.parsed + fate.unknown + fate.foreign + fate.torn
             assert counted == fate.lines == index.lines, (SEED, rounds)
@@ -89,7 +89,7 @@ def test_mutated_logs(tmp_path: Path) -> None:
             )
             parts.append(part)
         if len(files) > 1:
-            together = read_small_logs([(file, ChunkIndex()) for file in files], classifier)
+            together = read_logs([(file, ChunkIndex()) for file in files], classifier)
             assert [together.fates[file.input_id] for file in files] == [p.fate for p in parts], (
                 SEED,
                 rounds,

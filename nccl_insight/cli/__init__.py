@@ -15,7 +15,7 @@ from nccl_insight.errors import ExitCode, InsightError
 
 # polars' allocator gives freed memory back to the system and asks for it again for every chunk of a log, which
 # costs a quarter of the reading. A command ends soon and need not. Read when polars is imported.
-_ALLOCATOR = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false"}
+_ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false")
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time.
 _GARBAGE_AFTER = 100_000
 _REPORT = "please report this with the command line and, if you can, a redacted log"
@@ -68,8 +68,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
-    for name, value in _ALLOCATOR.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(_GARBAGE_AFTER)
     try:
         result = build_app()(standalone_mode=False)

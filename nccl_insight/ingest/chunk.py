@@ -193,6 +193,12 @@ def _result(
         ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
     )
     return ChunkResult(
-        messages, places.place(unknown), places.place(rest), places.place(pl.concat(work.heads)), fates,
-        frozenset(work.warned), torn_lines, repeats,
-    )  # fmt: skip
+        fates=fates,
+        torn_lines=torn_lines,
+        repeats=repeats,
+        messages=messages,
+        unknown=places.place(unknown),
+        foreign=places.place(rest),
+        heads=places.place(pl.concat(work.heads)),
+        warned=frozenset(work.warned),
+    )

@@ -21,13 +21,11 @@ def typed(column: pl.Series, dtype: str) -> pl.Series:
     """
     values: pl.Series = column
     if dtype == "int":
-        signed: pl.Series = column.cast(pl.Int64, strict=False)
-        if signed.null_count() == column.null_count():
-            return signed
-        unsigned: pl.Series = column.cast(pl.UInt64, strict=False).reinterpret(signed=True)
-        values = signed.zip_with(signed.is_not_null(), unsigned)
-        return values
-    if dtype == "float":
+        values = column.cast(pl.Int64, strict=False)
+        if values.null_count() > column.null_count():
+            unsigned: pl.Series = column.cast(pl.UInt64, strict=False).reinterpret(signed=True)
+            values = values.zip_with(values.is_not_null(), unsigned)
+    elif dtype == "float":
         values = column.cast(pl.Float64, strict=False)
     elif dtype == "ints":
         values = column.str.extract_all("-?[0-9]+").cast(pl.List(pl.Int64), strict=False)

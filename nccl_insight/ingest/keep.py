@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.grammar.syntax import Grammar, Message
-from nccl_insight.ingest.records import HEAD, LOUD, RECORD, ChunkResult, Fate, attach_heads
+from nccl_insight.ingest.records import HEAD, LOUD, RECORD, ChunkResult, Counts, attach_heads
 from nccl_insight.ingest.unknown import templates
 from nccl_insight.io.embedded import tool_lines
 
@@ -25,7 +25,7 @@ _FLOOD: Final = 1000
 
 
 @dataclass(frozen=True)
-class Kept:
+class Kept(Counts):
     """What one chunk gave.
 
     ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records
@@ -40,9 +40,6 @@ class Kept:
     heads: pl.DataFrame
     processes: pl.DataFrame
     foreign: pl.DataFrame
-    fates: dict[int, Fate]
-    torn_lines: dict[int, list[int]]
-    repeats: dict[int, tuple[int, int]]
 
 
 def fold(frame: pl.DataFrame) -> pl.DataFrame:

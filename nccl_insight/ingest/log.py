@@ -6,32 +6,32 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import polars as pl
 
 from nccl_insight.ingest.chunk import read_chunk
 from nccl_insight.ingest.classify import Classifier
 from nccl_insight.ingest.keep import Keeper, Kept, fold, processes_of
-from nccl_insight.ingest.records import HEAD, ChunkResult, Fate, attach_heads, moved, shifted
+from nccl_insight.ingest.records import HEAD, ChunkResult, Counts, Fate, attach_heads, moved, shifted
 from nccl_insight.ingest.unknown import merge_templates
 from nccl_insight.io.chunks import Chunk, ChunkIndex, read_chunks, read_together
 from nccl_insight.io.source import InputFile
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Counts)
 
 
 @dataclass(frozen=True)
-class LogPart:
+class LogPart(Counts):
     """What one log gave, or several small ones; all rows have ``input_id``.
 
     ``chunks``: the rows of each chunk by grammar rule; those of the errors table stand all in the last. ``loud``: WARN,
     ABORT, DIAG records that no rule knows. ``unknown``: templates of all records that no rule knows. ``heads``: the
     heads that ``_hid`` of the rows counts. ``processes``: first line and launcher rank of every (host, pid).
-    ``foreign``: lines of other tools. The rest by input: lines by fate, torn lines, how many lines Ray left out and
-    the first that says so.
+    ``foreign``: lines of other tools.
     """
 
     chunks: list[dict[str, pl.DataFrame]]
@@ -40,18 +40,21 @@ class LogPart:
     heads: pl.DataFrame
     processes: pl.DataFrame
     foreign: pl.DataFrame
-    fates: dict[int, Fate]
-    torn_lines: dict[int, list[int]]
-    repeats: dict[int, tuple[int, int]]
-
-    @property
-    def fate(self) -> Fate:
-        """Lines of all inputs."""
-        return sum(self.fates.values(), Fate())
 
 
-def _cores() -> int:
+Sources: TypeAlias = Sequence[tuple[InputFile, ChunkIndex]]
+
+
+def cores() -> int:
+    """How many threads to read with."""
     return min(8, os.cpu_count() or 1)
+
+
+def neighbours(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
+    """Files to be read together, in their order: small ones that follow each other, each large one alone."""
+    for small, group in groupby(files, key=lambda file: file.small):
+        members = list(group)
+        yield from [members] if small else [[file] for file in members]
 
 
 def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int) -> Iterator[T]:
@@ -69,27 +72,22 @@ def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int) -> I
             yield waiting.popleft().result()
 
 
-def chunk_results(
-    file: InputFile, index: ChunkIndex, classifier: Classifier, workers: int | None = None
-) -> Iterator[ChunkResult]:
-    """All records of an input, chunk by chunk in order."""
-    count = workers or _cores()
-    chunks = read_chunks(file, index, count)
-    for result in _map(chunks, lambda chunk: read_chunk(chunk, classifier), count):
-        yield moved(result, index.counted(result.fate.lines))
+def _results(sources: Sources, work: Callable[[Chunk], C], workers: int) -> Iterator[tuple[C, int]]:
+    """What the chunks of one log, or of several small ones, give, and how many lines of their input stand before."""
+    indexes = {file.input_id: index for file, index in sources}
+    chunks = read_together(sources, workers) if len(sources) > 1 else read_chunks(*sources[0], workers)
+    for result in _map(chunks, work, workers):
+        # Of several inputs in a chunk each is whole, so none has lines before it.
+        (before,) = {indexes[input_id].counted(fate.lines) for input_id, fate in result.fates.items()}
+        yield result, before
 
 
 def all_results(files: Iterable[InputFile], classifier: Classifier) -> Iterator[ChunkResult]:
     """All records of many inputs, in their order; rows have ``input_id``."""
-    count = _cores()
-    for small, group in groupby(files, key=lambda file: file.small):
-        members = list(group)
-        if small:
-            chunks = read_together([(file, ChunkIndex()) for file in members], count)
-            yield from _map(chunks, lambda chunk: read_chunk(chunk, classifier), count)
-        else:
-            for file in members:
-                yield from chunk_results(file, ChunkIndex(), classifier)
+    for group in neighbours(files):
+        sources = [(file, ChunkIndex()) for file in group]
+        for result, before in _results(sources, lambda chunk: read_chunk(chunk, classifier), cores()):
+            yield moved(result, before)
 
 
 def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame:
@@ -109,7 +107,7 @@ def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame
 class _Merger:
     """Collects what the chunks gave."""
 
-    def __init__(self) -> None:
+    def __init__(self, input_ids: Iterable[int]) -> None:
         self._chunks: list[dict[str, pl.DataFrame]] = []
         self._errors: dict[str, list[pl.DataFrame]] = {}
         self._loud: list[pl.DataFrame] = []
@@ -118,7 +116,7 @@ class _Merger:
         self._head_count = 0
         self._processes: list[pl.DataFrame] = []
         self._foreign: list[pl.DataFrame] = []
-        self._fates: dict[int, Fate] = {}
+        self._fates = dict.fromkeys(input_ids, Fate())
         self._torn: dict[int, list[int]] = {}
         self._repeats: dict[int, tuple[int, int]] = {}
 
@@ -139,7 +137,7 @@ class _Merger:
         if kept.foreign.height:
             self._foreign.append(shifted(kept.foreign, "_line", before))
         for input_id, fate in kept.fates.items():
-            self._fates[input_id] = self._fates.get(input_id, Fate()) + fate
+            self._fates[input_id] += fate
         for input_id, lines in kept.torn_lines.items():
             self._torn.setdefault(input_id, []).extend(line + before for line in lines)
         for input_id, (count, line) in kept.repeats.items():
@@ -163,38 +161,18 @@ class _Merger:
         )
 
 
-def read_log(
-    file: InputFile,
-    index: ChunkIndex,
-    classifier: Classifier,
-    workers: int | None = None,
-    details: bool = True,
+def read_logs(
+    sources: Sources, classifier: Classifier, workers: int | None = None, details: bool = True
 ) -> LogPart:
-    """Reads a whole log. Never raises for bad content; ``index.damage`` tells a broken stream.
+    """Reads one log, or several small ones together.
 
-    ``details``: keep the rows of the large tables of inner workings too.
+    Never raises for bad content; ``index.damage`` tells a broken stream. ``details``: keep the rows of the large
+    tables of inner workings too.
     """
     keeper = Keeper(classifier.catalog.grammar, details)
-    merger = _Merger()
-    count = workers or _cores()
-    chunks = read_chunks(file, index, count)
-    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), count):
-        merger.add(kept, index.counted(sum(fate.lines for fate in kept.fates.values())))
-    part = merger.done()
-    return part if part.fates else replace(part, fates={file.input_id: Fate()})
-
-
-def read_small_logs(
-    files: Sequence[tuple[InputFile, ChunkIndex]], classifier: Classifier, details: bool = True
-) -> LogPart:
-    """Reads many small logs, several at once, like :func:`read_log` each of them."""
-    keeper = Keeper(classifier.catalog.grammar, details)
-    merger = _Merger()
-    indexes = {file.input_id: index for file, index in files}
-    count = _cores()
-    chunks = read_together(files, count)
-    for kept in _map(chunks, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), count):
-        for input_id, fate in kept.fates.items():
-            indexes[input_id].counted(fate.lines)
-        merger.add(kept, 0)
+    merger = _Merger([file.input_id for file, _ in sources])
+    for kept, before in _results(
+        sources, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers or cores()
+    ):
+        merger.add(kept, before)
     return merger.done()

@@ -40,6 +40,20 @@ class Fate:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """By input: lines by fate, torn lines, how many lines Ray left out and the first that says so."""
+
+    fates: dict[int, Fate]
+    torn_lines: dict[int, list[int]]
+    repeats: dict[int, tuple[int, int]]
+
+    @property
+    def fate(self) -> Fate:
+        """Lines of all inputs."""
+        return sum(self.fates.values(), Fate())
+
+
+@dataclass(frozen=True)
 class Places:
     """Which input a line of a chunk is of: the inputs, the line at which each begins, and how many lines it has."""
 
@@ -79,30 +93,21 @@ class Places:
 
 
 @dataclass(frozen=True)
-class ChunkResult:
+class ChunkResult(Counts):
     """What a chunk gave. ``unknown`` has the columns of ``RECORD``; all rows have ``input_id`` besides.
 
     ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
     ``warned``: the rules of which a row is as loud as a warning (``LOUD``).
 
     ``heads``: one row a distinct head (``HEAD``) of an input, in the order of ``_hid``, with the first ``_line`` that
-    has it and the number of its lines. ``fates``, ``torn_lines`` and ``repeats`` (how many lines Ray left out, and
-    the first that says so): by input.
+    has it and the number of its lines.
     """
 
     messages: dict[str, pl.DataFrame]
     unknown: pl.DataFrame
     foreign: pl.DataFrame
     heads: pl.DataFrame
-    fates: dict[int, Fate]
     warned: frozenset[str]
-    torn_lines: dict[int, list[int]]
-    repeats: dict[int, tuple[int, int]]
-
-    @property
-    def fate(self) -> Fate:
-        """Lines of all inputs of the chunk."""
-        return sum(self.fates.values(), Fate())
 
 
 def attach_heads(
@@ -131,6 +136,8 @@ def shifted(rows: pl.DataFrame, column: str, by: int) -> pl.DataFrame:
 
 def moved(result: ChunkResult, before: int) -> ChunkResult:
     """The result of a chunk with the line numbers that it has behind so many lines."""
+    if not before:
+        return result
     return replace(
         result,
         messages={name: shifted(rows, "_line", before) for name, rows in result.messages.items()},

@@ -13,8 +13,8 @@ from nccl_insight.io.chunks import Chunk
 SEPARATOR: Final = " NCCL "
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
-_LINK_SIGN: Final = "](http"
-_CONTROL: Final = (b"\x1b", b"\x00", b"\r")
+# Looked for in the lines, by polars: Python is slow at words in long texts.
+_ODD: Final = ["\x1b", "\x00", "\r", "](http"]
 _USUAL: Final = " NCCL INFO "
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
 
@@ -34,15 +34,7 @@ def lines_of(chunk: Chunk) -> pl.Series:
         whole = pl.Series([chunk.text])
         ended = chunk.text.endswith("\n")
     lines = _cut(whole, ended)
-    # Looked for in the lines: Python is slow at words in long texts.
-    links = lines.str.contains(_LINK_SIGN, literal=True).any()
-    given = chunk.text
-    signs = (
-        any(c in chunk.data for c in _CONTROL)
-        if given is None
-        else any(c.decode() in given for c in _CONTROL)
-    )
-    if not links and not signs:
+    if not lines.str.contains_any(_ODD).any():
         return lines
     text = str(whole[0])
     text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")

@@ -97,6 +97,10 @@ def chunk_size(size_bytes: int, workers: int) -> int:
     return max(_LEAST_BYTES, min(most, size_bytes // 4))
 
 
+def _likely_size(file: InputFile) -> int:
+    return file.size_bytes * (_UNPACKED if file.compression else 1)
+
+
 def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
     """Reads until the buffer is full or the stream ends; a stream that breaks ends there."""
     filled = 0
@@ -166,10 +170,8 @@ def read_chunks(
     offset = 0
     with file.open() as stream:
         plain = not file.compression and stream.seekable()
-        likely = file.size_bytes * (_UNPACKED if file.compression else 1)
-        blocks = (_plain_blocks if plain else _packed_blocks)(
-            stream, index, size or chunk_size(likely, workers)
-        )
+        size = size or chunk_size(_likely_size(file), workers)
+        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size)
         for data, end in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
@@ -186,13 +188,14 @@ def read_chunks(
 
 def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
     """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
-    likely = file.size_bytes * (_UNPACKED if file.compression else 1)
-    parts = list(read_chunks(file, index, size=likely + 1))
+    parts = list(read_chunks(file, index, size=_likely_size(file) + 1))
     data = b"".join(part.data[: part.size] for part in parts)
     end = b"" if data.endswith(b"\n") or not data else b"\n"
-    text = None if all(part.text is None for part in parts) else _decode(memoryview(data))[0] + end.decode()
     index.offsets[:] = [0]
-    return data + end, text
+    if all(part.text is None for part in parts):
+        return data + end, None
+    texts = (part.data[: part.size].decode() if part.text is None else part.text for part in parts)
+    return data + end, "".join(texts) + end.decode()
 
 
 def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 1) -> Iterator[Chunk]:

@@ -21,11 +21,11 @@ _PIECE_ROWS: Final = 100_000
 
 
 class Feeds:
-    """Rows by rule of all logs; ``heads`` are what their ``_hid`` counts."""
+    """Rows by rule of all logs."""
 
     def __init__(self, parts: Sequence[LogPart], grammar: Grammar) -> None:
         self._grammar = grammar
-        self.heads = pl.concat([part.heads for part in parts])
+        self._heads = pl.concat([part.heads for part in parts])
         self._chunks: dict[str, list[dict[str, pl.DataFrame]]] = {}
         first = 0
         for part in parts:
@@ -71,7 +71,7 @@ class Feeds:
         return self._rows({rule: [f[0].clear()] for rule, f in _by_rule(chunks).items()}, PROCESS)
 
     def _rows(self, frames: Frames, fields: Sequence[str]) -> pl.DataFrame:
-        return table_rows(frames, self._grammar, self.heads, fields)
+        return table_rows(frames, self._grammar, self._heads, fields)
 
 
 def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:

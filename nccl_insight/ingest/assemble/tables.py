@@ -140,12 +140,6 @@ class LogTable:
         yield self._build()
 
 
-def _topology(feeds: Feeds, name: str) -> pl.DataFrame:
-    rows = feeds.whole("topology_lines")
-    assert rows is not None
-    return topology_tables(rows)[name]
-
-
 def _build(
     name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame
 ) -> pl.DataFrame:
@@ -192,15 +186,15 @@ def assemble(
     processes = [p.processes for p in parts if p.processes.height]
     if processes:
         out["processes"] = finish(_processes(pl.concat(processes, how="diagonal_relaxed"), versions, early))
+    dumps = feeds.whole("topology_lines")
+    if dumps is not None:
+        out.update(topology_tables(dumps))
     out.update({name: finish(frame) for name, frame in early.items()})
     later: dict[str, LogTable | DetailTable] = {}
     for name in feeds.tables():
         height = feeds.height(name)
         if name in DETAIL_TABLES:
             later[name] = DetailTable(feeds, name)
-        elif name == "topology_lines":
-            for made in ("topology_nodes", "topology_links"):
-                later[made] = LogTable(partial(_topology, feeds, made), height)
-        elif name not in {"comms", "errors", *_EARLY}:
+        elif name not in {"comms", "errors", "topology_lines", *_EARLY}:
             later[name] = LogTable(partial(_build, name, feeds, owners, ranks, versions), height)
     return out, later
