@@ -74,12 +74,12 @@ def run(command: Sequence[str], size: int) -> None:
 
 def read_with(path: Path, names: Sequence[str]) -> None:
     """Times the reading alone, in this process, with some files of the grammar."""
-    from nccl_insight.grammar.catalog import Catalog
-    from nccl_insight.grammar.load import grammar_files, read_grammar
-    from nccl_insight.ingest.classify import Classifier
-    from nccl_insight.ingest.log import read_logs
-    from nccl_insight.io.chunks import ChunkIndex
-    from nccl_insight.io.source import find_inputs
+    from nccl_insight.inputs.chunks import ChunkIndex
+    from nccl_insight.inputs.find import find_inputs
+    from nccl_insight.language.catalog import Catalog
+    from nccl_insight.language.load import grammar_files, read_grammar
+    from nccl_insight.readers.nccl_log.classify import Classifier
+    from nccl_insight.readers.nccl_log.log import read_logs
 
     files = grammar_files()
     chosen = {n: t for n, t in files.items() if not names or Path(n).stem in {*names, *_SHARED}}

@@ -79,8 +79,8 @@ def generate(path: Path, megabytes: int, packed: bool) -> None:
 
 def measure(path: Path) -> None:
     """Reads the trace in this process and prints figures."""
-    from nccl_insight.formats import kineto
-    from nccl_insight.io.source import find_inputs
+    from nccl_insight.inputs.find import find_inputs
+    from nccl_insight.readers.kineto import format as kineto
 
     source = find_inputs([str(path)])[0]
     cpu, wall = time.process_time(), time.perf_counter()

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 
 from nccl_insight import engine
+from nccl_insight.engine.policy import Policy
 from nccl_insight.loading import load
 from nccl_insight.model import Analysis
-from nccl_insight.policy import Policy
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 __all__ = ["analyze", "load"]
 

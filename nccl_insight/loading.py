@@ -12,24 +12,24 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight import schema
 from nccl_insight.errors import UsageError
-from nccl_insight.formats import Format, discover
-from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.assemble.base import stack
-from nccl_insight.ingest.assemble.hosts import mend_hosts
-from nccl_insight.ingest.assemble.tables import assemble
-from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.keep import DETAIL_TABLES
-from nccl_insight.ingest.log import LogPart, cores, neighbours, read_logs
-from nccl_insight.ingest.records import Fate
-from nccl_insight.io import ras_text
-from nccl_insight.io.chunks import ChunkIndex, FileLines, file_sha256
-from nccl_insight.io.nccl_tests import scan_lines
-from nccl_insight.io.smi_text import scan_nvlinks, scan_topology
-from nccl_insight.io.source import InputFile, find_inputs
-from nccl_insight.run import Deferred, Partial, Run, build_run
-from nccl_insight.schema import conform
+from nccl_insight.inputs.chunks import ChunkIndex, FileLines, file_sha256
+from nccl_insight.inputs.find import InputFile, find_inputs
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.readers import Format, discover
+from nccl_insight.readers.embedded import ras_text
+from nccl_insight.readers.embedded.nccl_tests import scan_lines
+from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
+from nccl_insight.readers.nccl_log.classify import Classifier
+from nccl_insight.readers.nccl_log.keep import DETAIL_TABLES
+from nccl_insight.readers.nccl_log.log import LogPart, cores, neighbours, read_logs
+from nccl_insight.readers.nccl_log.records import Fate
+from nccl_insight.tables import schema
+from nccl_insight.tables.assemble.base import stack
+from nccl_insight.tables.assemble.hosts import mend_hosts
+from nccl_insight.tables.assemble.tables import assemble
+from nccl_insight.tables.run import Deferred, Partial, Run, build_run
+from nccl_insight.tables.schema import conform
 
 LOG: Final = "nccl_log"
 _LOG_HEAD: Final = re.compile(
@@ -185,9 +185,9 @@ def _input_row(part: _Part, fate: Fate | None, benchmarks: bool) -> dict[str, ob
 
 
 def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Facts that need the traces of all ranks (skew, matching); see :mod:`nccl_insight.formats._match`."""
+    """Facts that need the traces of all ranks (skew, matching); see :mod:`nccl_insight.tables.match`."""
     try:
-        match = importlib.import_module("nccl_insight.formats._match")
+        match = importlib.import_module("nccl_insight.tables.match")
     except ModuleNotFoundError:
         return tables
     finished: dict[str, pl.DataFrame] = match.finish(tables)

@@ -26,8 +26,8 @@ from nccl_insight.model import (
     Severity,
     Suppressed,
     ToolInfo,
-)  # fmt: skip
-from nccl_insight.run import Run, build_run
+)
+from nccl_insight.tables.run import Run, build_run
 
 GPUS = 8
 COMM = "0x6b1d3a90c4f2e871"

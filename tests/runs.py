@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,8 @@ import polars as pl
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 HEALTHY = RUNS / "healthy-16rank-ib" / "run.log"
 TINY_SHM = RUNS / "tiny-shm" / "run.log"
-SHARED = Path(__file__).parents[2] / "shared"
+#: Reference data that is not part of the project: named by this variable, else tests that need it skip.
+SHARED = Path(os.environ.get("NCCL_INSIGHT_REFERENCE_DATA", "/nonexistent/nccl-insight-reference-data"))
 
 
 def comparable(frame: pl.DataFrame) -> list[tuple[object, ...]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nccl_insight.grammar.catalog import default_catalog
-from nccl_insight.ingest.assemble.tables import assemble
-from nccl_insight.ingest.classify import Classifier
-from nccl_insight.ingest.log import read_logs
-from nccl_insight.io.chunks import ChunkIndex
-from nccl_insight.io.source import find_inputs
-from nccl_insight.schema import SCHEMA, conform
+from nccl_insight.inputs.chunks import ChunkIndex
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.readers.nccl_log.classify import Classifier
+from nccl_insight.readers.nccl_log.log import read_logs
+from nccl_insight.tables.assemble.tables import assemble
+from nccl_insight.tables.schema import SCHEMA, conform
 
 SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from nccl_insight.capture.archive import pack
-from nccl_insight.io import archive
-from nccl_insight.io.source import find_inputs
+from nccl_insight.inputs import archive
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.live.capture.archive import pack
 
 
 def tar_of(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:

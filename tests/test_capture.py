@@ -16,15 +16,15 @@ import pytest
 import zstandard
 
 from nccl_insight import api
-from nccl_insight.capture import plan as plans
-from nccl_insight.capture.archive import pack
-from nccl_insight.capture.environment import gpu_count, nccl_settings, world_of
-from nccl_insight.capture.parent import capture, describe, make_directory, wrap
-from nccl_insight.capture.plan import Plan
-from nccl_insight.capture.processes import Task, run_group
 from nccl_insight.errors import UsageError
-from nccl_insight.formats.capture import FORMAT
-from nccl_insight.io.source import find_inputs
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.live.capture import plan as plans
+from nccl_insight.live.capture.archive import pack
+from nccl_insight.live.capture.environment import gpu_count, nccl_settings, world_of
+from nccl_insight.live.capture.parent import capture, describe, make_directory, wrap
+from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.processes import Task, run_group
+from nccl_insight.readers.capture import FORMAT
 
 FAKE = Path(__file__).with_name("fake_rank.py")
 HAS_TORCH = importlib.util.find_spec("torch") is not None

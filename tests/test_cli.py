@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight import cli
-from nccl_insight.schema import SCHEMA
+from nccl_insight.tables.schema import SCHEMA
 from tests.cli import run_cli
 from tests.runs import HEALTHY, TINY_SHM
 

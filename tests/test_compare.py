@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from nccl_insight.engine.compare import Comparison, compare
 from nccl_insight.model import (
     Action,
     Analysis,
@@ -21,11 +22,11 @@ from nccl_insight.model import (
     Severity,
     ToolInfo,
 )
-from nccl_insight.render import diff as render
-from nccl_insight.run import Run, build_run
-from nccl_insight.views.compare import Comparison, compare
+from nccl_insight.report import diff as render
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 
-SIMULATED = Path(__file__).parents[1].parent / "shared" / "simulated"
+SIMULATED = runs.SHARED / "simulated"
 
 
 def _finding(name: str, severity: Severity, title: str = "title") -> Finding:
@@ -133,7 +134,7 @@ def test_json_is_the_same_twice() -> None:
     assert (change["good"], change["bad"], change["evidence_bad"]) == ("Ring", "Tree", ["run.log:5"])
 
 
-@pytest.mark.skipif(not SIMULATED.is_dir(), reason="needs the reference logs beside the repository")
+@pytest.mark.skipif(not SIMULATED.is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
 def test_the_setting_of_a_real_log_is_named_first() -> None:
     from nccl_insight.cli import build_app
 

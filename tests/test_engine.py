@@ -12,6 +12,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight import engine
+from nccl_insight.engine.policy import Ignore, Policy
 from nccl_insight.model import (
     Action,
     Analysis,
@@ -23,9 +24,8 @@ from nccl_insight.model import (
     Role,
     Severity,
 )
-from nccl_insight.policy import Ignore, Policy
 from nccl_insight.rules import Check, Rule
-from nccl_insight.run import Run, build_run
+from nccl_insight.tables.run import Run, build_run
 
 
 def rule(

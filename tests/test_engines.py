@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from nccl_insight.grammar.compile import compile_message
-from nccl_insight.grammar.load import default_grammar
-from nccl_insight.grammar.reference import Reference, trailing_blanks
-from nccl_insight.ingest import extract
+from nccl_insight.language.compile import compile_message
+from nccl_insight.language.load import default_grammar
+from nccl_insight.language.reference import Reference, trailing_blanks
+from nccl_insight.readers.nccl_log import extract
 
 GRAMMAR = default_grammar()
 REFERENCE = Reference(GRAMMAR)

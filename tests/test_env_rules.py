@@ -11,7 +11,7 @@ import pytest
 from nccl_insight import api
 from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules import Rule, discover
-from nccl_insight.run import build_run
+from nccl_insight.tables.run import build_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
 BLOCK = re.compile(r"^## (Fires|Silent): (.*?)\n+```log\n(.*?)```", re.M | re.S)

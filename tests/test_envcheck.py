@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nccl_insight.envcheck import (
+from nccl_insight.model import Severity
+from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.check import (
     as_number,
     check_deprecated,
     check_name,
@@ -16,8 +18,6 @@ from nccl_insight.envcheck import (
     check_too_new,
     check_value,
 )
-from nccl_insight.envdata import catalogue
-from nccl_insight.model import Severity
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ import polars as pl
 import pytest
 
 from nccl_insight import api
-from nccl_insight.render import explain_log
-from nccl_insight.render.prose import chain, listed
-from nccl_insight.run import Run, build_run
-from nccl_insight.views.placement import Layout, layout
+from nccl_insight.facts.placement import Layout, layout
+from nccl_insight.report import explain_log
+from nccl_insight.report.prose import chain, listed
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared"
+SHARED = runs.SHARED
 
 FIRST = "ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x77"
 SECOND = "ncclCommInitRank comm 0x66 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x77"
@@ -94,7 +95,7 @@ def test_width_wraps_long_lines() -> None:
 
 
 @pytest.mark.skipif(
-    not (SHARED / "simulated").is_dir(), reason="the simulated logs are not beside the repository"
+    not (SHARED / "simulated").is_dir(), reason="the simulated logs : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 def test_groups_are_guessed_and_said_to_be_guesses() -> None:
     told = parts(api.load([SHARED / "simulated" / "2.21.5-8gpu-split-tp4-dp2.log.gz"]))["Communicators"]

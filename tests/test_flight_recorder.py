@@ -10,17 +10,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nccl_insight.formats import flight_recorder
-from nccl_insight.formats._fr_pickle import load_plain
-from nccl_insight.io.source import InputFile, find_inputs
+from nccl_insight.facts.flight_recorder import verdict
+from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules import ni502_collective_mismatch, ni503_rank_desync
-from nccl_insight.run import Run, build_run
-from nccl_insight.views.flight_recorder import verdict
+from nccl_insight.readers.flight_recorder import format as flight_recorder
+from nccl_insight.readers.flight_recorder.pickle import load_plain
+from nccl_insight.rules.runtime import ni502_collective_mismatch, ni503_rank_desync
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="reference traces are not beside the repository"
+    not SHARED.is_dir(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from nccl_insight.errors import GrammarError
-from nccl_insight.grammar.catalog import Catalog, default_catalog
-from nccl_insight.grammar.compile import check
-from nccl_insight.grammar.lint import lint
-from nccl_insight.grammar.load import default_grammar, read_grammar
-from nccl_insight.ingest.normalise import NORMALISERS
+from nccl_insight.language.catalog import Catalog, default_catalog
+from nccl_insight.language.compile import check
+from nccl_insight.language.lint import lint
+from nccl_insight.language.load import default_grammar, read_grammar
+from nccl_insight.tables.normalise import NORMALISERS
 
 GRAMMAR = default_grammar()
 SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"

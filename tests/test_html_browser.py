@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.render import html, html_diff, markdown
-from nccl_insight.views.compare import compare
+from nccl_insight.engine.compare import compare
+from nccl_insight.report import html, html_diff, markdown
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 from tests.test_render_html import hostile_run

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from nccl_insight.loading import load
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from tests.runs import HEALTHY, RUNS, SHARED, TINY_SHM, comparable
 
 TABLES = (
@@ -315,7 +315,7 @@ def test_evidence_lines_can_be_read_back() -> None:
 def test_facts_of_the_simulated_runs() -> None:
     directory = SHARED / "simulated"
     if not directory.is_dir():
-        pytest.skip("the collection of simulated runs is not beside this checkout")
+        pytest.skip("the collection of simulated runs : set NCCL_INSIGHT_REFERENCE_DATA")
     checked = 0
     for truth_file in sorted(directory.glob("2.2[17]*2node*.truth.json")):
         log = truth_file.with_name(truth_file.name.replace(".truth.json", ".log"))

@@ -12,15 +12,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nccl_insight.formats import _chrome, kineto
-from nccl_insight.formats._kernels import COMM, COMPUTE, OTHER, classify, collective_op
-from nccl_insight.io.source import find_inputs
-from nccl_insight.run import Partial
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.readers import chrome as _chrome
+from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, collective_op
+from nccl_insight.readers.kineto import format as kineto
+from nccl_insight.tables.run import Partial
+from tests import runs
 from tests.trace_maker import BASE_NS, all_reduce, event, trace, write
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces are not beside the repository"
+    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 
 

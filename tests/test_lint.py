@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccl_insight.lint import KINDS, kind_of, lint_environment, lint_text
-from nccl_insight.lint.words import expand, tokenize
 from nccl_insight.model import Severity
+from nccl_insight.settings.lint import KINDS, kind_of, lint_environment, lint_text
+from nccl_insight.settings.lint.words import expand, tokenize
 
 
 def found(text: str, path: str = "job.sh", version: str | None = None) -> set[tuple[int, str]]:
@@ -384,7 +384,7 @@ def test_hostile_text_is_shown_harmlessly(tmp_path: Path) -> None:
 def test_every_check_is_documented() -> None:
     package = Path(__file__).parents[1] / "nccl_insight"
     documented = (package.parent / "docs" / "environment.md").read_text()
-    sources = [*(package / "lint").glob("*.py"), *(package / "envcheck").glob("*.py")]
+    sources = [*(package / "settings").rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources)
     names = set(re.findall(r'(?:Issue\(\s*|return Issue\()"([a-z0-9-]+)"', text))
     assert len(names) > 12

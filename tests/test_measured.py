@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.run import build_run
-from nccl_insight.views.measured import measured_sentences
+from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.tables.run import build_run
 
 
 def test_one_sentence_an_operation() -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.grammar.load import default_grammar
-from nccl_insight.ingest.objects import parse_objects
-from nccl_insight.io.source import find_inputs
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.language.load import default_grammar
+from nccl_insight.readers.nccl_log.objects import parse_objects
 from tests.runs import SHARED
 
 TABLE = Path(__file__).parent / "data" / "message_ids.tsv"
@@ -98,7 +98,7 @@ def test_rendered_lines_are_taken_for_what_they_are(
 ) -> None:
     """At most 0.5 % of the lines of any release, and of all, go to a rule that the table does not list."""
     if not LINES.is_dir():
-        pytest.skip("the rendered lines are not beside the repository")
+        pytest.skip("the rendered lines : set NCCL_INSIGHT_REFERENCE_DATA")
     wrong: Counter[str] = Counter()
     total: Counter[str] = Counter()
     shown: list[str] = []

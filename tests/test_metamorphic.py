@@ -211,7 +211,7 @@ def test_findings_stay(
     case: str, change: Callable[[tuple[str, ...], Path], list[Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if case.startswith("simulated:") and not (SHARED / "simulated").is_dir():
-        pytest.skip("the simulated runs are not beside the repository")
+        pytest.skip("the simulated runs : set NCCL_INSIGHT_REFERENCE_DATA")
     before = unchanged(case, tmp_path_factory.getbasetemp())
     folder = tmp_path_factory.mktemp("changed")
     assert found(*change(log(case), folder)) == before

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight.ingest.normalise.codes import plugin_name, plugin_not_found
-from nccl_insight.ingest.normalise.model import topo_paths, tuning_header, tuning_row
-from nccl_insight.ingest.normalise.structure import nic_list_ib, ring_ranks, trees_children_first
+from nccl_insight.tables.normalise.codes import plugin_name, plugin_not_found
+from nccl_insight.tables.normalise.model import topo_paths, tuning_header, tuning_row
+from nccl_insight.tables.normalise.structure import nic_list_ib, ring_ranks, trees_children_first
 
 
 def test_merged_devices_keep_the_index_that_connections_use() -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight.formats import nsys
-from nccl_insight.io.source import find_inputs
-from nccl_insight.run import Partial
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.readers.nsys import format as nsys
+from nccl_insight.tables.run import Partial
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces are not beside the repository"
+    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 EPOCH = 1_779_782_330_176_752_435
 SECRET = "hunter2-not-for-reports"

@@ -13,11 +13,12 @@ import pytest
 
 from nccl_insight.api import load
 from nccl_insight.cli.frames import write_frames
-from nccl_insight.ingest.assemble import feeds
-from nccl_insight.ingest.objects import parse_objects
-from nccl_insight.io import chunks, source
-from nccl_insight.io.source import find_inputs
-from nccl_insight.run import Run
+from nccl_insight.inputs import chunks
+from nccl_insight.inputs import find as source
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.readers.nccl_log.objects import parse_objects
+from nccl_insight.tables.assemble import feeds
+from nccl_insight.tables.run import Run
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 LOGS = ["healthy-16rank-ib", "ib-2.14", "tiny-shm", "split-tp4-dp2-2.27", "gb200-mnnvl"]

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.capture.parent import make_directory
-from nccl_insight.capture.plan import Plan
 from nccl_insight.errors import UsageError
-from nccl_insight.lint import lint_text
+from nccl_insight.live.capture.parent import make_directory
+from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.preflight import expect
+from nccl_insight.live.preflight.bench import measure
+from nccl_insight.live.preflight.model import Check, Result, Status
+from nccl_insight.live.preflight.node import Node
+from nccl_insight.live.preflight.quick import facts_of, quick_checks
 from nccl_insight.model import Action, Severity
-from nccl_insight.preflight import expect
-from nccl_insight.preflight.bench import measure
-from nccl_insight.preflight.model import Check, Result, Status
-from nccl_insight.preflight.node import Node
-from nccl_insight.preflight.quick import facts_of, quick_checks
+from nccl_insight.settings.lint import lint_text
 
 FAKE = Path(__file__).with_name("fake_rank.py")
 DOCS = Path(__file__).parents[1] / "docs" / "jobs"

@@ -16,14 +16,15 @@ import polars as pl
 import pytest
 
 from nccl_insight import api
-from nccl_insight.io.source import find_inputs
+from nccl_insight.inputs.find import find_inputs
 from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
 from nccl_insight.redact.files import blocks, is_text
-from nccl_insight.render import bundle, html, json_, junit, markdown, text
-from nccl_insight.run import build_run
+from nccl_insight.report import bundle, html, json_, junit, markdown, text
+from nccl_insight.tables.run import build_run
 from tests import render_samples as samples
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared"
+SHARED = runs.SHARED
 IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)")
 LOG = """\
 ares-gpu017:4711:4720 [0] NCCL INFO Bootstrap : Using eth0:10.31.7.44<0>
@@ -250,7 +251,7 @@ def _hosts(log: str) -> set[str]:
 def test_no_host_or_address_of_the_collections_survives() -> None:
     cases = _cases()
     if not cases:
-        pytest.skip("the collections of logs are not beside this checkout")
+        pytest.skip("the collections of logs : set NCCL_INSIGHT_REFERENCE_DATA")
     for case in cases:
         log = _read(case)
         out = collect(build_run({}), [log]).text(log)
@@ -274,7 +275,7 @@ def _identifies(address: str) -> bool:
 def test_findings_of_redacted_logs_are_the_same(tmp_path: Path) -> None:
     cases = _cases()[::9]
     if not cases:
-        pytest.skip("the collections of logs are not beside this checkout")
+        pytest.skip("the collections of logs : set NCCL_INSIGHT_REFERENCE_DATA")
     for case in cases:
         run = api.load([str(case)])
         log = _read(case)

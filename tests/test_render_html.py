@@ -20,9 +20,9 @@ import pytest
 
 from nccl_insight import api
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
-from nccl_insight.render import figures, html, json_
-from nccl_insight.render.html.details import scrub
-from nccl_insight.run import Run, build_run
+from nccl_insight.report import figures, html, json_
+from nccl_insight.report.html.details import scrub
+from nccl_insight.tables.run import Run, build_run
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 

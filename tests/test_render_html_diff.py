@@ -8,9 +8,9 @@ import json
 import polars as pl
 import pytest
 
-from nccl_insight.render import diff, html_diff
-from nccl_insight.run import build_run
-from nccl_insight.views.compare import Comparison, compare
+from nccl_insight.engine.compare import Comparison, compare
+from nccl_insight.report import diff, html_diff
+from nccl_insight.tables.run import build_run
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 from tests.test_render_html import Page

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from nccl_insight.model import Analysis, Coverage, Evidence
-from nccl_insight.render import json_
+from nccl_insight.report import json_
 from tests import render_samples as samples
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -6,7 +6,7 @@ import dataclasses
 from xml.etree import ElementTree
 
 from nccl_insight.model import Analysis, Coverage, Evidence, Severity
-from nccl_insight.render import junit
+from nccl_insight.report import junit
 from tests import render_samples as samples
 
 

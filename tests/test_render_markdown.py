@@ -8,7 +8,7 @@ import re
 import pytest
 
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, NotJudged
-from nccl_insight.render import markdown
+from nccl_insight.report import markdown
 from tests import render_samples as samples
 
 

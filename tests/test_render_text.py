@@ -8,8 +8,8 @@ import dataclasses
 import pytest
 
 from nccl_insight.model import Analysis, Coverage, Evidence
-from nccl_insight.render import text
-from nccl_insight.render.sanitize import one_line, sanitize
+from nccl_insight.report import text
+from nccl_insight.report.sanitize import one_line, sanitize
 from tests import render_samples as samples
 
 

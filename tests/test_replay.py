@@ -6,16 +6,16 @@ import json
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from nccl_insight.errors import NotJudgedError
 from nccl_insight.replay import Options, commands, mix_of, render_json, render_script
-from nccl_insight.run import Run, build_run
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared"
+SHARED = runs.SHARED
 
 
 def _call(
@@ -155,7 +155,7 @@ def test_nothing_to_replay() -> None:
 
 
 @pytest.mark.skipif(
-    not (SHARED / "simulated").is_dir(), reason="the simulated logs are not beside the repository"
+    not (SHARED / "simulated").is_dir(), reason="the simulated logs : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 def test_groups_of_a_split_job() -> None:
     log = SHARED / "simulated" / "2.21.5-8gpu-split-tp4-dp2.log.gz"

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nccl_insight import api
-from nccl_insight.formats import (
+from nccl_insight.inputs.find import InputFile, find_inputs
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.readers import (
     Format,
     discover,
-    flight_recorder,
     graph_xml,
     inspector,
     nccl_tests,
@@ -26,14 +27,15 @@ from nccl_insight.formats import (
     smi_topo,
     topo_xml,
 )
-from nccl_insight.io.nccl_tests import op_of_name
-from nccl_insight.io.source import InputFile, find_inputs
-from nccl_insight.model import CannotJudge, Hit
-from nccl_insight.rules import ni510_ras_mismatch, ni511_ras_incomplete, ni601_low_bandwidth
-from nccl_insight.run import Run, build_run
+from nccl_insight.readers.embedded.nccl_tests import op_of_name
+from nccl_insight.readers.flight_recorder import format as flight_recorder
+from nccl_insight.rules.runtime import ni510_ras_mismatch, ni511_ras_incomplete
+from nccl_insight.rules.traces import ni601_low_bandwidth
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 
-SHARED = Path(__file__).parents[1].parent / "shared"
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="reference data is not beside the repository")
+SHARED = runs.SHARED
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="NCCL_INSIGHT_REFERENCE_DATA is not set")
 SIDE = (
     flight_recorder,
     graph_xml,

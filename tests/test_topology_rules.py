@@ -6,14 +6,11 @@ import polars as pl
 import pytest
 
 from nccl_insight.model import CannotJudge, Hit, Severity
-from nccl_insight.rules import (
-    ni107_env_mismatch,
-    ni239_mixed_networks,
-    ni310_ring_crosses_nodes_often,
-    ni313_nvlink_degraded,
-    ni602_too_many_small_collectives,
-)
-from nccl_insight.run import Run, build_run
+from nccl_insight.rules.launch import ni107_env_mismatch
+from nccl_insight.rules.network import ni239_mixed_networks
+from nccl_insight.rules.topology import ni310_ring_crosses_nodes_often, ni313_nvlink_degraded
+from nccl_insight.rules.traces import ni602_too_many_small_collectives
+from nccl_insight.tables.run import Run, build_run
 
 
 def _nvlinks(*gpus: tuple[str, list[float | None]]) -> Run:

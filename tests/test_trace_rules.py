@@ -9,19 +9,21 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nccl_insight.formats import _match, kineto
-from nccl_insight.io.source import find_inputs
+from nccl_insight.facts.straggler import arrivals, binomial_tail
+from nccl_insight.inputs.find import find_inputs
 from nccl_insight.model import Hit
+from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.rules import discover
 from nccl_insight.rules._traces import one_node_gpu
-from nccl_insight.run import Run, build_run
-from nccl_insight.views.straggler import arrivals, binomial_tail
+from nccl_insight.tables import match as _match
+from nccl_insight.tables.run import Run, build_run
+from tests import runs
 from tests.trace_maker import all_reduce, event, job, trace, write
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "traces"
+SHARED = runs.SHARED / "traces"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
 needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces are not beside the repository"
+    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
 )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight.run import Run, build_run
-from nccl_insight.views import (
+from nccl_insight.facts import (
     gdr,
     members,
     mentions,
@@ -18,6 +17,7 @@ from nccl_insight.views import (
     traffic,
     transports,
 )
+from nccl_insight.tables.run import Run, build_run
 
 
 def _ranks(*rows: tuple[str, int, str, int, int, int | None]) -> pl.DataFrame:

@@ -52,7 +52,7 @@ def _show_version() -> None:
     import platform
     from importlib import metadata
 
-    from nccl_insight.grammar.load import default_grammar
+    from nccl_insight.language.load import default_grammar
     from nccl_insight.version import __version__
 
     typer.echo(

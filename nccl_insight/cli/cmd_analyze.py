@@ -14,16 +14,16 @@ import typer
 from nccl_insight.errors import ExitCode
 
 if TYPE_CHECKING:
+    from nccl_insight.engine.policy import Policy
     from nccl_insight.model import Analysis
-    from nccl_insight.policy import Policy
     from nccl_insight.redact import Redactor
-    from nccl_insight.run import Run
+    from nccl_insight.tables.run import Run
 
 
 def _render(
     kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None
 ) -> str:
-    from nccl_insight.render import json_, junit, markdown, text
+    from nccl_insight.report import json_, junit, markdown, text
 
     if kind == "json":
         return json_.render(analysis)
@@ -37,7 +37,7 @@ def _render(
         )
     if kind == "html":
         from nccl_insight.cli.redacting import command_line
-        from nccl_insight.render import html
+        from nccl_insight.report import html
 
         return html.render(analysis, run, js=js, command=command_line(redactor))
     return text.render(analysis)
@@ -108,8 +108,8 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight import api
         from nccl_insight.cli.output import parse_output, use_color, write_text
-        from nccl_insight.policy import load_policy
-        from nccl_insight.render import text
+        from nccl_insight.engine.policy import load_policy
+        from nccl_insight.report import text
 
         outputs = [parse_output(o) for o in output]
         colored = use_color(color)

@@ -52,10 +52,10 @@ def register(app: typer.Typer) -> None:
         """
         import os
 
-        from nccl_insight.capture import parent, plan
-        from nccl_insight.capture.archive import pack
-        from nccl_insight.capture.environment import world_of
         from nccl_insight.errors import UsageError
+        from nccl_insight.live.capture import parent, plan
+        from nccl_insight.live.capture.archive import pack
+        from nccl_insight.live.capture.environment import world_of
 
         environ = dict(os.environ)
         if command:
@@ -128,8 +128,8 @@ def _table(directory: Path) -> list[str]:
     """The largest message of each operation, with its bandwidth."""
     import polars as pl
 
-    from nccl_insight.formats.capture import FORMAT
-    from nccl_insight.io.source import find_inputs
+    from nccl_insight.inputs.find import find_inputs
+    from nccl_insight.readers.capture import FORMAT
     from nccl_insight.units import format_bytes
 
     path = directory / "capture.rank0.jsonl"

@@ -9,11 +9,11 @@ import typer
 from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
-    from nccl_insight.views.compare import Comparison
+    from nccl_insight.engine.compare import Comparison
 
 
 def _render(kind: str, comparison: Comparison, js: str) -> str:
-    from nccl_insight.render import diff
+    from nccl_insight.report import diff
 
     if kind == "json":
         return diff.to_json(comparison)
@@ -22,7 +22,7 @@ def _render(kind: str, comparison: Comparison, js: str) -> str:
     if kind == "text":
         return diff.text(comparison)
     if kind == "html":
-        from nccl_insight.render import html_diff
+        from nccl_insight.report import html_diff
 
         return html_diff.render(comparison, js=js)
     raise UsageError(f"diff cannot write {kind}: use text, json, md or html")
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight import api
         from nccl_insight.cli.output import parse_output, write_text
-        from nccl_insight.views.compare import compare
+        from nccl_insight.engine.compare import compare
 
         if js not in {"inline", "cdn", "none"}:
             raise UsageError(f"--js {js!r}: use inline, cdn or none")

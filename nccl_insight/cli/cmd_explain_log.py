@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.api import load
         from nccl_insight.cli.output import write_text
-        from nccl_insight.render import explain_log as view
+        from nccl_insight.report import explain_log as view
 
         if format_ not in {"text", "json"}:
             raise UsageError(f"--format {format_!r}: use text or json")

@@ -17,8 +17,8 @@ def register(app: typer.Typer) -> None:
     @group.command()
     def lint() -> None:
         """Checks the grammar's rules of determinism and portability."""
-        from nccl_insight.grammar.lint import lint as run_lint
-        from nccl_insight.grammar.load import default_grammar
+        from nccl_insight.language.lint import lint as run_lint
+        from nccl_insight.language.load import default_grammar
 
         grammar = default_grammar()
         problems = run_lint(grammar)
@@ -34,8 +34,8 @@ def register(app: typer.Typer) -> None:
         top: int = typer.Option(20, "--top", min=0, help="How many messages and unknown templates to list."),
     ) -> None:
         """Which share of a log's lines the grammar understands, by message, and what it does not know."""
-        from nccl_insight.ingest.coverage import measure, show
-        from nccl_insight.io.source import find_inputs
+        from nccl_insight.inputs.find import find_inputs
+        from nccl_insight.readers.nccl_log.coverage import measure, show
 
         typer.echo(show(measure(find_inputs(paths)), top), nl=False)
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
         line: str = typer.Argument(..., help="A line of a log, with or without its head."),
     ) -> None:
         """What a line means, field by field; for an unknown line, where it stops matching."""
-        from nccl_insight.ingest.explain import explain
+        from nccl_insight.readers.nccl_log.explain import explain
 
         typer.echo(explain(line), nl=False)
 
@@ -54,9 +54,9 @@ def register(app: typer.Typer) -> None:
         top: int = typer.Option(5, "--top", min=1, help="How many rules to suggest."),
     ) -> None:
         """Skeletons of rules for the most frequent unknown lines."""
-        from nccl_insight.ingest.coverage import measure
-        from nccl_insight.ingest.suggest import suggestions
-        from nccl_insight.io.source import find_inputs
+        from nccl_insight.inputs.find import find_inputs
+        from nccl_insight.readers.nccl_log.coverage import measure
+        from nccl_insight.readers.nccl_log.suggest import suggestions
 
         found = suggestions(measure(find_inputs(paths)), top)
         typer.echo(found or "every NCCL line is known\n", nl=False)

@@ -45,8 +45,8 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
         """
         from nccl_insight.cli.output import use_color, write_text
-        from nccl_insight.lint import KINDS, lint_environment, lint_text
-        from nccl_insight.render import lint_report
+        from nccl_insight.report import lint_report
+        from nccl_insight.settings.lint import KINDS, lint_environment, lint_text
 
         if not scripts and not env:
             raise UsageError("lint: name a script, or use --env for this shell's variables")

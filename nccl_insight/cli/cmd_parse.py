@@ -16,8 +16,8 @@ def register(app: typer.Typer) -> None:
         all_: bool = typer.Option(False, "--all", help="Also lines that are not NCCL's (level null)."),
     ) -> None:
         """Streams one JSON object per NCCL record; message is null where no rule knows the line."""
-        from nccl_insight.ingest.objects import parse_objects
-        from nccl_insight.io.source import find_inputs
+        from nccl_insight.inputs.find import find_inputs
+        from nccl_insight.readers.nccl_log.objects import parse_objects
 
         out = sys.stdout
         for text in parse_objects(find_inputs(paths), keep_foreign=all_):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from nccl_insight.capture.environment import World
-    from nccl_insight.preflight.bench import Measured
-    from nccl_insight.preflight.model import Result
+    from nccl_insight.live.capture.environment import World
+    from nccl_insight.live.preflight.bench import Measured
+    from nccl_insight.live.preflight.model import Result
 
 LEVELS = ("quick", "standard", "full")
 _DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
@@ -47,12 +47,12 @@ def register(app: typer.Typer) -> None:
         """
         import os
 
-        from nccl_insight.capture.environment import world_of
         from nccl_insight.errors import UsageError
-        from nccl_insight.preflight import expect as expectations
-        from nccl_insight.preflight.model import Result
-        from nccl_insight.preflight.node import Node
-        from nccl_insight.preflight.quick import facts_of, quick_checks
+        from nccl_insight.live.capture.environment import world_of
+        from nccl_insight.live.preflight import expect as expectations
+        from nccl_insight.live.preflight.model import Result
+        from nccl_insight.live.preflight.node import Node
+        from nccl_insight.live.preflight.quick import facts_of, quick_checks
 
         if level not in LEVELS:
             raise UsageError(f"--level {level!r} is not known; choose from {', '.join(LEVELS)}")
@@ -103,10 +103,10 @@ def _measure(backend: str, nproc: int, deadline: float, output: Path | None, wor
     import shutil
     import tempfile
 
-    from nccl_insight.capture import parent
-    from nccl_insight.capture.plan import BACKENDS
     from nccl_insight.errors import UsageError
-    from nccl_insight.preflight import bench
+    from nccl_insight.live.capture import parent
+    from nccl_insight.live.capture.plan import BACKENDS
+    from nccl_insight.live.preflight import bench
 
     if backend not in BACKENDS:
         raise UsageError(f"--backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         The same name gets the same replacement in all files, so that the redacted logs give the same findings.
         Free text of other programs can hold names that no pattern finds: read before sharing.
         """
-        from nccl_insight.io.source import find_inputs
+        from nccl_insight.inputs.find import find_inputs
         from nccl_insight.loading import load
         from nccl_insight.redact import NOT_PROMISED, collect
         from nccl_insight.redact.files import blocks, is_text, redacted_blocks

@@ -13,7 +13,7 @@ import typer
 from nccl_insight.errors import UsageError
 
 if TYPE_CHECKING:
-    from nccl_insight.policy import Policy
+    from nccl_insight.engine.policy import Policy
     from nccl_insight.rules import Rule
 
 _CLASSES = {
@@ -103,7 +103,7 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("text", "--format", help="text, md or json."),
     ) -> None:
         """List the diagnoses: code, name, class, severity, summary."""
-        from nccl_insight.policy.config import resolve
+        from nccl_insight.engine.policy.config import resolve
         from nccl_insight.rules import discover
 
         known = list(discover())
@@ -117,7 +117,7 @@ def register(app: typer.Typer) -> None:
         names: list[str] = typer.Argument(..., metavar="CODE|NAME...", help="A code or name."),
     ) -> None:
         """Say what a diagnosis means, how it decides and what to do."""
-        from nccl_insight.policy.config import resolve
+        from nccl_insight.engine.policy.config import resolve
         from nccl_insight.rules import discover
 
         by_name = {rule.name: rule for rule in discover()}
@@ -137,7 +137,7 @@ def register(app: typer.Typer) -> None:
         isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
     ) -> None:
         """Print the settings in force and where each comes from."""
-        from nccl_insight.policy import load_policy
+        from nccl_insight.engine.policy import load_policy
 
         policy = load_policy(
             config=file, isolated=isolated, cwd=Path.cwd(), environ=os.environ, today=datetime.date.today()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.io.source import find_inputs
+from nccl_insight.inputs.find import find_inputs
 from nccl_insight.model import Analysis
 
 INTERVAL_S = 2.0

@@ -9,12 +9,12 @@ from itertools import chain
 from pathlib import Path
 
 from nccl_insight.errors import UsageError
-from nccl_insight.io.source import InputFile, find_inputs
+from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.model import Analysis
 from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
 from nccl_insight.redact.files import blocks, is_text
-from nccl_insight.render import bundle
-from nccl_insight.run import Run
+from nccl_insight.report import bundle
+from nccl_insight.tables.run import Run
 
 
 def redacted(analysis: Analysis, run: Run, paths: Sequence[str]) -> tuple[Analysis, Run, Redactor]:

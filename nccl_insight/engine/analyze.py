@@ -9,17 +9,17 @@ from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
+from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
-from nccl_insight.grammar.load import default_grammar
+from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.facts.thresholds import MEMO
+from nccl_insight.language.load import default_grammar
 from nccl_insight.model import Analysis, Coverage, Finding, Severity, Suppressed, ToolInfo
-from nccl_insight.policy import Policy
 from nccl_insight.rules import Rule, discover
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 from nccl_insight.version import __version__
-from nccl_insight.views.measured import measured_sentences
-from nccl_insight.views.thresholds import MEMO
 
 SCHEMA_VERSION = 1
 

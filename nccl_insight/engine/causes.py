@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.engine.draft import Draft
+from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
-from nccl_insight.run import Run
-from nccl_insight.views.errors import causes
+from nccl_insight.tables.run import Run
 
 Process: TypeAlias = tuple[int, str, int]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.model import Evidence, Hit
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 EVERYWHERE = "all inputs"
 _LIMIT = 2000

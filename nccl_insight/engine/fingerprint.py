@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from nccl_insight.engine.draft import Draft
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from nccl_insight.engine.draft import Draft
 from nccl_insight.model import CannotJudge, Hit, NotJudged
 from nccl_insight.rules import Rule
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 _HOW: Final = {
     "calls": "record calls with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P",

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from nccl_insight.model import Coverage, InputInfo, Job
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20
 _OWN = ("inputs", "unknown", "notes", "trace_info", "trace_clocks")

@@ -12,7 +12,7 @@ import polars as pl
 from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job
 from nccl_insight.redact.collect import HOST_COLUMNS
 from nccl_insight.redact.redactor import Redactor
-from nccl_insight.run import LineReader, Run
+from nccl_insight.tables.run import LineReader, Run
 
 T = TypeVar("T")
 _KEPT = frozenset(

@@ -10,7 +10,7 @@ import polars as pl
 from nccl_insight.redact.addresses import parse_v4, parse_v6
 from nccl_insight.redact.patterns import HEAD, JOB, PLACE, USER, may_match
 from nccl_insight.redact.redactor import Redactor
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

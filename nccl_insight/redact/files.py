@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.io.source import InputFile
+from nccl_insight.inputs.find import InputFile
 from nccl_insight.redact.redactor import Redactor
 
 _BLOCK = 4 << 20

@@ -21,7 +21,7 @@ from nccl_insight.redact.patterns import (
     SYSTEM_ROOTS,
     TOKEN,
     may_match,
-)  # fmt: skip
+)
 
 COVERED: Final = (
     "host names, IPv4 and IPv6 addresses and GIDs, MACs, GUIDs and UUIDs, user names, paths outside the system's "

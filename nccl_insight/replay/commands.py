@@ -10,13 +10,13 @@ from typing import Final
 
 import orjson
 
-from nccl_insight.envdata import catalogue
 from nccl_insight.errors import NotJudgedError
+from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.replay.groups import Shape
 from nccl_insight.replay.mix import Mix, Pattern
-from nccl_insight.run import Run
+from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural
-from nccl_insight.views.user_settings import user_settings
 
 LAUNCHERS: Final = ("mpirun", "srun", "none")
 _PROGRAMS: Final = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.run import Run
-from nccl_insight.views.placement import layout, places
+from nccl_insight.facts.placement import layout, places
+from nccl_insight.tables.run import Run
 
 
 @dataclass(frozen=True)

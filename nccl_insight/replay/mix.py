@@ -10,7 +10,7 @@ import polars as pl
 from nccl_insight.bandwidth import dtype_size_expr
 from nccl_insight.errors import NotJudgedError
 from nccl_insight.replay.groups import Shape, shapes
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 _PER_RANK: Final = ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter")
 _SOURCES: Final = ("kernel", "inspector", "cpu_op", "flight_recorder")

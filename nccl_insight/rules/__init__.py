@@ -1,4 +1,4 @@
-"""Diagnoses, one module each, found by file name: ``niNNN_<name with underscores>.py``.
+"""Diagnoses by family, one module each, found by file name: ``<family>/niNNN_<name with underscores>.py``.
 
 A rule module defines ``CLASS`` (F, P, I, S or L), ``SEVERITY``, ``ACTION``, ``NEEDS`` (tables of which at
 least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Code and name come
@@ -20,7 +20,7 @@ from typing import Protocol
 
 from nccl_insight.errors import InsightError
 from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 HEADINGS = (
     "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
@@ -94,7 +94,9 @@ def rule_of(module: ModuleType) -> Rule:
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     for info in pkgutil.iter_modules(package.__path__):
-        if _FILE.fullmatch(info.name):
+        if info.ispkg:
+            yield from _modules(importlib.import_module(f"{package.__name__}.{info.name}"))
+        elif _FILE.fullmatch(info.name):
             yield importlib.import_module(f"{package.__name__}.{info.name}")
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.errors import causes, present
 from nccl_insight.rules._faults import STARTUP
-from nccl_insight.run import Run
-from nccl_insight.views.errors import causes, present
+from nccl_insight.tables.run import Run
 
 _FRAMES: Final = 3
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}

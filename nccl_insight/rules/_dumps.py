@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.flight_recorder import Mismatch, Operation, verdict
 from nccl_insight.model import Confidence, Hit, Ref
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
-from nccl_insight.views.flight_recorder import Mismatch, Operation, verdict
 
 
 def mismatches(run: Run) -> Iterator[Hit]:

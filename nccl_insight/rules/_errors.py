@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.settings import hosts_of, named, ranks_of
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
-from nccl_insight.views.errors import causes
-from nccl_insight.views.settings import hosts_of, named, ranks_of
 
 _EVIDENCE = 4
 _EXCERPT = 200

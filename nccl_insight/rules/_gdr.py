@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.run import Run
-from nccl_insight.views.gdr import gdr_lines
-from nccl_insight.views.mentions import mentions
-from nccl_insight.views.networks import nics
-from nccl_insight.views.settings import setting
+from nccl_insight.facts.gdr import gdr_lines
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.settings import setting
+from nccl_insight.tables.run import Run
 
 PLUGIN_OFF = (
     r"(?i)disabling GDR|GDR support reported to NCCL but|GDR disabled|GPU Direct RDMA.*disabled by plugin"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.mentions import mentions
 from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
-from nccl_insight.run import Run
-from nccl_insight.views.mentions import mentions
+from nccl_insight.tables.run import Run
 
 
 def hint(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.transports import links
 from nccl_insight.rules._traces import one_node_gpu
-from nccl_insight.run import Run
-from nccl_insight.views.networks import nics
-from nccl_insight.views.transports import links
+from nccl_insight.tables.run import Run
 
 _NET_SHARE = 0.8
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.model import Hit, Ref
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.model import Ref
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 _EVIDENCE = 8
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.run import Run
-from nccl_insight.views.mentions import library_missing, mentions, no_device
-from nccl_insight.views.networks import ipoib, nics
-from nccl_insight.views.settings import setting, settings, switched_on
-from nccl_insight.views.transports import TCP_NETWORKS
+from nccl_insight.facts.mentions import library_missing, mentions, no_device
+from nccl_insight.facts.networks import ipoib, nics
+from nccl_insight.facts.settings import setting, settings, switched_on
+from nccl_insight.facts.transports import TCP_NETWORKS
+from nccl_insight.tables.run import Run
 
 _PLUGIN_DIED = (
     r"(?i)aws-ofi-nccl initialization failed|NET/OFI .*(Couldn't open|No eligible providers|initialization failed)"

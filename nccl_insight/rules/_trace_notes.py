@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from nccl_insight.model import Ref
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 
 def noted(run: Run, kind: str) -> tuple[Sequence[str], tuple[Ref, ...]]:

@@ -8,7 +8,7 @@ import polars as pl
 
 from nccl_insight.bandwidth import GpuPeak, gpu_peak
 from nccl_insight.model import Ref
-from nccl_insight.run import Run
+from nccl_insight.tables.run import Run
 
 
 def trace_refs(rows: Iterable[tuple[int | None, str]], limit: int = 5) -> tuple[Ref, ...]:

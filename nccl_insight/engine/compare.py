@@ -1,0 +1,252 @@
+"""What changed between two runs, ranked by how likely it explains the findings that differ."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.facts.job import AREAS, Fact, facts, knows
+from nccl_insight.model import Analysis, Finding, Ref, Severity
+from nccl_insight.tables.run import Run
+
+_CAUSE_WEIGHT: Final = {
+    "environment": 60.0, "versions": 50.0, "networks": 45.0, "topology": 40.0, "shape": 30.0, "transports": 25.0,
+    "channels": 20.0, "algorithms": 18.0, "calls": 15.0, "timings": 8.0, "bandwidth": 8.0,
+}  # fmt: skip
+"""Causes before effects: settings, versions and hardware decide transports and channels, these decide times."""
+EFFECTS: Final = ("timings", "bandwidth")
+_NETWORK: Final = (
+    r"net-|ib-|mixed-networks|nic-|gdr-|ofi-|efa-|forced-network|bootstrap-|ifname-|low-bandwidth|busbw-"
+)
+_P2P: Final = r"p2p-|nvlink-|nvls-|mnnvl-|low-bandwidth|busbw-|cumem-|shm-"
+_SPEED: Final = r"low-bandwidth|busbw-|exposed-|comm-dominates|scaling|no-overlap|straggler|collective-skew"
+_EXPLAINS: Final = (
+    ("environment", r"NCCL_(IB_|NET|GDR|SOCKET|OOB|CROSS_NIC|PXN)|FI_|OFI", _NETWORK),
+    ("environment", r"NCCL_SOCKET_IFNAME|NCCL_COMM_ID|NCCL_SOCKET_FAMILY", r"bootstrap-|ifname-|hang-|peer-died"),
+    ("environment", r"NCCL_(P2P|SHM|NVLS|MNNVL|CUMEM|IGNORE_DISABLED_P2P)", _P2P),
+    ("environment", r"NCCL_SHM|NCCL_CUMEM", r"shm-|cumem-|cuda-oom"),
+    ("environment", r"NCCL_(ALGO|PROTO|MIN_|MAX_|BUFFSIZE|NTHREADS|COLLNET|TUNER|.*CHANNELS|.*CTAS)",
+     r"algorithm-|env-|channel-|collnet-|nvls-|" + _SPEED),
+    ("environment", r"NCCL_(TOPO|GRAPH)_FILE", r"topo-|ring|gpu-nic|channel-|" + _SPEED),
+    ("environment", r".*", r"env-"),
+    ("versions", r".*",
+     r"version|cuda-|driver|known-bad|ras-|nvls-|cumem-|algorithm-|env-deprecated|hang-|topo-|plugin"),
+    ("networks", r".*", _NETWORK + r"|hang-|peer-died|channel-|ring"),
+    ("topology", r".*", r"gpu-nic|nvlink|p2p-|nvls-|mnnvl|topo-|ring|channel-|nic-|" + _SPEED),
+    ("shape", r"ranks|nodes|hosts|sizes", r"communicator-|rank-|scaling|hang-|" + _SPEED),
+    ("shape", r"initialised", r"hang-|rank-missing|peer-died|bootstrap-|.*failed"),
+    ("transports", r"inside", _P2P),
+    ("transports", r"between", _NETWORK),
+    ("channels", r".*", r"channel-|nvls-|ring|nic-|algorithm-|" + _SPEED),
+    ("algorithms", r".*", r"algorithm-|" + _SPEED),
+    ("calls", r".*", r"too-many-small|collective-|send-recv|exposed-|comm-dominates|alltoall"),
+    ("timings", r"init", r"init-slow|hang-in-init"),
+    ("timings", r"step", _SPEED),
+    ("bandwidth", r".*", _SPEED),
+)  # fmt: skip
+_TOLERANCE: Final = {"timings": 1.5, "bandwidth": 1.1, "calls": 1.2}
+_LOUDNESS: Final = {Severity.ERROR: 2.0, Severity.WARNING: 1.0}
+_LEAST: Final = {"s": 1.0, "ms": 0.5, "GB/s": 0.1}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fact that differs. ``good`` or ``bad`` is empty where a run does not have it.
+
+    ``ratio`` is bad over good for measurements. ``explains`` names findings of the bad run that it may explain.
+    ``effect`` marks times and bandwidths, which follow from something else.
+    """
+
+    area: str
+    subject: str
+    good: str
+    bad: str
+    score: float
+    ratio: float | None
+    explains: tuple[str, ...]
+    effect: bool
+    hosts: tuple[str, ...]
+    evidence_good: tuple[Ref, ...]
+    evidence_bad: tuple[Ref, ...]
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """A diagnosis that differs. ``status`` is new, gone, worse, better or other (same severity, other words)."""
+
+    status: str
+    code: str
+    name: str
+    severity_good: Severity | None
+    severity_bad: Severity | None
+    title: str
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """An area that one run says nothing about."""
+
+    area: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference of two runs. ``changes`` are ordered, the most likely explanation first.
+
+    ``good`` and ``bad`` are the inputs as (input_id, path).
+    """
+
+    good: tuple[tuple[int, str], ...]
+    bad: tuple[tuple[int, str], ...]
+    changes: tuple[Change, ...]
+    findings: tuple[FindingChange, ...]
+    same: tuple[str, ...]
+    not_compared: tuple[NotCompared, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.changes or self.findings)
+
+
+def compare(good: Run, bad: Run, good_analysis: Analysis, bad_analysis: Analysis) -> Comparison:
+    """The difference between two runs with their analyses."""
+    findings = _findings(good_analysis, bad_analysis)
+    raised = [f for f in findings if f.status in {"new", "worse"}]
+    changes: list[Change] = []
+    same: list[str] = []
+    missing: list[NotCompared] = []
+    left, right = facts(good), facts(bad)
+    for area in AREAS:
+        known = knows(good, area), knows(bad, area)
+        if not all(known):
+            if any(known):
+                missing.append(
+                    NotCompared(
+                        area, f"only the {'first' if known[0] else 'second'} run says something about it"
+                    )
+                )
+            continue
+        subjects = dict.fromkeys(s for a, s in (*left, *right) if a == area)
+        found = [
+            c for s in subjects if (c := _change(area, s, left.get((area, s)), right.get((area, s)), raised))
+        ]
+        changes += found
+        if not found:
+            same.append(area)
+    ordered = sorted(changes, key=lambda c: (-c.score, AREAS.index(c.area), c.subject))
+    return Comparison(
+        good=_inputs(good),
+        bad=_inputs(bad),
+        changes=tuple(ordered),
+        findings=findings,
+        same=tuple(same),
+        not_compared=tuple(missing),
+    )
+
+
+def _inputs(run: Run) -> tuple[tuple[int, str], ...]:
+    rows = run.table("inputs").select("input_id", "path").rows()
+    return tuple((int(i), str(p or "")) for i, p in rows)
+
+
+def _change(
+    area: str, subject: str, good: Fact | None, bad: Fact | None, raised: list[FindingChange]
+) -> Change | None:
+    if good is not None and bad is not None and good.key == bad.key:
+        return None
+    # A size or call that only one run measured is another mix of work, not a change of speed.
+    if area in {"bandwidth", "algorithms"} and (good is None or bad is None):
+        return None
+    ratio = None
+    if good is not None and bad is not None and good.number is not None and bad.number is not None:
+        ratio = bad.number / good.number if good.number else None
+        if not _matters(area, good, bad, ratio):
+            return None
+    improved = ratio is not None and area in EFFECTS and (ratio > 1) == (area == "bandwidth")
+    explaining = [] if improved else [f for f in raised if _may_explain(area, subject, f.name)]
+    explains = tuple(dict.fromkeys(f.name for f in explaining))
+    loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
+    size = 0.0 if ratio is None or ratio <= 0 else min(5.0, abs(ratio - 1) if ratio > 1 else 1 / ratio - 1)
+    effect = area in EFFECTS
+    score = (
+        _CAUSE_WEIGHT[area]
+        + size
+        + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
+    )
+    if bad is not None and bad.hosts:
+        score += 15.0
+    if improved:
+        score -= 5.0
+    return Change(
+        area=area,
+        subject=subject,
+        good=good.text if good else "",
+        bad=bad.text if bad else "",
+        score=round(score, 3),
+        ratio=None if ratio is None else round(ratio, 4),
+        explains=explains,
+        effect=effect,
+        hosts=bad.hosts if bad else (),
+        evidence_good=good.evidence if good else (),
+        evidence_bad=bad.evidence if bad else (),
+    )
+
+
+def _matters(area: str, good: Fact, bad: Fact, ratio: float | None) -> bool:
+    if good.number is None or bad.number is None:
+        return True
+    if abs(bad.number - good.number) < _LEAST.get(good.unit, 0.0):
+        return False
+    tolerance = _TOLERANCE.get(area, 1.0)
+    return ratio is None or ratio > tolerance or ratio < 1 / tolerance
+
+
+def _may_explain(area: str, subject: str, name: str) -> bool:
+    return any(a == area and re.search(s, subject) and re.match(n, name) for a, s, n in _EXPLAINS)
+
+
+def _findings(good: Analysis, bad: Analysis) -> tuple[FindingChange, ...]:
+    before, after = _loudest(good.findings), _loudest(bad.findings)
+    changes: list[FindingChange] = []
+    for name in dict.fromkeys((*after, *before)):
+        old, new = before.get(name), after.get(name)
+        shown = new or old
+        assert shown is not None
+        if old is None or new is None:
+            status = "new" if old is None else "gone"
+        elif old.severity is new.severity:
+            continue
+        else:
+            status = "worse" if new.severity.order < old.severity.order else "better"
+        changes.append(
+            FindingChange(
+                status,
+                shown.code,
+                name,
+                old.severity if old else None,
+                new.severity if new else None,
+                shown.title,
+            )
+        )
+    order = ("new", "worse", "better", "gone")
+    return tuple(
+        sorted(
+            changes,
+            key=lambda c: (
+                order.index(c.status),
+                (c.severity_bad or c.severity_good or Severity.INFO).order,
+                c.code,
+            ),
+        )
+    )
+
+
+def _loudest(findings: tuple[Finding, ...]) -> dict[str, Finding]:
+    found: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.name not in found or finding.severity.order < found[finding.name].severity.order:
+            found[finding.name] = finding
+    return found

@@ -1,0 +1,353 @@
+"""What the Flight Recorder dumps of a job say together: who waits, who is missing, who issued something else.
+
+Collectives are matched by process group (name, description and members) and sequence number. Operations count
+as done when retired or completed: Gloo never says ``completed``. Point-to-point numbers run per group and rank
+and are not matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_EQUAL_INPUT = ("AllReduce", "Reduce", "Broadcast")
+_MOST_MISMATCHES = 20
+_SYNCHRONOUS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group in the dumps. ``members`` is None where no dump lists them."""
+
+    key: str
+    name: str
+    desc: str
+    members: tuple[int, ...] | None
+
+    @property
+    def label(self) -> str:
+        """``74 (EXPERT_MODEL_PARALLEL_GROUP)``."""
+        return f"{self.name} ({self.desc})" if self.desc and self.desc != "undefined" else self.name
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective as the dumps describe it; ``input_id`` is the dump it was taken from."""
+
+    seq: int
+    op_name: str
+    sizes: str
+    dtypes: str
+    created_ns: int
+    input_id: int
+    rank: int
+
+    @property
+    def label(self) -> str:
+        """``all_to_all 4027x5120 BFloat16``."""
+        sizes = self.sizes.strip("[]").replace("],[", " ").replace(",", "x")
+        return " ".join(p for p in (self.op_name, sizes, self.dtypes) if p)
+
+
+@dataclass(frozen=True)
+class Starved:
+    """``waiting`` ranks have issued an operation that ``missing`` ranks never issued."""
+
+    group: Group
+    operation: Operation
+    waiting: tuple[int, ...]
+    missing: tuple[int, ...]
+    last_issued: int | None
+
+
+@dataclass(frozen=True)
+class Lagging:
+    """``behind`` ranks never finished an operation that ``ahead`` ranks finished."""
+
+    group: Group
+    operation: Operation
+    behind: tuple[int, ...]
+    ahead: tuple[int, ...]
+    ahead_seq: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Ranks issued different operations under one sequence number. ``what`` is type, dtype or size."""
+
+    group: Group
+    seq: int
+    what: str
+    variants: tuple[tuple[Operation, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The whole judgement. ``suspects`` are the ranks that explain the others; ``undumped`` gave no dump.
+
+    ``silent``: every rank of a group that gave a dump waits in the same collective for those that gave none.
+    """
+
+    starved: tuple[Starved, ...]
+    lagging: tuple[Lagging, ...]
+    mismatches: tuple[Mismatch, ...]
+    suspects: tuple[int, ...]
+    undumped: tuple[int, ...]
+    silent: tuple[Starved, ...]
+    stuck_groups: int
+    ranks: int
+
+
+def verdict(run: Run) -> Verdict | None:
+    """The judgement over all dumps of the run, None when there is none of a known rank."""
+    return run.memo("flight_recorder.verdict", _verdict)
+
+
+def _verdict(run: Run) -> Verdict | None:
+    entries = _entries(run)
+    if entries.is_empty():
+        return None
+    groups = _groups(run, entries)
+    ranks = frozenset(entries["rank"].to_list()) | frozenset(_status(run)["rank"].to_list())
+    progress = _progress(run, entries)
+    starved: list[Starved] = []
+    lagging: list[Lagging] = []
+    silent: list[Starved] = []
+    stuck = 0
+    waiting = entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
+    open_by_group = waiting.partition_by("key", as_dict=True, maintain_order=True)
+    unnamed = _unnamed(run)
+    for key, frame in progress.partition_by("key", as_dict=True, maintain_order=True).items():
+        pending = open_by_group.get(key)
+        if pending is not None:
+            group = groups[str(key[0])]
+            stuck += 1
+            starved += _starved(group, frame, pending, ranks, unnamed)
+            lagging += _lagging(group, frame, pending)
+            silent += _silent(group, pending, ranks)
+    starved.sort(key=lambda s: s.operation.created_ns)
+    silent.sort(key=lambda s: s.operation.created_ns)
+    lagging.sort(key=lambda s: s.operation.created_ns)
+    members = {r for g in groups.values() for r in g.members or ()}
+    return Verdict(
+        starved=tuple(starved),
+        lagging=tuple(lagging),
+        mismatches=tuple(_mismatches(entries, groups)),
+        suspects=_suspects(starved, lagging),
+        silent=tuple(silent),
+        undumped=tuple(sorted(members - ranks)),
+        stuck_groups=stuck,
+        ranks=len(ranks),
+    )
+
+
+def _key() -> pl.Expr:
+    members = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
+    return pl.concat_str(pl.col("process_group"), pl.col("pg_desc").fill_null(""), members, separator="\x1f")
+
+
+def _entries(run: Run) -> pl.DataFrame:
+    """Entries of known ranks, one dump a rank kept (a rank may be dumped as pickle and as JSON)."""
+    table = run.table("flight_recorder")
+    if table.is_empty() or "rank" not in table.columns:
+        return pl.DataFrame()
+    known = table.filter(pl.col("rank").is_not_null())
+    first = known.group_by("rank").agg(pl.col("input_id").min().alias("_first"))
+    return (
+        known.join(first, on="rank")
+        .filter(pl.col("input_id") == pl.col("_first"))
+        .with_columns(
+            _key().alias("key"), (pl.col("retired") | (pl.col("state") == "completed")).alias("done")
+        )
+        .drop("_first")
+    )
+
+
+def _status(run: Run) -> pl.DataFrame:
+    table = run.table("flight_recorder_groups")
+    if "rank" not in table.columns:
+        return pl.DataFrame(schema={"rank": pl.Int32})
+    return table.filter(pl.col("rank").is_not_null())
+
+
+def _groups(run: Run, entries: pl.DataFrame) -> dict[str, Group]:
+    found = entries.unique("key", maintain_order=True).select(
+        "key", "process_group", "pg_desc", "group_ranks"
+    )
+    return {
+        key: Group(key, name or "?", desc or "", tuple(members) if members is not None else None)
+        for key, name, desc, members in found.iter_rows()
+    }
+
+
+def _progress(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
+    """Per group and rank: last collective issued (``enqueued``) and last one known to be finished (``finished``).
+
+    The counters of ``pg_status`` mix collectives and point-to-point operations, so they are used only in groups
+    without the latter.
+    """
+    seen = (
+        entries.group_by("key", "rank", maintain_order=True)
+        .agg(
+            pl.col("process_group").first(),
+            pl.col("is_p2p").any().alias("_p2p"),
+            pl.col("collective_seq").filter(~pl.col("is_p2p")).max().alias("_last"),
+            pl.col("collective_seq").filter(~pl.col("is_p2p") & ~pl.col("done")).min().alias("_open"),
+        )
+        .with_columns(pl.col("_p2p").any().over("key"))
+        .filter(pl.col("_last").is_not_null())
+    )
+    status = _status(run)
+    if "last_enqueued" in status.columns:
+        counters = status.group_by("rank", "process_group").agg(
+            pl.col("last_enqueued").max(), pl.col("last_completed").max()
+        )
+        seen = seen.join(counters, on=["rank", "process_group"], how="left")
+    else:
+        seen = seen.with_columns(pl.lit(None, pl.Int64).alias(c) for c in ("last_enqueued", "last_completed"))
+    usable = ~pl.col("_p2p")
+    return seen.with_columns(
+        pl.max_horizontal("_last", pl.when(usable).then(pl.col("last_enqueued"))).alias("enqueued"),
+        pl.coalesce(pl.col("_open") - 1, pl.col("_last")).alias("finished"),
+    )
+
+
+def _operation(row: dict[str, object]) -> Operation:
+    def number(name: str) -> int:
+        value = row.get(name)
+        return value if isinstance(value, int) else 0
+
+    return Operation(
+        number("collective_seq"), str(row.get("op_name") or "?"), str(row.get("input_sizes") or ""),
+        str(row.get("input_dtypes") or ""), number("time_created_ns"), number("input_id"), number("rank"),
+    )  # fmt: skip
+
+
+def _unnamed(run: Run) -> dict[int, int]:
+    """By rank, the highest counter of groups whose id no entry ties to a name.
+
+    A dump of unfinished operations leaves out groups in which a rank has nothing open; such a rank may have
+    finished what others still show as open.
+    """
+    status = _status(run)
+    if "last_enqueued" not in status.columns:
+        return {}
+    rows = status.filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
+    return dict(rows.group_by("rank").agg(pl.col("last_enqueued").max()).iter_rows())
+
+
+def _starved(
+    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: frozenset[int], unnamed: dict[int, int]
+) -> list[Starved]:
+    """The first operation that some ranks wait in and others of the group never issued."""
+    last = dict(zip(frame["rank"].to_list(), frame["enqueued"].to_list(), strict=True))
+    first_open = pending["collective_seq"].min()
+    silent = [
+        r
+        for r in group.members or ()
+        if r in dumped and r not in last and isinstance(first_open, int) and unnamed.get(r, -1) < first_open
+    ]
+    lowest = min([v for v in last.values() if v is not None], default=None)
+    if lowest is None:
+        return []
+    open_ops = pending.sort("collective_seq", "time_created_ns", "rank")
+    first = open_ops.head(1) if silent else open_ops.filter(pl.col("collective_seq") > lowest).head(1)
+    if first.is_empty():
+        return []
+    operation = _operation(first.row(0, named=True))
+    missing = sorted([*(r for r, seq in last.items() if seq < operation.seq), *silent])
+    waiting = open_ops.filter(pl.col("collective_seq") == operation.seq)["rank"].unique().sort().to_list()
+    waiting = [r for r in waiting if r not in missing]
+    if not missing or not waiting:
+        return []
+    issued = [last[r] for r in missing if r in last]
+    return [Starved(group, operation, tuple(waiting), tuple(missing), max(issued) if issued else None)]
+
+
+def _silent(group: Group, pending: pl.DataFrame, dumped: frozenset[int]) -> list[Starved]:
+    """A group whose dumped ranks, at least two and at least half, wait in one collective; others gave no dump."""
+    members = set(group.members or ())
+    here, absent = members & dumped, members - dumped
+    if not absent or len(here) < 2 or len(here) * 2 < len(members):
+        return []
+    first = pending.sort("collective_seq", "time_created_ns", "rank").head(1)
+    operation = _operation(first.row(0, named=True))
+    waiting = set(pending.filter(pl.col("collective_seq") == operation.seq)["rank"].to_list())
+    if waiting != here:
+        return []
+    return [Starved(group, operation, tuple(sorted(waiting)), tuple(sorted(absent)), None)]
+
+
+def _lagging(group: Group, frame: pl.DataFrame, pending: pl.DataFrame) -> list[Lagging]:
+    """A synchronising operation that some ranks finished and others, having issued it, did not."""
+    finished = dict(zip(frame["rank"].to_list(), frame["finished"].to_list(), strict=True))
+    ahead_seq = max(finished.values())
+    behind = sorted(r for r, seq in finished.items() if seq < ahead_seq)
+    if not behind:
+        return []
+    late = pending.filter(pl.col("rank").is_in(behind)).sort("collective_seq", "time_created_ns", "rank")
+    late = late.filter((pl.col("collective_seq") <= ahead_seq) & pl.col("op").is_in(_SYNCHRONOUS))
+    if late.is_empty():
+        return []
+    behind = sorted(set(late["rank"].to_list()))
+    ahead = tuple(sorted(r for r, seq in finished.items() if r not in behind and seq >= ahead_seq))
+    return [Lagging(group, _operation(late.row(0, named=True)), tuple(behind), ahead, ahead_seq)]
+
+
+def _suspects(starved: Sequence[Starved], lagging: Sequence[Lagging]) -> tuple[int, ...]:
+    """Ranks that explain the others: missing ones that do not themselves wait for a missing rank, and laggards."""
+    waits_for: dict[int, set[int]] = {}
+    missing = {r for s in starved for r in s.missing}
+    for item in starved:
+        for rank in item.waiting:
+            waits_for.setdefault(rank, set()).update(item.missing)
+    roots = {r for r in missing if not waits_for.get(r, set()) - {r}}
+    if missing and not roots:
+        roots = set(starved[0].missing)
+    return tuple(sorted(roots | {r for item in lagging for r in item.behind}))
+
+
+def _mismatches(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Mismatch]:
+    """The first difference in each group: operation, then data type, then size where sizes must agree."""
+    plain = entries.filter(
+        ~pl.col("is_p2p") & pl.col("collective_seq").is_not_null() & (pl.col("op_name") != "coalesced")
+    )
+    base = pl.col("op_name").str.ends_with("_base")
+    inputs, outputs = pl.col("input_numel").list.sum(), pl.col("output_numel").list.sum()
+    numel = (
+        pl.when(pl.col("op").is_in(_EQUAL_INPUT) | ((pl.col("op") == "AllGather") & base))
+        .then(inputs)
+        .when((pl.col("op") == "ReduceScatter") & base)
+        .then(outputs)
+    )
+    plain = plain.with_columns(numel.alias("_numel"))
+    differing = (
+        plain.group_by("key", "collective_seq")
+        .agg(
+            pl.col("rank").n_unique().alias("_ranks"),
+            pl.col("op").n_unique().gt(1).alias("type"),
+            pl.col("input_dtypes").drop_nulls().n_unique().gt(1).alias("data type"),
+            pl.col("_numel").drop_nulls().n_unique().gt(1).alias("size"),
+        )
+        .filter((pl.col("_ranks") > 1) & pl.any_horizontal("type", "data type", "size"))
+        .sort("key", "collective_seq")
+        .unique("key", keep="first", maintain_order=True)
+    )
+    found = []
+    for row in differing.head(_MOST_MISMATCHES).iter_rows(named=True):
+        what = next(w for w in ("type", "data type", "size") if row[w])
+        column = {"type": "op", "data type": "input_dtypes", "size": "_numel"}[what]
+        same = plain.filter(
+            (pl.col("key") == row["key"]) & (pl.col("collective_seq") == row["collective_seq"])
+        )
+        variants = []
+        for part in same.filter(pl.col(column).is_not_null()).partition_by(column, maintain_order=True):
+            ranks = tuple(sorted(set(part["rank"].to_list())))
+            variants.append((_operation(part.sort("rank").row(0, named=True)), ranks))
+        variants.sort(key=lambda v: (len(v[1]), v[1]))
+        found.append(Mismatch(groups[row["key"]], row["collective_seq"], what, tuple(variants)))
+    return sorted(found, key=lambda m: min(v[0].created_ns for v in m.variants))

@@ -1,0 +1,72 @@
+"""GPUDirect RDMA: what NCCL said about it and what its connections use."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.facts.transports import net_links, rdma_expr
+from nccl_insight.tables.run import Run
+
+_SCHEMA = {
+    "host": pl.String, "pid": pl.Int64, "scope": pl.String, "enabled": pl.Boolean, "gpu": pl.String,
+    "hca": pl.String, "reason": pl.String, "distance": pl.Int64, "limit": pl.Int64, "input_id": pl.UInt16,
+    "line": pl.UInt64,
+}  # fmt: skip
+
+
+def gdr_lines(run: Run) -> pl.DataFrame:
+    """Lines about GPUDirect: ``host, pid, scope`` (device or path), ``enabled, gpu, hca, reason, distance,
+    limit, input_id, line``. Lines about TCP networks are left out. Distances are NCCL's path types as numbers."""
+    return run.memo("views.gdr_lines", _gdr_lines)
+
+
+def _gdr_lines(run: Run) -> pl.DataFrame:
+    frame = run.table("gdr")
+    if frame.is_empty() or "gdr_state" not in frame.columns:
+        return pl.DataFrame(schema=_SCHEMA)
+
+    def first(*names: str) -> pl.Expr:
+        there = [pl.col(n).cast(pl.String) for n in names if n in frame.columns]
+        return pl.coalesce(*there) if there else pl.lit(None, dtype=pl.String)
+
+    return (
+        frame.lazy()
+        .filter(pl.col("gdr_state").is_not_null())
+        .filter(rdma_expr("network").fill_null(True) if "network" in frame.columns else pl.lit(True))
+        .select(
+            first("host").alias("host"),
+            first("pid").cast(pl.Int64, strict=False).alias("pid"),
+            first("scope").alias("scope"),
+            (pl.col("gdr_state").cast(pl.String) == "Enabled").alias("enabled"),
+            first("gpu", "cuda_dev").alias("gpu"),
+            first("hca_name", "hca_index", "hca_hex").alias("hca"),
+            first("gdr_reason").alias("reason"),
+            first("distance").cast(pl.Int64, strict=False).alias("distance"),
+            first("distance_limit").cast(pl.Int64, strict=False).alias("limit"),
+            pl.col("input_id").cast(pl.UInt16),
+            pl.col("line").cast(pl.UInt64),
+        )
+        .collect()
+    )
+
+
+def gdr_by_host(run: Run) -> pl.DataFrame:
+    """RDMA connections of each host: ``local_host, total, direct, without, ranks`` (those without, list),
+    ``input_id, line`` (first connection without)."""
+    return run.memo("views.gdr_by_host", _gdr_by_host)
+
+
+def _gdr_by_host(run: Run) -> pl.DataFrame:
+    direct = pl.col("gdr").fill_null(False)
+    return (
+        net_links(run)
+        .filter("rdma")
+        .group_by("local_host", maintain_order=True)
+        .agg(
+            pl.len().alias("total"),
+            direct.sum().alias("direct"),
+            (~direct).sum().alias("without"),
+            pl.col("local_rank_id").filter(~direct).drop_nulls().unique().sort().alias("ranks"),
+            pl.col("input_id", "line").filter(~direct).first(),
+        )
+    )

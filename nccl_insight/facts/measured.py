@@ -1,0 +1,44 @@
+"""What nccl-tests or a capture measured, in one sentence an operation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes
+
+_MOST = 8
+
+
+def _bandwidth(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f} GB/s" if value < 10 else f"{value:.0f} GB/s"
+
+
+def measured_sentences(run: Run) -> list[str]:
+    """``Measured AllReduce on 4 ranks, 8 B to 8.0 MiB: busbw 0.44 GB/s at the largest size``; wrong results said."""
+    rows = run.table("benchmarks").filter(pl.col("size_bytes").is_not_null())
+    if not rows.height:
+        return []
+    kinds = (
+        rows.sort("size_bytes", "busbw_gbps", nulls_last=False)
+        .group_by("op", "nranks", maintain_order=True)
+        .agg(
+            pl.col("size_bytes").min().alias("least"),
+            pl.col("size_bytes").max().alias("most"),
+            pl.col("busbw_gbps").last(),
+            pl.col("wrong").sum(),
+        )
+        .sort(pl.col("op").cast(pl.String), "nranks")
+    )
+    sentences: list[str] = []
+    for row in kinds.head(_MOST).iter_rows(named=True):
+        ranks = f" on {row['nranks']} ranks" if row["nranks"] else ""
+        sizes = f"{format_bytes(row['least'])} to {format_bytes(row['most'])}"
+        text = (
+            f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
+        )
+        wrong = f"; {row['wrong']} wrong values" if row["wrong"] else ""
+        sentences.append(f"{text} at the largest size{wrong}")
+    if kinds.height > _MOST:
+        sentences.append(f"Measured {kinds.height - _MOST} further operations; see the table benchmarks")
+    return sentences

@@ -1,0 +1,156 @@
+"""Who takes part: ranks with their hosts and processes, communicators, the main one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
+
+
+def members(run: Run) -> pl.DataFrame:
+    """Ranks of communicators with what is known of their process; one row for (comm_id, rank, host, pid).
+
+    Columns: ``comm_id, rank, host, pid, nranks, n_nodes, local_ranks, cuda_dev, bus_id, init_complete,
+    nccl_version`` (digits only), ``nccl_version_full, cuda_version, driver_version, network, library,
+    input_id, line``.
+    """
+    return run.memo("views.members", _members)
+
+
+def _members(run: Run) -> pl.DataFrame:
+    ranks = run.table("ranks").select(
+        "comm_id", "rank", "host", "pid", "nranks", "n_nodes", "local_ranks", "cuda_dev", "bus_id",
+        "init_complete", "input_id", "line",
+    )  # fmt: skip
+    return ranks.join(processes(run), on=["host", "pid"], how="left", nulls_equal=True)
+
+
+def processes(run: Run) -> pl.DataFrame:
+    """One row a (host, pid): ``host, pid, nccl_version`` (digits), ``nccl_version_full, cuda_version,
+    driver_version, network, library``."""
+    return run.memo("views.processes", _processes)
+
+
+def _processes(run: Run) -> pl.DataFrame:
+    return (
+        run.table("processes")
+        .group_by("host", "pid", maintain_order=True)
+        .agg(
+            pl.col("nccl_version").str.extract(_VERSION).drop_nulls().first(),
+            pl.col("nccl_version").drop_nulls().first().alias("nccl_version_full"),
+            pl.col("cuda_version").drop_nulls().first(),
+            pl.col("driver_version").drop_nulls().first(),
+            pl.col("network").drop_nulls().first(),
+            pl.col("library").drop_nulls().first(),
+        )
+    )
+
+
+def rank_hosts(run: Run) -> pl.DataFrame:
+    """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.
+
+    A P2P, SHM or [send] line is printed by its source, a [receive] line by its destination.
+    """
+    return run.memo("views.rank_hosts", _rank_hosts)
+
+
+def _rank_hosts(run: Run) -> pl.DataFrame:
+    receives = pl.col("direction").cast(pl.String) == "receive"
+    printed = run.lazy("connections").select(
+        "comm_id",
+        pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"),
+        "host",
+    )
+    stated = run.lazy("ranks").select("comm_id", "rank", "host")
+    # The host that most lines name: a torn line may start with a host that is none.
+    return (
+        pl.concat([stated, printed])
+        .filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
+        .group_by("comm_id", "rank", "host", maintain_order=True)
+        .len()
+        .sort("len", descending=True, maintain_order=True)
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .drop("len")
+        .sort("comm_id", "rank", nulls_last=True)
+        .collect()
+    )
+
+
+@dataclass(frozen=True)
+class Comm:
+    """A communicator as rules see it. ``nodes`` is what NCCL says (MNNVL joins hosts into one node)."""
+
+    comm_id: str | None
+    nranks: int
+    ranks_seen: int
+    hosts: tuple[str, ...]
+    nodes: int | None
+    made: bool
+    missing: tuple[int, ...]
+    init_complete: bool
+    input_id: int
+    line: int
+
+    @property
+    def spans_hosts(self) -> bool:
+        """Whether ranks on more than one host, or more than one node, are known to take part."""
+        return len(self.hosts) > 1 or bool(self.nodes and self.nodes > 1 and self.ranks_seen < self.nranks)
+
+    @property
+    def single_node(self) -> bool:
+        """Whether all ranks are known to share one host (or one NVLink domain)."""
+        if self.nodes == 1:
+            return True
+        return len(self.hosts) == 1 and self.ranks_seen >= self.nranks > 0
+
+
+def comms(run: Run) -> tuple[Comm, ...]:
+    """All communicators in order of appearance."""
+    return run.memo("views.comms", _comms)
+
+
+def _comms(run: Run) -> tuple[Comm, ...]:
+    frame = run.table("communicators")
+    found: list[Comm] = []
+    for row in frame.iter_rows(named=True):
+        hosts = tuple(sorted({h for h in row["hosts"] or () if h}))
+        found.append(
+            Comm(
+                comm_id=row["comm_id"],
+                nranks=row["nranks"] or 0,
+                ranks_seen=row["ranks_seen"] or 0,
+                hosts=hosts,
+                nodes=row["n_nodes"],
+                made=bool(row["comm_id_made"]),
+                missing=tuple(row["missing_ranks"] or ()),
+                init_complete=bool(row["init_complete"]),
+                input_id=row["input_id"] or 0,
+                line=row["line"] or 0,
+            )
+        )
+    return tuple(found)
+
+
+def main_comm(run: Run) -> Comm | None:
+    """The communicator with most ranks, the first of them; ``None`` when the run has none."""
+    everyone = comms(run)
+    return max(everyone, key=lambda c: c.nranks) if everyone else None
+
+
+def unambiguous(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose ``comm_id`` stands for one communicator.
+
+    NCCL 2.21 and 2.22 give splits of one parent with equal colour the same id; their sizes tell them apart.
+    """
+    twice = (
+        run.table("ranks")
+        .filter(pl.col("nranks").is_not_null() & pl.col("comm_id").is_not_null())
+        .group_by("comm_id")
+        .agg(pl.col("nranks").n_unique().alias("sizes"))
+        .filter(pl.col("sizes") > 1)
+    )
+    return frame if twice.is_empty() else frame.join(twice, on="comm_id", how="anti", maintain_order="left")

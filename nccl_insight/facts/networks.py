@@ -1,0 +1,137 @@
+"""Networks and NICs: what each process chose and what each host lists."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.facts.members import members
+from nccl_insight.facts.transports import links, rdma_expr
+from nccl_insight.tables.run import Run
+
+_COLUMNS = ("host", "pid", "network", "input_id", "line")
+
+
+def process_networks(run: Run) -> pl.DataFrame:
+    """Network of each process: ``host, pid, network, input_id, line`` (where it is said first).
+
+    From "Using network", else from the process's own NET connections.
+    """
+    return run.memo("views.process_networks", _process_networks)
+
+
+def _process_networks(run: Run) -> pl.DataFrame:
+    said = run.lazy("processes").filter(pl.col("network").is_not_null()).select(_COLUMNS)
+    lines = run.table("networks")
+    if "message" in lines.columns and set(_COLUMNS) <= set(lines.columns):
+        # The same choice at the line that states it, which is better evidence.
+        stated = lines.lazy().filter(pl.col("message") == "net_using").select(_COLUMNS)
+        stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
+        at = stated.rename({"input_id": "_input", "line": "_line"})
+        said = said.join(
+            at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left"
+        ).select(
+            "host",
+            "pid",
+            "network",
+            pl.coalesce("_input", "input_id").alias("input_id"),
+            pl.coalesce("_line", "line").alias("line"),
+        )
+    return (
+        pl.concat([said, used_networks(run).lazy()])
+        .unique(["host", "pid"], keep="first", maintain_order=True)
+        .collect()
+    )
+
+
+def used_networks(run: Run) -> pl.DataFrame:
+    """Networks of each process's NET connections: ``host, pid, network, input_id, line``."""
+    return run.memo("views.used_networks", _used_networks)
+
+
+def _used_networks(run: Run) -> pl.DataFrame:
+    net = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
+    return net.select(_COLUMNS).unique(_COLUMNS[:3], keep="first", maintain_order=True).collect()
+
+
+def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
+    """Ranks with the network of their process: ``comm_id, rank, host, pid, network, input_id, line``."""
+    ranks = members(run).select("comm_id", "rank", "host", "pid")
+    return ranks.join(networks, on=["host", "pid"], how="inner", nulls_equal=True, maintain_order="left")
+
+
+def nics(run: Run) -> pl.DataFrame:
+    """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, listed, input_id,
+    line``. ``listed`` tells devices of NCCL's one-line list from those that have a line of their own only.
+
+    Unique by name and port; virtual functions and every process's repetition are folded.
+    """
+    return run.memo("views.nics", _nics)
+
+
+def _nics(run: Run) -> pl.DataFrame:
+    frame = run.table("net_devices")
+    if "message" in frame.columns:
+        # A virtual device is made of ports that are listed too.
+        frame = frame.filter(pl.col("message").ne_missing("net_ib_virtual"))
+    name = [pl.col(c) for c in ("name", "hca_name") if c in frame.columns]
+    speed = [pl.col("speed_gbit").cast(pl.Int64)]
+    if "speed_mbps" in frame.columns:
+        speed.append(pl.col("speed_mbps").cast(pl.Int64) // 1000)
+    listed = pl.col("name").is_not_null()
+    if "hca_name" in frame.columns:
+        listed &= pl.col("hca_name").is_null()
+    first = ("index", "link_layer", "address", "speed_gbit")
+    return (
+        frame.lazy()
+        .with_columns(
+            pl.coalesce(name).alias("name"),
+            pl.coalesce(speed).alias("speed_gbit"),
+            pl.col("link_layer").cast(pl.String),
+            listed.alias("listed"),
+        )
+        .filter(pl.col("name").is_not_null())
+        .group_by("host", "network", "name", "port", maintain_order=True)
+        .agg(
+            *(pl.col(c).drop_nulls().first() for c in first),
+            pl.col("listed").any(),
+            pl.col("input_id", "line").first(),
+        )
+        .select(
+            "host", "network", "index", "name", "port", "link_layer", "address", "speed_gbit",
+            "listed", "input_id", "line",
+        )
+        .collect()
+    )  # fmt: skip
+
+
+def networks_in_use(run: Run) -> tuple[str, ...]:
+    """Network names that processes chose or connections use, most frequent first."""
+    counted = process_networks(run).group_by("network", maintain_order=True).len()
+    return tuple(counted.sort("len", descending=True, maintain_order=True).get_column("network"))
+
+
+def ipoib(name: str | None) -> bool:
+    """Whether an interface name is the usual one of IP over InfiniBand (ib0, ibs108, ibp12s0)."""
+    return bool(name) and str(name).lower().startswith("ib")
+
+
+def socket_processes(run: Run) -> pl.DataFrame:
+    """Processes whose network is TCP: ``host, pid, network, input_id, line``.
+
+    NCCL sets up its socket network only after all others failed or were ruled out, so its list of
+    interfaces alone is enough where the choice itself is not in the log.
+    """
+    return run.memo("views.socket_processes", _socket_processes)
+
+
+def _socket_processes(run: Run) -> pl.DataFrame:
+    chosen = pl.concat([process_networks(run), used_networks(run)])
+    listed = (
+        run.table("net_devices")
+        .select(_COLUMNS)
+        .filter(~rdma_expr("network"))
+        .unique(["host", "pid"], keep="first", maintain_order=True)
+        .join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
+    )
+    tcp = chosen.filter(~rdma_expr("network")).unique(["host", "pid"], keep="first", maintain_order=True)
+    return pl.concat([tcp, listed])

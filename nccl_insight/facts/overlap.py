@@ -1,0 +1,55 @@
+"""Where the time of steps goes per rank: compute, communication, its exposed part, copies, idle."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_SUMS = (
+    "duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "other_comm_ns", "memcpy_ns", "exposed_copy_ns",
+    "pageable_ns", "exposed_pageable_ns", "idle_ns",
+)  # fmt: skip
+_LEAST_NS = 1_000_000
+
+
+def step_summary(run: Run) -> pl.DataFrame:
+    """Sums over the GPU steps of each rank and device.
+
+    Columns: ``input_id, rank, device, steps, duration_ns, compute_ns, comm_ns, exposed_comm_ns, other_comm_ns,
+    memcpy_ns, exposed_copy_ns, pageable_ns, exposed_pageable_ns, idle_ns, comm_share, exposed_share, overlap_share``
+    (shares 0..1; overlap_share is null without communication). Steps without any GPU activity (cut by the window)
+    steps of CPU-only traces, and sums below one millisecond are left out.
+    """
+    return run.memo("views.overlap.step_summary", _step_summary)
+
+
+def _step_summary(run: Run) -> pl.DataFrame:
+    table = run.table("steps")
+    missing = [pl.lit(0, pl.Int64).alias(c) for c in _SUMS if c not in table.columns]
+    if "device" not in table.columns:
+        missing.append(pl.lit(None, pl.Int32).alias("device"))
+    rows = table.with_columns(missing).filter(
+        pl.col("compute_ns").is_not_null() & (pl.col("compute_ns") + pl.col("comm_ns") > 0)
+    )
+    sums = rows.group_by("input_id", "rank", "device", maintain_order=True).agg(
+        pl.len().alias("steps"), *(pl.col(c).sum() for c in _SUMS)
+    )
+    return (
+        sums.with_columns(
+            comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
+            exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),
+            overlap_share=pl.when(pl.col("comm_ns") > 0).then(
+                1 - pl.col("exposed_comm_ns") / pl.col("comm_ns")
+            ),
+        )
+        .filter(pl.col("duration_ns") >= _LEAST_NS)
+        .sort("rank", "input_id", "device")
+    )
+
+
+def wait_share(run: Run) -> float | None:
+    """Part of the matched communication time that is waiting for the last rank, 0..1; None if nothing matched."""
+    rows = run.table("collectives").filter(pl.col("min_duration_ns").is_not_null())
+    total = int(rows["duration_ns"].sum()) if rows.height else 0
+    return 1 - int(rows["min_duration_ns"].sum()) / total if total else None

@@ -1,0 +1,86 @@
+"""Distances between GPUs: NVLink, PCIe switch, CPU."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_SCHEMA = {
+    "host": pl.String, "src": pl.String, "dst": pl.String, "path": pl.String, "bw_gbps": pl.Float64,
+    "input_id": pl.UInt16, "line": pl.UInt64,
+}  # fmt: skip
+_TYPE_COLUMNS = ("path_type", "type", "path", "link")
+
+
+def gpu_paths(run: Run) -> pl.DataFrame:
+    """Paths between different GPUs as NCCL found them: ``host, src, dst, path`` (NVL, PIX, PXB, PHB, SYS ...),
+    ``bw_gbps, input_id, line``; one row a pair of a host."""
+    return run.memo("views.gpu_paths", _gpu_paths)
+
+
+def _gpu_paths(run: Run) -> pl.DataFrame:
+    frame = run.table("paths")
+    kind = next((c for c in _TYPE_COLUMNS if c in frame.columns), None)
+    if frame.is_empty() or kind is None or not {"src", "dst"} <= set(frame.columns):
+        return pl.DataFrame(schema=_SCHEMA)
+    gpu = pl.col("src").str.starts_with("GPU") & pl.col("dst").str.starts_with("GPU")
+    return (
+        frame.lazy()
+        .filter(gpu & pl.col(kind).cast(pl.String).ne_missing("LOC"))
+        .with_columns(pl.col(kind).cast(pl.String).alias("path"))
+        .unique(["host", "src", "dst"], keep="first", maintain_order=True)
+        .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
+        .collect()
+    )
+
+
+def nvlink_per_gpu(run: Run) -> pl.DataFrame:
+    """NVLink bandwidth of each GPU: ``host, gpu, bw_gbps`` (sum over its links), ``links, input_id, line``.
+
+    A link that several ranks' dumps show is counted once.
+    """
+    return run.memo("views.nvlink_per_gpu", _nvlink_per_gpu)
+
+
+def _nvlink_per_gpu(run: Run) -> pl.DataFrame:
+    return (
+        run.lazy("topology_links")
+        .filter((pl.col("link").cast(pl.String) == "NVL") & pl.col("src").str.starts_with("GPU"))
+        .filter(pl.col("bw_gbps").is_not_null())  # nvidia-smi topo -m counts links, it does not rate them
+        .unique(["host", "src", "dst"], keep="first", maintain_order=True)
+        .group_by("host", pl.col("src").alias("gpu"), maintain_order=True)
+        .agg(pl.col("bw_gbps").sum(), pl.len().alias("links"), pl.col("input_id", "line").first())
+        .collect()
+    )
+
+
+def has_nvlink(run: Run) -> bool:
+    """Whether anything in the log shows NVLink between GPUs of the job."""
+    return run.memo("views.has_nvlink", _has_nvlink)
+
+
+def _has_nvlink(run: Run) -> bool:
+    graphs = run.table("graphs").filter(
+        pl.col("type_intra").is_in(["NVL", "NVB"]) & (pl.col("n_channels") > 0)
+    )
+    counts = run.table("channel_counts").filter(pl.col("nvls_channels") > 0)
+    nvb = run.table("connections").filter(pl.col("intermediate_rank").is_not_null())
+    paths = gpu_paths(run).filter(pl.col("path").is_in(["NVL", "NVB"]))
+    return bool(graphs.height or counts.height or nvb.height or paths.height or nvlink_per_gpu(run).height)
+
+
+def nvlink_mesh(run: Run) -> bool:
+    """Whether NVLink joins the GPUs of the job throughout: rings over NVLink, NVLS, or all paths over it."""
+    return run.memo("views.nvlink_mesh", _nvlink_mesh)
+
+
+def _nvlink_mesh(run: Run) -> bool:
+    rings = run.table("graphs").filter((pl.col("pattern") == 4) & (pl.col("n_channels") > 0))
+    over = rings.filter(pl.col("type_intra").is_in(["NVL", "NVB"]))
+    paths = gpu_paths(run)
+    return bool(
+        (over.height and over.height == rings.height)
+        or run.table("channel_counts").filter(pl.col("nvls_channels") > 0).height
+        or (paths.height and paths.filter(pl.col("path").is_in(["NVL", "NVB"])).height == paths.height)
+    )

@@ -1,0 +1,89 @@
+"""Settings that NCCL reported, by process and by communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from nccl_insight.model import Ref
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+_FALSE = ("0", "false", "no", "off", "n", "")
+
+
+def settings(run: Run) -> pl.DataFrame:
+    """What users set: ``host, pid, name, value, origin, input_id, line``, the last value of each name.
+
+    Values are stripped of quotes, blanks and the full stop that some versions print.
+    """
+    return run.memo("views.settings", _settings)
+
+
+def _settings(run: Run) -> pl.DataFrame:
+    return (
+        run.lazy("env")
+        .filter(pl.col("name").is_not_null() & (pl.col("origin").cast(pl.String).ne_missing("default")))
+        .with_columns(
+            pl.col("value").str.strip_chars(" \t\"'").str.replace(r"\.$", ""),
+            pl.col("origin").cast(pl.String),
+        )
+        .select("host", "pid", "name", "value", "origin", "input_id", "line")
+        .unique(["host", "pid", "name"], keep="last", maintain_order=True)
+        .collect()
+    )
+
+
+def setting(run: Run, name: str) -> pl.DataFrame:
+    """Rows of :func:`settings` for one variable."""
+    return settings(run).filter(pl.col("name") == name)
+
+
+def value_of(run: Run, name: str) -> str | None:
+    """The first value of a variable, or ``None`` when nobody set it."""
+    rows = setting(run, name)
+    return None if rows.is_empty() else rows.item(0, "value")
+
+
+def is_on(value: str | None) -> bool:
+    """Whether a value switches a boolean variable on."""
+    return value is not None and value.strip().lower() not in _FALSE
+
+
+def switched_on(run: Run, name: str) -> pl.DataFrame:
+    """Rows of a boolean variable that switch it on."""
+    return setting(run, name).filter(~pl.col("value").str.to_lowercase().is_in(list(_FALSE)))
+
+
+def refs(frame: pl.DataFrame, limit: int = 3) -> tuple[Ref, ...]:
+    """The first rows of a frame with ``input_id`` and ``line`` as evidence; rows without a line are left out."""
+    rows = frame.select("input_id", "line").drop_nulls().unique(maintain_order=True).head(limit)
+    return tuple(Ref(int(i), int(n)) for i, n in rows.iter_rows())
+
+
+def hosts_of(frame: pl.DataFrame, column: str = "host") -> tuple[str, ...]:
+    """Sorted distinct names of a column."""
+    return tuple(sorted(frame.get_column(column).drop_nulls().unique().to_list()))
+
+
+def ranks_of(frame: pl.DataFrame, *columns: str) -> tuple[int, ...]:
+    """Sorted distinct ranks of one or more columns."""
+    found: set[int] = set()
+    for column in columns or ("rank",):
+        found.update(frame.get_column(column).drop_nulls().to_list())
+    return tuple(sorted(found))
+
+
+def named(hosts: Iterable[str], limit: int = 4) -> str:
+    """Hosts for a title: ``node01``, ``node01, node02`` or ``node01, node02, ... (9 hosts)``."""
+    every = list(hosts)
+    if len(every) <= limit:
+        return ", ".join(every)
+    return ", ".join(every[:limit]) + f", ... ({len(every)} hosts)"
+
+
+def rank_words(ranks: Iterable[int]) -> str:
+    """Ranks for a sentence: ``rank 3`` or ``ranks 0-7,12``."""
+    every = tuple(ranks)
+    return f"rank {every[0]}" if len(every) == 1 else f"ranks {format_ranks(every)}"

@@ -1,0 +1,19 @@
+"""Numbers of rules that the policy may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from nccl_insight.tables.run import Run
+
+MEMO: Final = "policy.thresholds"
+
+
+def _none(_: Run) -> Mapping[str, Mapping[str, float]]:
+    return {}
+
+
+def threshold(run: Run, name: str, key: str, default: float) -> float:
+    """The policy's value of ``[thresholds.<name>] <key>``, else the rule's own default."""
+    return run.memo(MEMO, _none).get(name, {}).get(key, default)

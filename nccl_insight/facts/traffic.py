@@ -1,0 +1,131 @@
+"""Where rings cross nodes, and how the traffic between nodes spreads over NICs and GPUs."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.transports import net_links
+from nccl_insight.tables.run import Run
+
+
+def nic_load(run: Run) -> pl.DataFrame:
+    """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id,
+    line``.
+
+    ``host`` is that of the sender. ``sharers`` counts the groups of ranks that use the NIC for channels of
+    their own in one communicator (ring and tree of a channel may leave by two ranks of one group).
+    Connections of send/recv (connection index above 0) and connections that go through another rank's NIC
+    (PXN) are left out: those NICs belong to their own GPU.
+    """
+    return run.memo("views.nic_load", _nic_load)
+
+
+def _nic_load(run: Run) -> pl.DataFrame:
+    return (
+        net_links(run)
+        .lazy()
+        .filter(
+            pl.col("rdma")
+            & (pl.col("direction") == "send")
+            & pl.col("net_dev").is_not_null()
+            & (pl.col("conn_index").fill_null(0) == 0)
+            & pl.col("pxn_rank").is_null()
+        )
+        .group_by(
+            pl.col("local_host").alias("host"),
+            "network",
+            "net_dev",
+            "comm_id",
+            "channel",
+            maintain_order=True,
+        )
+        .agg(pl.col("src_rank").unique().sort().alias("ranks"), pl.col("input_id", "line").first())
+        .group_by("host", "network", "net_dev", "comm_id", maintain_order=True)
+        .agg(
+            pl.col("ranks").explode().unique().sort(),
+            pl.col("ranks").n_unique().alias("sharers"),
+            pl.len().alias("channels"),
+            pl.col("input_id", "line").first(),
+        )
+        .group_by("host", "network", "net_dev", maintain_order=True)
+        .agg(
+            pl.col("ranks").sort_by("sharers", descending=True).first(),
+            pl.col("sharers").max(),
+            pl.col("channels").max(),
+            pl.col("input_id", "line").first(),
+        )
+        .collect()
+    )
+
+
+def ring_hops(run: Run) -> pl.DataFrame:
+    """Hops of the rings whose ranks are all known, the way back to the first rank included.
+
+    ``comm_id, channel, src_rank, dst_rank, src_host, dst_host, crosses, input_id, line``. Rings that the log
+    cuts short are taken from what each rank printed of its neighbours, or left out.
+    """
+    return run.memo("views.ring_hops", _ring_hops)
+
+
+def _ring_hops(run: Run) -> pl.DataFrame:
+    keys = ["comm_id", "channel"]
+    printed = (
+        run.lazy("rings")
+        .filter(pl.col("comm_id").is_not_null() & ~pl.col("truncated").fill_null(False))
+        .unique([*keys, "position"], keep="first", maintain_order=True)
+        .sort(*keys, "position", maintain_order=True)
+        .with_columns(
+            pl.coalesce(pl.col("rank").shift(-1).over(keys), pl.col("rank").first().over(keys)).alias(
+                "dst_rank"
+            )
+        )
+        .select(*keys, pl.col("rank").alias("src_rank"), "dst_rank", "input_id", "line")
+    )
+    neighbours = (
+        run.lazy("ring_neighbours")
+        .filter(pl.col("comm_id").is_not_null())
+        .join(printed.select(keys).unique(), on=keys, how="anti")
+        .select(
+            *keys, pl.col("rank").alias("src_rank"), pl.col("next_rank").alias("dst_rank"), "input_id", "line"
+        )
+        .unique([*keys, "src_rank"], keep="first", maintain_order=True)
+    )
+    hosts = rank_hosts(run).lazy()
+    source = hosts.select("comm_id", pl.col("rank").alias("src_rank"), pl.col("host").alias("src_host"))
+    target = hosts.select("comm_id", pl.col("rank").alias("dst_rank"), pl.col("host").alias("dst_host"))
+    hops = (
+        pl.concat([printed, neighbours])
+        .join(source, on=["comm_id", "src_rank"], how="left", maintain_order="left")
+        .join(target, on=["comm_id", "dst_rank"], how="left", maintain_order="left")
+        .with_columns((pl.col("src_host") != pl.col("dst_host")).alias("crosses"))
+        .collect()
+    )
+    sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id", keep="first")
+    whole = (
+        hops.group_by(keys)
+        .agg(pl.len().alias("hops"), pl.col("crosses").null_count().alias("unknown"))
+        .join(sizes, on="comm_id", how="inner")
+        .filter((pl.col("hops") == pl.col("nranks")) & (pl.col("unknown") == 0))
+    )
+    return hops.join(whole.select(keys), on=keys, how="semi", maintain_order="left")
+
+
+def ring_crossings(run: Run) -> pl.DataFrame:
+    """Crossings of node borders by ring: ``comm_id, channel, crossings, hosts, input_id, line``.
+
+    ``hosts`` is how many hosts the ring visits; a good ring leaves each of them once.
+    """
+    return run.memo("views.ring_crossings", _ring_crossings)
+
+
+def _ring_crossings(run: Run) -> pl.DataFrame:
+    return (
+        ring_hops(run)
+        .group_by("comm_id", "channel", maintain_order=True)
+        .agg(
+            pl.col("crosses").sum().alias("crossings"),
+            pl.col("src_host").n_unique().alias("hosts"),
+            pl.col("input_id", "line").first(),
+        )
+    )

@@ -1,0 +1,88 @@
+"""Who talks to whom over what: connections folded to pairs of ranks."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.facts.members import rank_hosts
+from nccl_insight.tables.run import Run
+
+
+def links(run: Run) -> pl.DataFrame:
+    """Connections with the hosts of both ends.
+
+    Columns of ``connections`` with ``src_host, dst_host, same_host`` (null where a host is unknown),
+    ``transport`` as text. ``self`` connections are left out.
+    """
+    return run.memo("views.links", _links)
+
+
+def _links(run: Run) -> pl.DataFrame:
+    hosts = rank_hosts(run).lazy()
+    source = hosts.select("comm_id", pl.col("rank").alias("src_rank"), pl.col("host").alias("src_host"))
+    target = hosts.select("comm_id", pl.col("rank").alias("dst_rank"), pl.col("host").alias("dst_host"))
+    return (
+        run.lazy("connections")
+        .with_columns(pl.col("transport").cast(pl.String), pl.col("direction").cast(pl.String))
+        .filter(pl.col("transport").ne_missing("self"))
+        .join(source, on=["comm_id", "src_rank"], how="left", nulls_equal=True, maintain_order="left")
+        .join(target, on=["comm_id", "dst_rank"], how="left", nulls_equal=True, maintain_order="left")
+        .with_columns((pl.col("src_host") == pl.col("dst_host")).alias("same_host"))
+        .collect()
+    )
+
+
+def pairs(run: Run) -> pl.DataFrame:
+    """One row for (comm_id, src_rank, dst_rank, transport, network, method), in order of appearance.
+
+    ``src_host, dst_host, same_host, gdr`` (all connections direct), ``any_gdr, n_channels, net_devs``
+    (list), ``input_id, line`` (first).
+    """
+    return run.memo("views.pairs", _pairs)
+
+
+def _pairs(run: Run) -> pl.DataFrame:
+    keys = ["comm_id", "src_rank", "dst_rank", "transport", "network", "method"]
+    return (
+        links(run)
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("src_host", "dst_host", "same_host").first(),
+            pl.col("gdr").fill_null(False).all().alias("gdr"),
+            pl.col("gdr").fill_null(False).any().alias("any_gdr"),
+            pl.col("channel").n_unique().alias("n_channels"),
+            pl.col("net_dev").drop_nulls().unique().sort().alias("net_devs"),
+            pl.col("input_id", "line").first(),
+        )
+    )
+
+
+def net_links(run: Run) -> pl.DataFrame:
+    """NET connections with ``local_host`` (of the printing end), ``local_rank_id`` and ``rdma``."""
+    return run.memo("views.net_links", _net_links)
+
+
+def _net_links(run: Run) -> pl.DataFrame:
+    receives = pl.col("direction") == "receive"
+    return (
+        links(run)
+        .filter(pl.col("transport") == "NET")
+        .with_columns(
+            pl.when(receives).then("dst_rank").otherwise("src_rank").alias("local_rank_id"),
+            pl.coalesce("host", pl.when(receives).then("dst_host").otherwise("src_host")).alias("local_host"),
+            rdma_expr("network").alias("rdma"),
+        )
+    )
+
+
+TCP_NETWORKS = ("socket", "fastsocket")
+
+
+def is_rdma(network: str | None) -> bool | None:
+    """Whether a network name stands for RDMA; every name but the TCP ones does. ``None`` if unknown."""
+    return None if not network else network.strip().lower() not in TCP_NETWORKS
+
+
+def rdma_expr(column: str) -> pl.Expr:
+    """:func:`is_rdma` as an expression."""
+    return ~pl.col(column).str.strip_chars().str.to_lowercase().is_in(list(TCP_NETWORKS))

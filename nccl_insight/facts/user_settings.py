@@ -1,0 +1,64 @@
+"""What the user set in the environment, one entry for each name and value, with the release that read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.facts.members import processes
+from nccl_insight.facts.settings import hosts_of, refs, settings
+from nccl_insight.model import Ref
+from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.tables.run import Run
+
+
+@dataclass(frozen=True)
+class UserSetting:
+    """A variable of the environment that NCCL reported, and where."""
+
+    name: str
+    value: str
+    version: str | None
+    hosts: tuple[str, ...]
+    evidence: tuple[Ref, ...]
+    processes: int
+
+
+def user_settings(run: Run) -> tuple[UserSetting, ...]:
+    """Settings from the environment or a configuration file, in order of appearance.
+
+    ``version`` is the NCCL release of the processes that printed it, None when they differ or it is not known.
+    """
+    return run.memo("views.user_settings", _user_settings)
+
+
+def _user_settings(run: Run) -> tuple[UserSetting, ...]:
+    rows = settings(run).filter(
+        pl.col("origin").is_in(["environment", "file"])
+        & pl.col("value").is_not_null()
+        & (pl.col("value") != "")
+    )
+    if rows.is_empty():
+        return ()
+    versions = processes(run).select("host", "pid", "nccl_version")
+    rows = rows.join(versions, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
+    everywhere = versions.get_column("nccl_version").drop_nulls().unique().to_list()
+    data = catalogue()
+    found: list[UserSetting] = []
+    for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
+        if not data.relevant(str(name)):
+            continue
+        seen = group.get_column("nccl_version").drop_nulls().unique().to_list() or everywhere
+        version = str(seen[0]) if len(seen) == 1 else None
+        found.append(
+            UserSetting(
+                str(name),
+                str(value),
+                version,
+                hosts_of(group),
+                refs(group),
+                group.select("host", "pid").n_unique(),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,145 @@
+"""Release of NCCL from the wording of its messages, where a host prints no version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.settings import refs
+from nccl_insight.language.load import default_grammar
+from nccl_insight.model import Ref
+from nccl_insight.tables.run import Run
+
+_SPAN: Final = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(?:-([0-9]+)\.([0-9]+)(?:\.[0-9]+)?)?")
+_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+_TABLES: Final = (
+    "plugins",
+    "interfaces",
+    "comms",
+    "channel_counts",
+    "init_timings",
+    "net_devices",
+    "nvls",
+    "threads",
+)
+Release = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two hosts whose messages belong to different releases."""
+
+    host: str
+    observed: str
+    other_host: str
+    expected: str
+    evidence: tuple[Ref, ...]
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Releases that a host can run, and the lines that say so."""
+
+    low: Release
+    high: Release
+    evidence: tuple[Ref, ...]
+
+    def text(self) -> str:
+        low, high = ".".join(map(str, self.low)), ".".join(map(str, self.high))
+        return low if low == high else f"{low} to {high}"
+
+
+def wording_clashes(run: Run) -> tuple[Clash, ...]:
+    """Pairs of hosts whose releases exclude each other, each odd host once.
+
+    Releases come from version lines and from the releases that the grammar gives for each message. A host whose
+    own messages contradict each other proves nothing and is left out.
+    """
+    if run.table("processes").filter(pl.col("library").cast(pl.String) == "rccl").height:
+        return ()
+    spans = dict(_hosts(run))
+    if len(spans) < 2:
+        return ()
+    stated = {h for h in run.table("processes").filter(pl.col("nccl_version").is_not_null())["host"] if h}
+    usual = max(spans, key=lambda h: (h in stated, -_width(spans[h])))
+    base = spans[usual]
+    found: list[Clash] = []
+    for host, span in spans.items():
+        if span.low > base.high or span.high < base.low:
+            found.append(
+                Clash(host, span.text(), usual, base.text(), (*span.evidence[:1], *base.evidence[:1]))
+            )
+    return tuple(found)
+
+
+def _width(span: _Span) -> int:
+    return (span.high[0] - span.low[0]) * 100 + span.high[1] - span.low[1]
+
+
+def _hosts(run: Run) -> Iterator[tuple[str, _Span]]:
+    table = _messages(run)
+    versions = run.table("processes").filter(
+        pl.col("nccl_version").is_not_null() & pl.col("host").is_not_null()
+    )
+    stated: dict[str, tuple[Release, tuple[Ref, ...]]] = {}
+    for (name,), rows in versions.group_by("host", maintain_order=True):
+        match = _VERSION.match(rows.item(0, "nccl_version"))
+        if match:
+            stated[str(name)] = ((int(match[1]), int(match[2])), refs(rows, 1))
+    for (name,), rows in table.group_by("host", maintain_order=True):
+        host = str(name)
+        low, high = max(rows.get_column("low").to_list()), min(rows.get_column("high").to_list())
+        first = rows.sort("high", "low", descending=[False, True], maintain_order=True)
+        evidence = refs(first, 1)
+        low_, high_ = (low // 1000, low % 1000), (high // 1000, high % 1000)
+        if host in stated:
+            low_ = high_ = stated[host][0]
+            same = first.filter((pl.col("low") <= low) & (pl.col("high") >= high))
+            evidence = refs(first if same.is_empty() else same, 1)
+        if low_ <= high_:
+            yield host, _Span(low_, high_, evidence)
+
+
+def _messages(run: Run) -> pl.DataFrame:
+    """Messages of each host with the releases that print them: ``host, message, low, high, input_id, line``."""
+    rules = default_grammar().messages
+    parts: list[pl.DataFrame] = []
+    for name in _TABLES:
+        frame = run.table(name)
+        if frame.is_empty() or not {"message", "host", "line"} <= set(frame.columns):
+            continue
+        parts.append(
+            frame.lazy()
+            .filter(pl.col("host").is_not_null() & pl.col("message").is_not_null())
+            .group_by("host", "message", maintain_order=True)
+            .agg(pl.col("input_id", "line").first())
+            .collect()
+        )
+    schema = {"host": pl.String, "message": pl.String, "input_id": pl.UInt16, "line": pl.UInt64}
+    table = pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)
+    wanted = set(table.get_column("message").to_list())
+    spans: list[tuple[str, int, int]] = []
+    newest = 0
+    for message, rule in rules.items():
+        found = [
+            m
+            for part in rule.directives.get("versions", "").split(",")
+            if (m := _SPAN.fullmatch(part.strip()))
+        ]
+        if not found:
+            continue
+        low = min(int(m[1]) * 1000 + int(m[2]) for m in found)
+        high = max(int(m[3] or m[1]) * 1000 + int(m[4] or m[2]) for m in found)
+        newest = max(newest, high)
+        if message in wanted:
+            spans.append((message, low, high))
+    # The newest release that the grammar knows stands for all later ones.
+    spans = [(m, low, high if high < newest else 999_999) for m, low, high in spans]
+    known = pl.DataFrame(
+        spans, schema={"message": pl.String, "low": pl.Int64, "high": pl.Int64}, orient="row"
+    )
+    return table.join(known, on="message", how="inner", maintain_order="left")

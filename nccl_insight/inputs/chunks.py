@@ -1,0 +1,271 @@
+"""Bounded chunks of whole lines from an input, and the way back from a line number to its text.
+
+A line is what stands before ``\\n``. Bytes that are not UTF-8 become U+FFFD and are counted. Chunks end
+before an NCCL line where possible, so that a message of several lines is not cut in two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nccl_insight.inputs.find import InputFile
+
+CHUNK_BYTES = 48 * 1024 * 1024
+_AT_ONCE_BYTES = 144 * 1024 * 1024
+_LEAST_BYTES = 4 * 1024 * 1024
+_UNPACKED = 10
+# Looks like a record, so that no message goes on in the next input; is none.
+_BETWEEN = b" NCCL \n"
+_REPLACEMENT = "\ufffd"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole lines of an input, or several small inputs whole.
+
+    ``data``: their bytes, of which the first ``size`` count; what is behind them belongs to the next chunk. ``text``:
+    the same as text, where ``data`` is not ASCII. ``input_ids`` and ``starts``: the inputs, and the line of the chunk
+    (from 1) at which each begins; a line of no record stands behind each where there are several. Lines of a single
+    input are not counted yet: that would hold up the reading.
+    """
+
+    input_ids: tuple[int, ...]
+    starts: tuple[int, ...]
+    data: bytes
+    size: int
+    text: str | None = None
+
+
+@dataclass
+class ChunkIndex:
+    """Where chunks begin, what was read, and what was wrong with the stream; filled while reading.
+
+    ``first_lines`` (1-based) and ``lines`` are filled by who counts the lines of the chunks, with :meth:`counted`.
+    """
+
+    first_lines: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    lines: int = 0
+    bad_bytes: int = 0
+    sha256: str = ""
+    damage: str = ""
+
+    def counted(self, lines: int) -> int:
+        """Takes the number of lines of the next chunk; gives the number of lines before it."""
+        before = self.lines
+        self.first_lines.append(before + 1)
+        self.lines += lines
+        return before
+
+
+def _decode(data: memoryview) -> tuple[str, int]:
+    try:
+        return str(data, "utf-8"), 0
+    except UnicodeDecodeError:
+        text = str(data, "utf-8", "replace")
+        return text, text.count(_REPLACEMENT) - bytes(data).count(_REPLACEMENT.encode())
+
+
+def _cut(data: bytes | bytearray, size: int) -> int:
+    """Where to end a chunk: before the last NCCL line, else after the last line break, else everywhere."""
+    marker = data.rfind(b" NCCL ", 0, size)
+    before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
+    return before or data.rfind(b"\n", 0, size) + 1 or size
+
+
+def file_sha256(file: InputFile) -> str:
+    """Hash of the file's bytes as they lie on disk."""
+    digest = hashlib.sha256()
+    with file.path.open("rb") as raw:
+        while block := raw.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def chunk_size(size_bytes: int, workers: int) -> int:
+    """Bytes of a chunk of inputs of that size (unpacked), of which one more than workers are in memory.
+
+    Every rule costs time in every chunk, so large ones are best; but each worker should have some to read, and
+    memory is finite: a chunk takes about five times its size.
+    """
+    most = min(CHUNK_BYTES, _AT_ONCE_BYTES // (workers + 1))
+    return max(_LEAST_BYTES, min(most, size_bytes // 4))
+
+
+def _likely_size(file: InputFile) -> int:
+    return file.size_bytes * (_UNPACKED if file.compression else 1)
+
+
+def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
+    """Reads until the buffer is full or the stream ends; a stream that breaks ends there."""
+    filled = 0
+    while filled < len(buffer):
+        try:
+            got = stream.readinto1(buffer[filled:])
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            index.damage = str(error) or type(error).__name__
+            break
+        except Exception as error:  # zstandard raises its own class, which derives from Exception only
+            index.damage = str(error)
+            break
+        if not got:
+            break
+        filled += got
+    return filled
+
+
+def _plain_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+    """Blocks of a file and where to end their chunks; what is behind the end is read again with the next.
+
+    Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks.
+    """
+    offset = 0
+    while True:
+        try:
+            stream.seek(offset)
+            block = stream.read(size)
+        except (OSError, ValueError) as error:
+            index.damage = str(error) or type(error).__name__
+            return
+        last = len(block) < size
+        end = len(block) if last else _cut(block, size)
+        if end:
+            yield block, end
+        if last:
+            return
+        offset += end
+
+
+def _packed_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+    """The same for a stream that cannot go back."""
+    buffer = bytearray(size)
+    held = 0
+    while True:
+        with memoryview(buffer) as view:
+            held += _fill(stream, view[held:], index)
+            last = held < size
+            end = held if last else _cut(buffer, held)
+            block = bytes(view[:end])
+        if end:
+            yield block, end
+        if last:
+            return
+        buffer[: held - end] = buffer[end:held]
+        held -= end
+
+
+def read_chunks(
+    file: InputFile, index: ChunkIndex, workers: int = 1, size: int | None = None
+) -> Iterator[Chunk]:
+    """Chunks of an input in order, of ``size`` bytes or what suits so many workers.
+
+    ``index`` is filled on the way, ``index.damage`` tells a broken stream.
+    """
+    digest = hashlib.sha256()
+    offset = 0
+    with file.open() as stream:
+        plain = not file.compression and stream.seekable()
+        size = size or chunk_size(_likely_size(file), workers)
+        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size)
+        for data, end in blocks:
+            text, bad = None, 0
+            with memoryview(data)[:end] as view:
+                if not file.compression:
+                    digest.update(view)
+                if not data.isascii():
+                    text, bad = _decode(view)
+            index.offsets.append(offset)
+            index.bad_bytes += bad
+            yield Chunk((file.input_id,), (1,), data, end, text)
+            offset += end
+    index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
+
+
+def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
+    """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
+    parts = list(read_chunks(file, index, size=_likely_size(file) + 1))
+    data = b"".join(part.data[: part.size] for part in parts)
+    end = b"" if data.endswith(b"\n") or not data else b"\n"
+    index.offsets[:] = [0]
+    if all(part.text is None for part in parts):
+        return data + end, None
+    texts = (part.data[: part.size].decode() if part.text is None else part.text for part in parts)
+    return data + end, "".join(texts) + end.decode()
+
+
+def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 1) -> Iterator[Chunk]:
+    """Chunks of many small inputs, several whole ones in each, so that none costs more than its lines."""
+    size = chunk_size(sum(file.size_bytes for file, _ in files), workers)
+    group: list[tuple[int, bytes, str | None]] = []
+    held = 0
+    for file, index in files:
+        data, text = _whole(file, index)
+        group.append((file.input_id, data, text))
+        held += len(data)
+        if held >= size:
+            yield _together(group)
+            group, held = [], 0
+    if group:
+        yield _together(group)
+
+
+def _together(group: Sequence[tuple[int, bytes, str | None]]) -> Chunk:
+    starts, line = [], 1
+    for _, data, _ in group:
+        starts.append(line)
+        line += data.count(b"\n") + 1
+    ids = tuple(input_id for input_id, _, _ in group)
+    if all(text is None for _, _, text in group):
+        whole = b"".join(data + _BETWEEN for _, data, _ in group)
+        return Chunk(ids, tuple(starts), whole, len(whole))
+    joined = "".join((data.decode() if text is None else text) + _BETWEEN.decode() for _, data, text in group)
+    return Chunk(ids, tuple(starts), b"", 0, joined)
+
+
+class FileLines:
+    """Reads single lines back from inputs, for evidence. Cost is one chunk per group of wanted lines."""
+
+    def __init__(self, files: Mapping[int, tuple[InputFile, ChunkIndex]]) -> None:
+        self._files = files
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Text of ``(input_id, line)`` pairs, undecodable bytes replaced; unknown pairs are left out."""
+        by_input: dict[int, set[int]] = {}
+        for input_id, line in wanted:
+            by_input.setdefault(input_id, set()).add(line)
+        found: dict[tuple[int, int], str] = {}
+        for input_id, numbers in by_input.items():
+            if input_id in self._files:
+                file, index = self._files[input_id]
+                for number, text in _read_lines(file, index, numbers):
+                    found[(input_id, number)] = text
+        return found
+
+
+def _read_lines(file: InputFile, index: ChunkIndex, numbers: set[int]) -> Iterator[tuple[int, str]]:
+    wanted: dict[int, list[int]] = {}
+    for number in numbers:
+        at = bisect_right(index.first_lines, number) - 1
+        if at >= 0 and 1 <= number <= index.lines:
+            wanted.setdefault(at, []).append(number)
+    if not wanted:
+        return
+    with file.open() as stream:
+        for at in sorted(wanted):
+            start = index.offsets[at]
+            end = index.offsets[at + 1] if at + 1 < len(index.offsets) else None
+            try:
+                stream.seek(start)
+                data = stream.read(-1 if end is None else end - start)
+            except (OSError, EOFError, ValueError, zlib.error):
+                return
+            lines = data.decode("utf-8", "replace").split("\n")
+            for number in sorted(wanted[at]):
+                position = number - index.first_lines[at]
+                if position < len(lines):
+                    yield number, lines[position].rstrip("\r")

@@ -1,1 +1,0 @@
-"""Reading inputs: paths, directories, globs, standard input, gzip and zstandard, in bounded chunks."""

@@ -1,0 +1,177 @@
+"""All rules together: which rule does a text belong to, and what does it capture.
+
+The index is by leading literal, so the cost of a lookup does not grow with the number of rules; a rule is
+compiled when a text first needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from nccl_insight.errors import GrammarError
+from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
+from nccl_insight.language.load import default_grammar
+from nccl_insight.language.syntax import Grammar, Message
+
+_KEY = 5
+_INSIDE = 6
+
+
+@dataclass(frozen=True)
+class Match:
+    """A text's rule and the raw captures (strings; columns of branches not taken are left out)."""
+
+    message: Message
+    captures: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    name: str
+    prefix: str
+    required: str
+    weight: int
+
+
+class Catalog:
+    """Lookup over the rules of one grammar."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self._compiled: dict[tuple[str, bool], Compiled] = {}
+        self._regex: dict[tuple[str, bool, bool], re.Pattern[str]] = {}
+        self._long: dict[str, list[_Entry]] = defaultdict(list)
+        self._short: dict[str, list[_Entry]] = defaultdict(list)
+        self._floating: list[_Entry] = []
+        self._broken: set[str] = set()
+        self._headless: list[_Entry] = []
+        self._prefixes: dict[str, tuple[str, ...]] = {}
+        for message in grammar.messages.values():
+            prefixes, required, weight = outline(grammar, message)
+            self._prefixes[message.name] = prefixes
+            for prefix in prefixes or ("",):
+                entry = _Entry(message.name, prefix, required, weight)
+                self._place(entry)
+                if message.headless:
+                    self._headless.append(entry)
+        for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
+            entries.sort(key=lambda e: (-e.weight, e.name))
+        self._headless_pairs = [(e.name, e.prefix) for e in self._headless]
+        self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
+
+    def _place(self, entry: _Entry) -> None:
+        if len(entry.prefix) >= _KEY:
+            self._long[entry.prefix[:_KEY]].append(entry)
+        elif entry.prefix:
+            self._short[entry.prefix[0]].append(entry)
+        else:
+            self._floating.append(entry)
+
+    def compiled(self, name: str, blanks: bool = False) -> Compiled:
+        """The compiled rule of that name."""
+        key = (name, blanks)
+        if key not in self._compiled:
+            self._compiled[key] = compile_message(self.grammar, self.grammar.messages[name], blanks)
+        return self._compiled[key]
+
+    def spans_lines(self, name: str) -> bool:
+        """Whether a rule's messages have more than one line."""
+        try:
+            return self.compiled(name).head_pattern is not None
+        except GrammarError:
+            return False
+
+    def prefixes(self, name: str) -> tuple[str, ...]:
+        """Literals that a text of the rule can start with; empty when it starts with a value."""
+        return self._prefixes[name]
+
+    def headless_keys(self) -> list[str]:
+        """Literals of which at least one stands in every text that a headless rule accepts."""
+        return sorted({e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless})
+
+    def headless_prefixes(self) -> list[str]:
+        """Leading literals of headless rules that are long enough to be looked for inside a line."""
+        return self._headless_prefixes
+
+    def headless(self) -> Iterable[tuple[str, str]]:
+        """(rule, leading literal or '') of the rules that may match without a head, most specific first."""
+        return self._headless_pairs
+
+    def _pattern(self, name: str, blanks: bool, head: bool) -> re.Pattern[str] | None:
+        key = (name, blanks, head)
+        if key not in self._regex:
+            try:
+                rule = self.compiled(name, blanks)
+            except GrammarError:
+                # `grammar lint` tells about it; one bad rule must not stop the reading of a log.
+                self._broken.add(name)
+                return None
+            pattern = rule.head_pattern if head else rule.pattern
+            if pattern is None:
+                return None
+            self._regex[key] = re.compile(python_pattern(pattern, rule.guards, blanks))
+        return self._regex[key]
+
+    def try_rule(self, name: str, text: str, blanks: bool = False) -> Match | None:
+        """Matches one rule; a rule that spans lines also accepts its first line alone."""
+        if name in self._broken:
+            return None
+        for head in (False, True):
+            pattern = self._pattern(name, blanks, head)
+            found = pattern.fullmatch(text) if pattern else None
+            if found is not None:
+                captures = {k: v for k, v in found.groupdict().items() if v is not None}
+                guards = self.compiled(name, blanks).guards
+                if all(g.holds(captures[g.column]) for g in guards if g.column in captures):
+                    return Match(self.grammar.messages[name], captures)
+        return None
+
+    def candidates(self, text: str) -> list[str]:
+        """Rules that the beginning of the text allows, most specific first."""
+        found = [e for e in self._long.get(text[:_KEY], ()) if text.startswith(e.prefix)]
+        found += [e for e in self._short.get(text[:1], ()) if text.startswith(e.prefix)]
+        found.sort(key=lambda e: (-e.weight, e.name))
+        found += [e for e in self._floating if e.required in text]
+        return list(dict.fromkeys(e.name for e in found))
+
+    def match(self, text: str) -> Match | None:
+        """The rule of a text (a message without its head, trailing blanks removed)."""
+        text = text.rstrip()
+        for name in self.candidates(text):
+            found = self.try_rule(name, text)
+            if found is not None:
+                return found
+        return None
+
+    def match_collapsed(self, text: str) -> Match | None:
+        """Like :meth:`match` for a text whose runs of blanks were folded into one."""
+        text = re.sub(" +", " ", text.strip())
+        for entry in self._candidates_collapsed(text):
+            found = self.try_rule(entry, text, blanks=True)
+            if found is not None:
+                return found
+        return None
+
+    def _candidates_collapsed(self, text: str) -> list[str]:
+        key = text[:_KEY].split(" ")[0]
+        found = [
+            e
+            for k, entries in self._long.items()
+            if k.startswith(key)
+            for e in entries
+            if text.startswith(re.sub(" +", " ", e.prefix))
+        ]
+        found += [e for e in self._short.get(text[:1], ()) if text.startswith(e.prefix)]
+        found.sort(key=lambda e: (-e.weight, e.name))
+        found += [e for e in self._floating if re.sub(" +", " ", e.required) in text]
+        return list(dict.fromkeys(e.name for e in found))
+
+
+@cache
+def default_catalog() -> Catalog:
+    """The catalog of the packaged grammar, built once per process."""
+    return Catalog(default_grammar())

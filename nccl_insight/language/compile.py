@@ -1,0 +1,380 @@
+"""Rule -> regular expression, with the determinism checks of docs/grammar.md on the way.
+
+The pattern is common ground of Python's ``re`` and Rust's ``regex`` (polars). A string column that could
+swallow the literal behind it is matched lazily and *guarded*: rows whose value holds that literal are
+rejected afterwards, which is what "ends at the first occurrence" means.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from nccl_insight.errors import GrammarError
+from nccl_insight.language.charset import CharSets, charsets
+from nccl_insight.language.syntax import (
+    Choice,
+    Column,
+    Expr,
+    Grammar,
+    Literal,
+    Message,
+    Repeat,
+    Sequence,
+    Terminal,
+)
+
+_META: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+_ONE_CLASS: Final = re.compile(r"\[(?:[^\]\\]|\\.)+\]\+")
+_LAZY_CLASS: Final = re.compile(r"(\[(?:[^\]\\]|\\.)+\])\+\?\)")
+
+
+@dataclass(frozen=True)
+class _Lit:
+    text: str
+
+
+@dataclass(frozen=True)
+class _Chars:
+    first: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _End:
+    pass
+
+
+Start: TypeAlias = _Lit | _Chars | _End
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``column`` must not hold ``literal`` (counting what would straddle the end of the column)."""
+
+    column: str
+    literal: str
+
+    def holds(self, value: str) -> bool:
+        """Whether a captured value keeps the promise."""
+        return self.literal not in value + self.literal[:-1]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A message rule ready to run.
+
+    ``pattern`` matches the whole text of a message. ``head_pattern`` matches its first line alone (rules that
+    span lines). ``prefixes`` are the literals that the text can start with (empty: it starts with a value).
+    ``required`` is a literal that occurs in every such text.
+    """
+
+    message: Message
+    pattern: str
+    head_pattern: str | None
+    columns: tuple[tuple[str, str], ...]
+    guards: tuple[Guard, ...]
+    prefixes: tuple[str, ...]
+    required: str
+    weight: int
+
+
+def escape(text: str) -> str:
+    """Literal text as a pattern that Python and Rust read alike."""
+    return _META.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\t", r"\t")
+
+
+def _told_apart(one: Start, other: Start) -> bool:
+    if isinstance(one, _End) or isinstance(other, _End):
+        return not (isinstance(one, _End) and isinstance(other, _End))
+    if isinstance(one, _Lit) and isinstance(other, _Lit):
+        return not (one.text.startswith(other.text) or other.text.startswith(one.text))
+    if isinstance(one, _Lit):
+        assert isinstance(other, _Chars)
+        return one.text[0] not in other.first
+    if isinstance(other, _Lit):
+        return other.text[0] not in one.first
+    return not (one.first & other.first)
+
+
+def _show(start: Start) -> str:
+    if isinstance(start, _Lit):
+        return repr(start.text)
+    return "the end" if isinstance(start, _End) else "a value"
+
+
+class _Compiler:
+    """One pass over a rule; collects problems instead of stopping at the first."""
+
+    def __init__(self, grammar: Grammar, blanks: bool) -> None:
+        self._grammar = grammar
+        self._blanks = blanks
+        self.problems: list[str] = []
+        self.guards: list[Guard] = []
+        self.columns: list[tuple[str, str]] = []
+
+    def sets(self, expr: Terminal | Column) -> CharSets:
+        if isinstance(expr, Terminal):
+            return charsets(self._grammar.terminals[expr.name].pattern)
+        first: frozenset[str] = frozenset()
+        everything: frozenset[str] = frozenset()
+        inner = self._grammar.columns[expr.name].expr
+        for start in self.starts((inner,)):
+            first |= frozenset(start.text[0]) if isinstance(start, _Lit) else frozenset()
+            first |= start.first if isinstance(start, _Chars) else frozenset()
+        for piece in _leaves(inner):
+            everything |= frozenset(piece.text) if isinstance(piece, Literal) else self.sets(piece).all
+        return CharSets(first, everything, False)
+
+    def starts(self, items: tuple[Expr, ...]) -> list[Start]:
+        """What a text that begins with these items can start with."""
+        found: list[Start] = []
+        for index, item in enumerate(items):
+            rest = items[index + 1 :]
+            if isinstance(item, Literal):
+                return [*found, _Lit(item.text)]
+            if isinstance(item, Terminal):
+                return [*found, _Chars(self.sets(item).first)]
+            if isinstance(item, Column):
+                inner = self._grammar.columns[item.name].expr
+                return [*found, *self.starts((inner, *rest))]
+            if isinstance(item, Sequence):
+                return [*found, *self.starts((*item.items, *rest))]
+            if isinstance(item, Choice):
+                for option in item.options:
+                    found += self.starts((option, *rest))
+                return found
+            found += self.starts((item.item, *rest))
+            if item.least:
+                return found
+        return [*found, _End()]
+
+    def emit(self, expr: Expr, follow: tuple[Expr, ...], captured: bool = True) -> str:
+        """The pattern of an expression that ``follow`` stands behind."""
+        if isinstance(expr, Literal):
+            return self._literal(expr.text)
+        if isinstance(expr, Sequence):
+            parts = [
+                self.emit(item, (*expr.items[i + 1 :], *follow), captured)
+                for i, item in enumerate(expr.items)
+            ]
+            return "".join(parts)
+        if isinstance(expr, Choice):
+            starts = [self.starts((o, *follow)) for o in expr.options]
+            for i, one in enumerate(starts):
+                for other in starts[i + 1 :]:
+                    self._apart(one, other, "branches")
+            return "(?:" + "|".join(self.emit(o, follow, captured) for o in expr.options) + ")"
+        if isinstance(expr, Repeat):
+            if expr.least == 0 or expr.most is None:
+                self._apart(self.starts((expr.item,)), self.starts(follow), "an optional and what follows it")
+            again = (expr, *follow) if expr.most is None else follow
+            suffix = "?" if expr.most == 1 else "+" if expr.least else "*"
+            before = len(self.columns)
+            body = self.emit(expr.item, again, captured)
+            if expr.most is None and len(self.columns) > before:
+                self.problems.append(f"column {self.columns[-1][0]} stands in a repeat; use a list column")
+            return f"(?:{body}){suffix}"
+        if isinstance(expr, Column):
+            return self._column(expr, follow)
+        pattern = self._grammar.terminals[expr.name].pattern
+        return self._value(expr, pattern, self._grammar.terminals[expr.name].dtype, follow, None)
+
+    def _literal(self, text: str) -> str:
+        if not self._blanks:
+            return escape(text)
+        return re.sub(" +", " ", escape(text))
+
+    def _column(self, column: Column, follow: tuple[Expr, ...]) -> str:
+        definition = self._grammar.columns[column.name]
+        if any(column.name == name for name, _ in self.columns):
+            self.problems.append(f"column {column.name} stands twice")
+        self.columns.append((column.name, definition.dtype))
+        inner = definition.expr
+        if isinstance(inner, Terminal):
+            terminal = self._grammar.terminals[inner.name]
+            pattern = self._value(inner, terminal.pattern, terminal.dtype, follow, column.name)
+        else:
+            pattern = self.emit(inner, follow, False)
+        return f"(?P<{column.name}>{pattern})"
+
+    def _value(
+        self, terminal: Terminal, pattern: str, dtype: str, follow: tuple[Expr, ...], column: str | None
+    ) -> str:
+        own = self.sets(terminal)
+        guarded: list[str] = []
+        for start, rest in self._openings(follow):
+            if isinstance(start, _End) or (isinstance(start, _Lit) and not set(start.text) <= own.all):
+                continue
+            if isinstance(start, _Chars):
+                if start.first & own.all:
+                    clash = min(start.first & own.all)
+                    self.problems.append(
+                        f"{column or terminal.name}: the value behind it may start with {clash!r}"
+                    )
+                continue
+            nexts = self.starts(rest)
+            if all(isinstance(n, _End) for n in nexts):
+                continue
+            if dtype == "str":
+                guarded.append(start.text)
+            elif any(_may_start(n, own.all) for n in nexts):
+                self.problems.append(f"{column or terminal.name}: could swallow {start.text!r} behind it")
+        if not guarded:
+            return f"(?:{pattern})" if "|" in pattern else pattern
+        if column is None or not _ONE_CLASS.fullmatch(pattern) or len(set(guarded)) > 1:
+            self.problems.append(f"{column or terminal.name}: cannot tell where it ends before {guarded!r}")
+            return pattern
+        self.guards.append(Guard(column, guarded[0]))
+        return pattern + "?"
+
+    def _openings(self, items: tuple[Expr, ...]) -> list[tuple[Start, tuple[Expr, ...]]]:
+        """Like :meth:`starts`, each with what stands behind it."""
+        found: list[tuple[Start, tuple[Expr, ...]]] = []
+        for index, item in enumerate(items):
+            rest = items[index + 1 :]
+            if isinstance(item, Literal):
+                return [*found, (_Lit(item.text), rest)]
+            if isinstance(item, Terminal):
+                return [*found, (_Chars(self.sets(item).first), rest)]
+            if isinstance(item, Column):
+                return [*found, *self._openings((self._grammar.columns[item.name].expr, *rest))]
+            if isinstance(item, Sequence):
+                return [*found, *self._openings((*item.items, *rest))]
+            if isinstance(item, Choice):
+                for option in item.options:
+                    found += self._openings((option, *rest))
+                return found
+            found += self._openings((item.item, *rest))
+            if item.least:
+                return found
+        return [*found, (_End(), ())]
+
+    def _apart(self, one: list[Start], other: list[Start], what: str) -> None:
+        for a in one:
+            for b in other:
+                if not _told_apart(a, b):
+                    self.problems.append(f"{what} cannot be told apart: {_show(a)} and {_show(b)}")
+                    return
+
+
+def _may_start(start: Start, chars: frozenset[str]) -> bool:
+    if isinstance(start, _Lit):
+        return start.text[0] in chars
+    return isinstance(start, _Chars) and bool(start.first & chars)
+
+
+def _leaves(expr: Expr) -> list[Literal | Terminal]:
+    if isinstance(expr, Literal | Terminal):
+        return [expr]
+    if isinstance(expr, Sequence):
+        return [leaf for item in expr.items for leaf in _leaves(item)]
+    if isinstance(expr, Choice):
+        return [leaf for option in expr.options for leaf in _leaves(option)]
+    if isinstance(expr, Repeat):
+        return _leaves(expr.item)
+    return []
+
+
+def _trimmed(expr: Expr) -> Expr:
+    """Trailing blanks of a message are removed before matching, so they go from the rule too."""
+    if isinstance(expr, Literal):
+        return Literal(expr.text.rstrip() or expr.text)
+    if isinstance(expr, Sequence) and isinstance(expr.items[-1], Literal):
+        last = expr.items[-1].text.rstrip()
+        return Sequence((*expr.items[:-1], Literal(last))) if last else Sequence(expr.items[:-1])
+    return expr
+
+
+def _first_line(expr: Expr) -> Expr | None:
+    """The part before the first line break of a rule that spans lines."""
+    items = expr.items if isinstance(expr, Sequence) else (expr,)
+    for index, item in enumerate(items):
+        if isinstance(item, Literal) and "\n" in item.text:
+            head = item.text.split("\n", 1)[0].rstrip()
+            kept = (*items[:index], Literal(head)) if head else items[:index]
+            return Sequence(kept) if len(kept) > 1 else kept[0]
+        if any(isinstance(leaf, Literal) and "\n" in leaf.text for leaf in _leaves(item)):
+            return Sequence(items[:index]) if index > 1 else items[0]
+    return None
+
+
+def _weight(expr: Expr) -> int:
+    items = expr.items if isinstance(expr, Sequence) else (expr,)
+    return sum(len(i.text) for i in items if isinstance(i, Literal))
+
+
+def _literal_prefixes(starts: list[Start]) -> tuple[str, ...]:
+    if not all(isinstance(s, _Lit) for s in starts):
+        return ()
+    return tuple(sorted({s.text.split("\n", 1)[0] for s in starts if isinstance(s, _Lit)}))
+
+
+def _required(expr: Expr) -> str:
+    items = expr.items if isinstance(expr, Sequence) else (expr,)
+    literals = [i.text.split("\n", 1)[0] for i in items if isinstance(i, Literal)]
+    return max(literals, key=len, default="")
+
+
+def check(grammar: Grammar, message: Message) -> list[str]:
+    """Breaches of the determinism rules, in words for the author; empty when there is none."""
+    compiler = _Compiler(grammar, blanks=False)
+    try:
+        compiler.emit(_trimmed(message.expr), ())
+    except GrammarError as error:
+        return [str(error)]
+    return compiler.problems
+
+
+def compile_message(grammar: Grammar, message: Message, blanks: bool = False) -> Compiled:
+    """Compiles one rule. ``blanks``: runs of blanks in literals count as one (for text that lost its spacing).
+
+    Raises:
+        GrammarError: the rule breaks the determinism rules.
+    """
+    compiler = _Compiler(grammar, blanks)
+    expr = _trimmed(message.expr)
+    pattern = compiler.emit(expr, ())
+    if compiler.problems:
+        raise GrammarError(f"{message.origin} ({message.name}): {compiler.problems[0]}")
+    first = _first_line(expr)
+    head = _Compiler(grammar, blanks).emit(first, ()) if first is not None else None
+    return Compiled(
+        message=message,
+        pattern=pattern,
+        head_pattern=head,
+        columns=tuple(compiler.columns),
+        guards=tuple(compiler.guards),
+        prefixes=_literal_prefixes(compiler.starts((expr,))),
+        required=_required(expr),
+        weight=_weight(expr),
+    )
+
+
+def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False) -> str:
+    """The pattern for Python's engine, with the guards built in: a guarded value stops at its literal.
+
+    Python backtracks; without this a long text that repeats the literal costs quadratic time. Rust's engine
+    is linear and has no look-ahead, so the portable pattern stays as it is.
+    """
+    for guard in guards:
+        literal = re.sub(" +", " ", guard.literal) if blanks else guard.literal
+        opening = f"(?P<{guard.column}>"
+        start = pattern.find(opening) + len(opening)
+        value = _LAZY_CLASS.match(pattern, start) if start >= len(opening) else None
+        if value is not None:
+            guarded = f"(?:(?!{escape(literal)}){value[1]})+)"
+            pattern = pattern[:start] + guarded + pattern[value.end() :]
+    return pattern
+
+
+def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, int]:
+    """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
+    expr = _trimmed(message.expr)
+    starts = _Compiler(grammar, False).starts((expr,))
+    return _literal_prefixes(starts), _required(expr), _weight(expr)
+
+
+def pattern_of(grammar: Grammar, items: tuple[Expr, ...]) -> str:
+    """The pattern of the first items of a rule, for showing how far a text follows it."""
+    return _Compiler(grammar, False).emit(Sequence(items), ())

@@ -1,0 +1,108 @@
+"""lark as the reference engine: the same rule, read by lark itself and parsed with Earley.
+
+Slow (milliseconds a line) and independent of the compiler; used by tests and ``grammar explain-line``. What it
+takes over from the compiler is only where a guarded string column ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from lark import Lark, Token, Tree, UnexpectedInput
+
+from nccl_insight.language.compile import Compiled, compile_message
+from nccl_insight.language.load import definitions
+from nccl_insight.language.syntax import Grammar
+
+_WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/(?:[^/\\\n]|\\.)+/|//[^\n]*|(?P<name>_?[A-Za-z][A-Za-z0-9_]*)')
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What lark made of a text: captures by column, and whether there was more than one way."""
+
+    captures: dict[str, str]
+    ambiguous: bool
+
+
+class Reference:
+    """Earley parsers for single rules of a grammar, built when first needed."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._bodies = {
+            d.name: d.body for name, text in grammar.sources.items() for d in definitions(name, text)
+        }
+        self._parsers: dict[str, Lark] = {}
+
+    def _names(self, name: str, seen: set[str]) -> Iterator[str]:
+        if name in seen:
+            return
+        seen.add(name)
+        yield name
+        for match in _WORD.finditer(self._bodies[name]):
+            if match["name"] and match["name"] in self._bodies:
+                yield from self._names(match["name"], seen)
+
+    def source(self, rule: str) -> str:
+        """The rule with everything it needs as one lark grammar, verbatim except for guarded columns."""
+        compiled = compile_message(self._grammar, self._grammar.messages[rule])
+        guards = {g.column: g.literal for g in compiled.guards}
+        lines = [f"start: {rule}"]
+        for name in self._names(rule, set()):
+            body = " ".join(
+                line for line in self._bodies[name].splitlines() if not line.strip().startswith("//")
+            )
+            if name in guards:
+                terminal = self._grammar.terminals[body.strip()]
+                inner = terminal.pattern.removesuffix("+")
+                ahead = re.escape(guards[name]).replace("/", "\\/").replace("\n", "\\n")
+                lines.append(f"{name}: GUARDED_{name.upper()}")
+                lines.append(f"GUARDED_{name.upper()}: /(?:(?!{ahead}){inner})+/")
+            else:
+                lines.append(f"{name}: {body}")
+        return "\n".join(lines) + "\n"
+
+    def parser(self, rule: str) -> Lark:
+        """lark's parser of one rule."""
+        if rule not in self._parsers:
+            self._parsers[rule] = Lark(
+                self.source(rule), parser="earley", lexer="dynamic_complete", ambiguity="explicit",
+                keep_all_tokens=True, maybe_placeholders=False,
+            )  # fmt: skip
+        return self._parsers[rule]
+
+    def parse(self, rule: str, text: str) -> Parsed | None:
+        """Captures of a text, None when lark rejects it. Columns of branches not taken are left out."""
+        try:
+            tree = self.parser(rule).parse(text)
+        except UnexpectedInput:
+            return None
+        ambiguous = any(True for _ in tree.find_data("_ambig"))
+        captures = {
+            node.data: _text(node) for node in tree.iter_subtrees() if node.data in self._grammar.columns
+        }
+        return Parsed({str(k): v for k, v in captures.items()}, ambiguous)
+
+
+def trailing_blanks(grammar: Grammar, compiled: Compiled) -> str:
+    """Blanks at the end of a rule, which the compiler takes off (they are removed from the log's lines too)."""
+    expr = compiled.message.expr
+    last = getattr(expr, "items", (expr,))[-1]
+    text = getattr(last, "text", "")
+    return text[len(text.rstrip()) :] if text.strip() else ""
+
+
+def _text(node: Tree[Token]) -> str:
+    return "".join(str(t) for t in node.scan_values(lambda v: isinstance(v, Token)))
+
+
+@cache
+def default_reference() -> Reference:
+    """The reference engine of the packaged grammar."""
+    from nccl_insight.language.load import default_grammar
+
+    return Reference(default_grammar())

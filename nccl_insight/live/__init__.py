@@ -1,0 +1,1 @@
+"""Live runs: capture and preflight."""

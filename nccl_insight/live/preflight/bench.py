@@ -1,0 +1,119 @@
+"""The levels that run a collective: correctness, bandwidth, and the verdict on the log it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from nccl_insight import api
+from nccl_insight.live.capture.environment import World
+from nccl_insight.live.capture.parent import Captured, capture, describe
+from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.model import Action, Finding, Severity
+from nccl_insight.tables.run import Run
+
+_LARGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the run gave. ``facts`` feed the expectations."""
+
+    checks: tuple[Check, ...]
+    facts: Mapping[str, str | float | None]
+    timed_out: bool
+
+
+def plan_for(backend: str) -> Plan:
+    """A short all-reduce sweep without traces."""
+    sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
+    return Plan(backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0, host_copies=False)
+
+
+def measure(
+    plan: Plan, directory: Path, nproc: int, deadline_s: float, environ: Mapping[str, str], world: World | None = None,
+    child: Sequence[str] = (),
+) -> Measured:  # fmt: skip
+    """Runs the plan and judges the processes, their results, and what their logs say (also after a hang)."""
+    done = capture(plan, directory, nproc, deadline_s, environ, world, child, diagnostics=True)
+    if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
+        return Measured((_ended(done),), {}, done.hung)
+    run = api.load([directory])
+    checks = [_ended(done), *_results(run, done)]
+    checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]
+    return Measured(tuple(checks), _facts(run, done), done.hung)
+
+
+def _ended(done: Captured) -> Check:
+    if done.hung:
+        return Check(
+            "all-reduce", Status.FAIL, f"hang: {describe(done)}", "an end within the deadline",
+            f"nccl-insight analyze {done.directory}", "NI506", Action.TRIAGE,
+        )  # fmt: skip
+    if not done.outcome.ok:
+        return Check(
+            "all-reduce", Status.FAIL, describe(done), "all processes end well",
+            f"nccl-insight analyze {done.directory}", "-", Action.TRIAGE,
+        )  # fmt: skip
+    return Check("all-reduce", Status.PASS, describe(done))
+
+
+def _results(run: Run, done: Captured) -> list[Check]:
+    rows = run.table("benchmarks")
+    if rows.is_empty():
+        return [
+            Check(
+                "correctness", Status.FAIL if done.outcome.ok else Status.SKIP, "no measurement was finished"
+            )
+        ]
+    wrong = rows.filter(pl.col("wrong") > 0)
+    best = _best(rows)
+    checks = [
+        Check("correctness", Status.PASS, f"{rows.height} results right on {done.ranks} ranks")
+        if wrong.is_empty()
+        else Check(
+            "correctness", Status.FAIL, f"{wrong.height} of {rows.height} results wrong", "every element right",
+            "take the node out and run dcgmi diag -r 3", "-", Action.ISOLATE,
+        )
+    ]  # fmt: skip
+    if best is not None:
+        checks.append(Check("bandwidth", Status.PASS, f"all-reduce busbw {best:.1f} GB/s"))
+    else:
+        checks.append(Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"))
+    return checks
+
+
+def _best(rows: pl.DataFrame) -> float | None:
+    large = rows.filter((pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("busbw_gbps").is_not_null())
+    return max(large["busbw_gbps"].to_list(), default=None)
+
+
+def _finding(finding: Finding) -> Check:
+    status = Status.FAIL if finding.severity is Severity.ERROR else Status.WARN
+    return Check(
+        finding.name, status, finding.title, finding.expected, finding.next_step, finding.code, finding.action
+    )
+
+
+def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:
+    ranks = run.table("capture_ranks")
+    versions = {
+        name: next((v for v in ranks[name].to_list() if v), None) if name in ranks.columns else None
+        for name in ("nccl", "cuda", "torch")
+    }
+    in_log = run.table("processes")["nccl_version"].drop_nulls().to_list()
+    connections = run.table("connections")
+    networks = sorted(set(connections.filter(pl.col("transport") == "NET")["network"].drop_nulls().to_list()))
+    networks = networks or sorted(set(run.table("processes")["network"].drop_nulls().to_list()))
+    inside = sorted({str(t) for t in connections["transport"].drop_nulls().to_list()} - {"NET", "self"})
+    hosts = set(ranks["host"].to_list()) if "host" in ranks.columns else set()
+    return {
+        "busbw": _best(run.table("benchmarks")), "ranks": float(done.ranks),
+        "nodes": float(len(hosts)) if hosts else None,
+        "transport": ",".join(networks or inside) or None,
+        "nccl": in_log[0] if in_log else versions["nccl"], "cuda": versions["cuda"], "torch": versions["torch"],
+    }  # fmt: skip

@@ -1,0 +1,90 @@
+"""Reading the node: files under ``/proc`` and ``/sys``, limits, tools. Nothing is written or changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from nccl_insight.live.capture.environment import gpu_count, run_tool
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine as its files show it; ``root`` is another directory than ``/`` in tests."""
+
+    environ: Mapping[str, str]
+    root: Path = Path("/")
+    name: str = field(default_factory=platform.node)
+    kernel: str = field(default_factory=platform.release)
+
+    def read(self, path: str) -> str | None:
+        """A small text file, stripped; None if it is not there or not readable."""
+        try:
+            return (self.root / path.lstrip("/")).read_bytes()[:65536].decode("utf-8", "replace").strip()
+        except OSError:
+            return None
+
+    def read_bytes(self, path: str) -> bytes:
+        """A small binary file; empty if it is not there or not readable."""
+        try:
+            return (self.root / path.lstrip("/")).read_bytes()[:65536]
+        except OSError:
+            return b""
+
+    def entries(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty if it is not there."""
+        try:
+            return sorted(os.listdir(self.root / path.lstrip("/")))
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there."""
+        return (self.root / path.lstrip("/")).exists()
+
+    def size_of(self, path: str) -> tuple[int, int] | None:
+        """Total and free bytes of the file system at the path."""
+        try:
+            found = os.statvfs(self.root / path.lstrip("/"))
+        except OSError:
+            return None
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    def limit(self, which: int) -> int | None:
+        """A soft limit of this process; None when unlimited."""
+        soft, _ = resource.getrlimit(which)
+        return None if soft == resource.RLIM_INFINITY else soft
+
+    def gpus(self) -> int:
+        """GPUs that processes of this environment may use."""
+        return gpu_count(self.environ, str(self.root / "dev"))
+
+    def gpu_names(self) -> list[str]:
+        """Product names of the GPUs, from the driver's files."""
+        names = []
+        for entry in self.entries("/proc/driver/nvidia/gpus"):
+            text = self.read(f"/proc/driver/nvidia/gpus/{entry}/information") or ""
+            names += [
+                line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")
+            ]
+        return names
+
+    @staticmethod
+    def package(*names: str) -> str | None:
+        """Version of the first installed Python package of these names, without importing it."""
+        for name in names:
+            try:
+                return metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue
+        return None
+
+    @staticmethod
+    def tool(*argv: str) -> str | None:
+        """Output of a tool, None if it cannot be had."""
+        return run_tool(argv)

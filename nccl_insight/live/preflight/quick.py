@@ -1,0 +1,286 @@
+"""Checks that take no collective: devices, drivers, libraries, limits, kernel settings, NCCL_* variables."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Iterator
+
+from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.node import Node
+from nccl_insight.model import Action, Severity
+from nccl_insight.settings.lint import lint_environment
+from nccl_insight.settings.lint.model import CODES
+from nccl_insight.units import format_bytes
+
+Facts = dict[str, "str | float | None"]
+_MIB = 1 << 20
+_GIB = 1 << 30
+
+
+def facts_of(node: Node) -> Facts:
+    """What expectations can be about, as far as it shows without running anything."""
+    nics = _nics(node)
+    shm = node.size_of("/dev/shm")
+    memlock = node.limit(resource.RLIMIT_MEMLOCK)
+    names = node.gpu_names()
+    return {
+        "gpus": float(node.gpus()),
+        "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
+        "nics": float(sum(state == "ACTIVE" for _, state, _, _ in nics)),
+        "nic_gbit": min((rate for _, state, rate, _ in nics if state == "ACTIVE"), default=None),
+        "driver": _driver(node),
+        "torch": node.package("torch"),
+        "nccl": node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
+        "shm_gib": round(shm[0] / _GIB, 3) if shm else None,
+        "memlock_gib": float("inf") if memlock is None else round(memlock / _GIB, 6),
+        "nofile": float(node.limit(resource.RLIMIT_NOFILE) or float("inf")),
+    }
+
+
+def quick_checks(node: Node) -> Iterator[Check]:
+    """All quick checks of the node."""
+    gpus = node.gpus()
+    nics = _nics(node)
+    yield from _environment(node)
+    yield _gpus(node, gpus)
+    yield _libraries(node)
+    yield from _ports(nics)
+    yield from _shared_memory(node)
+    yield _memlock(node, bool(nics))
+    yield from _limits(node)
+    yield _gpudirect(node, gpus, bool(nics))
+    yield _acs(node, gpus)
+    yield _iommu(node, gpus)
+    balancing = node.read("/proc/sys/kernel/numa_balancing")
+    if balancing is not None and balancing != "0" and gpus:
+        yield Check(
+            "numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)"
+        )
+
+
+def _driver(node: Node) -> str | None:
+    text = node.read("/proc/driver/nvidia/version") or ""
+    match = re.search(r"(?:Kernel Module[^\n]*?)\s([0-9]+\.[0-9.]+)", text)
+    return match[1] if match else None
+
+
+def _nics(node: Node) -> list[tuple[str, str, float, str]]:
+    """RDMA ports: name, state (ACTIVE, DOWN ...), rate in Gb/s, link layer."""
+    ports = []
+    for device in node.entries("/sys/class/infiniband"):
+        for port in node.entries(f"/sys/class/infiniband/{device}/ports"):
+            base = f"/sys/class/infiniband/{device}/ports/{port}"
+            state = (node.read(f"{base}/state") or "").split(":")[-1].strip() or "unknown"
+            rate = re.match(r"([0-9.]+)", node.read(f"{base}/rate") or "")
+            ports.append(
+                (
+                    f"{device}:{port}",
+                    state,
+                    float(rate[1]) if rate else 0.0,
+                    node.read(f"{base}/link_layer") or "?",
+                )
+            )
+    return ports
+
+
+def _environment(node: Node) -> Iterator[Check]:
+    result = lint_environment(node.environ)
+    for finding in result.findings:
+        issue = finding.issue
+        status = {Severity.ERROR: Status.FAIL, Severity.WARNING: Status.WARN}.get(issue.severity)
+        if status is not None:
+            yield Check(
+                "environment", status, f"{finding.text}: {issue.title}", "", issue.next_step,
+                CODES.get(issue.name, "-"), Action.CONFIG,
+            )  # fmt: skip
+    if not any(f.issue.severity in (Severity.ERROR, Severity.WARNING) for f in result.findings):
+        count = len(result.settings)
+        yield Check(
+            "environment",
+            Status.PASS,
+            f"{count} NCCL variables set, none questionable" if count else "no NCCL variables set",
+        )
+
+
+def _gpus(node: Node, gpus: int) -> Check:
+    if gpus == 0:
+        return Check(
+            "gpus", Status.SKIP, "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
+        )
+    names = node.gpu_names()
+    driver = _driver(node)
+    return Check(
+        "gpus",
+        Status.WARN if len(set(names)) > 1 else Status.PASS,
+        f"{gpus} GPUs{', ' + ', '.join(sorted(set(names))) if names else ''}{', driver ' + driver if driver else ''}",
+        "one model" if len(set(names)) > 1 else "",
+    )
+
+
+def _libraries(node: Node) -> Check:
+    torch = node.package("torch")
+    nccl = node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+    if torch is None and nccl is None:
+        return Check("libraries", Status.SKIP, "neither torch nor NCCL is installed in this Python")
+    return Check(
+        "libraries", Status.PASS, ", ".join(f"{n} {v}" for n, v in (("torch", torch), ("NCCL", nccl)) if v)
+    )
+
+
+def _ports(nics: list[tuple[str, str, float, str]]) -> Iterator[Check]:
+    if not nics:
+        yield Check("nics", Status.SKIP, "no RDMA device (/sys/class/infiniband is empty)")
+        return
+    active = [n for n in nics if n[1] == "ACTIVE"]
+    down = [n[0] for n in nics if n[1] != "ACTIVE"]
+    rates = sorted({n[2] for n in active})
+    shown = f"{len(active)} of {len(nics)} RDMA ports active" + (
+        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n[3] for n in active}))}"
+        if active
+        else ""
+    )
+    if not active:
+        yield Check(
+            "nics",
+            Status.FAIL,
+            shown,
+            "active ports",
+            "ibstat; check cables and the subnet manager",
+            "NI217",
+            Action.TRIAGE,
+        )
+    elif len(rates) > 1 or len({n[3] for n in active}) > 1:
+        yield Check(
+            "nics", Status.WARN, shown, "one rate and link layer", "name the right devices in NCCL_IB_HCA", "NI220",
+            Action.CONFIG,
+        )  # fmt: skip
+    else:
+        yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else ""))
+
+
+def _shared_memory(node: Node) -> Iterator[Check]:
+    size = node.size_of("/dev/shm")
+    if size is None:
+        yield Check(
+            "/dev/shm",
+            Status.FAIL,
+            "not there",
+            "a tmpfs",
+            "mount /dev/shm in the container",
+            "NI401",
+            Action.CONFIG,
+        )
+        return
+    total, free = size
+    shown = f"{format_bytes(total)}, {format_bytes(free)} free"
+    fix = "docker run --shm-size=8g, or a memory-backed emptyDir at /dev/shm"
+    if free < 32 * _MIB:
+        yield Check("/dev/shm", Status.FAIL, shown, "32 MiB free or more", fix, "NI401", Action.CONFIG)
+    elif total < _GIB:
+        yield Check("/dev/shm", Status.WARN, shown, "1 GiB or more", fix, "NI401", Action.CONFIG)
+    else:
+        yield Check("/dev/shm", Status.PASS, shown)
+
+
+def _memlock(node: Node, rdma: bool) -> Check:
+    limit = node.limit(resource.RLIMIT_MEMLOCK)
+    if limit is None:
+        return Check("memlock", Status.PASS, "unlimited")
+    shown, fix = format_bytes(limit), "ulimit -l unlimited (docker run --ulimit memlock=-1)"
+    if not rdma:
+        return Check("memlock", Status.PASS, f"{shown} (no RDMA device needs more)")
+    status = Status.FAIL if limit < 64 * _MIB else Status.WARN
+    return Check(
+        "memlock", status, shown, "unlimited, since RDMA registers memory", fix, "NI407", Action.CONFIG
+    )
+
+
+def _limits(node: Node) -> Iterator[Check]:
+    files = node.limit(resource.RLIMIT_NOFILE)
+    if files is not None and files < 4096:
+        yield Check(
+            "nofile",
+            Status.WARN,
+            f"{files:,} open files",
+            "65,536 or more for large jobs",
+            "ulimit -n 65536",
+            "-",
+            Action.CONFIG,
+        )
+    else:
+        yield Check("nofile", Status.PASS, "unlimited" if files is None else f"{files:,} open files")
+    if node.limit(resource.RLIMIT_STACK) is None:
+        yield Check(
+            "stack", Status.WARN, "unlimited", "a finite limit: with `unlimited` helper threads get 2 MiB stacks",
+            "ulimit -s 8192", "-", Action.CONFIG,
+        )  # fmt: skip
+
+
+def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:
+    if not gpus or not rdma:
+        return Check("gpudirect", Status.SKIP, "needs a GPU and an RDMA device")
+    for module in ("nvidia_peermem", "nv_peer_mem"):
+        if node.exists(f"/sys/module/{module}"):
+            return Check("gpudirect", Status.PASS, f"{module} is loaded")
+    number = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
+    recent = number is not None and (int(number[1]), int(number[2])) >= (5, 12)
+    if recent and "Open Kernel Module" in (node.read("/proc/driver/nvidia/version") or ""):
+        return Check(
+            "gpudirect", Status.PASS, f"open kernel module on Linux {node.kernel}: DMA-BUF can be used"
+        )
+    return Check(
+        "gpudirect", Status.WARN, "neither nvidia-peermem nor DMA-BUF", "one of them",
+        "modprobe nvidia-peermem (administrator)", "NI234", Action.TRIAGE,
+    )  # fmt: skip
+
+
+def _acs(node: Node, gpus: int) -> Check:
+    """Access Control Services of PCI bridges: redirection sends peer traffic through the root complex."""
+    if not gpus:
+        return Check("pci acs", Status.SKIP, "needs a GPU")
+    readable, redirecting = 0, []
+    for device in node.entries("/sys/bus/pci/devices"):
+        base = f"/sys/bus/pci/devices/{device}"
+        if not (node.read(f"{base}/class") or "").startswith("0x0604"):
+            continue
+        control = _acs_control(node.read_bytes(f"{base}/config"))
+        readable += control is not None
+        if control is not None and control & 0x1D:
+            redirecting.append(device)
+    if not readable:
+        return Check("pci acs", Status.SKIP, "the configuration of PCI bridges is readable by root only")
+    if redirecting:
+        return Check(
+            "pci acs", Status.WARN, f"on in {len(redirecting)} bridges ({', '.join(redirecting[:3])})",
+            "off on bare metal",
+            "disable ACS in the BIOS or with setpci (administrator); in a VM it must stay on", "NI301", Action.TRIAGE,
+        )  # fmt: skip
+    return Check("pci acs", Status.PASS, f"off in {readable} bridges")
+
+
+def _acs_control(config: bytes) -> int | None:
+    """ACS control register from a bridge's configuration space; None if it cannot be read, 0 without ACS."""
+    if len(config) < 4096:
+        return None
+    at, steps = 0x100, 0
+    while at and at + 8 <= len(config) and steps < 64:
+        header = int.from_bytes(config[at : at + 4], "little")
+        if header & 0xFFFF == 0x000D:
+            return int.from_bytes(config[at + 6 : at + 8], "little")
+        at, steps = header >> 20, steps + 1
+    return 0
+
+
+def _iommu(node: Node, gpus: int) -> Check:
+    if not gpus:
+        return Check("iommu", Status.SKIP, "needs a GPU")
+    if not node.entries("/sys/class/iommu"):
+        return Check("iommu", Status.PASS, "off")
+    line = node.read("/proc/cmdline") or ""
+    if re.search(r"\biommu=pt\b|iommu\.passthrough=1", line):
+        return Check("iommu", Status.PASS, "on, passthrough")
+    return Check(
+        "iommu", Status.WARN, "on, without passthrough", "off or iommu=pt on bare metal",
+        "add iommu=pt to the kernel command line (administrator); a VM needs it as it is", "NI301", Action.TRIAGE,
+    )  # fmt: skip

@@ -1,8 +1,0 @@
-"""What the user wants judged, silenced or weighed differently (nccl-insight.toml, environment, options)."""
-
-from __future__ import annotations
-
-from nccl_insight.policy.config import load_policy
-from nccl_insight.policy.model import Ignore, Policy
-
-__all__ = ["Ignore", "Policy", "load_policy"]

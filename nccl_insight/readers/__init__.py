@@ -1,0 +1,36 @@
+"""Input formats other than NCCL logs, one module each exporting ``FORMAT`` (found by module name).
+
+A format says how sure it is of an input from the first bytes (``sniff``, 0 = no .. 1 = certain) and reads it
+into tables (``read``). Damaged input gives what could be read plus a row in the ``notes`` table
+(``kind`` is then a diagnosis name such as ``trace-truncated``); it never raises for bad content.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.tables.run import Partial
+
+
+@dataclass(frozen=True)
+class Format:
+    """One input format. ``kind`` is a value of ``inputs.kind``; ``sniff`` gets <= 64 KiB and the name."""
+
+    kind: str
+    sniff: Callable[[bytes, str], float]
+    read: Callable[[InputFile], Partial]
+
+
+def discover() -> Sequence[Format]:
+    """Every format of this package, ordered by module name."""
+    found: list[Format] = []
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        format_ = getattr(module, "FORMAT", None)
+        if isinstance(format_, Format):
+            found.append(format_)
+    return found

@@ -1,0 +1,93 @@
+"""Result files of ``nccl-insight capture``: one JSON object a line, written as the measurements are made."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.tables.run import Partial
+
+BENCHMARKS = {
+    "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
+    "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
+    "time_min_us": pl.Float64, "time_max_us": pl.Float64, "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64,
+    "wrong": pl.Int64, "nranks": pl.Int32, "gpu": pl.String, "backend": pl.String, "run": pl.Int32,
+    "n_hosts": pl.Int32,
+}  # fmt: skip
+RANKS = {
+    "rank": pl.Int32, "world_size": pl.Int32, "local_rank": pl.Int32, "host": pl.String, "pid": pl.Int64,
+    "backend": pl.String, "torch": pl.String, "cuda": pl.String, "nccl": pl.String, "gpu": pl.String,
+    "slow_rank": pl.Int32, "joined": pl.Boolean, "finished": pl.Boolean,
+}  # fmt: skip
+COPIES = {
+    "rank": pl.Int32, "direction": pl.String, "pinned": pl.Boolean, "size_bytes": pl.UInt64, "gbps": pl.Float64,
+}  # fmt: skip
+PEERS = {
+    "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean, "size_bytes": pl.UInt64, "gbps": pl.Float64,
+}  # fmt: skip
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a file that begins with the head line."""
+    return 0.95 if head[:1] == b"{" and b'"nccl_insight_capture"' in head[:512] else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``benchmarks``, ``capture_ranks``, ``host_bandwidth`` and ``peer_bandwidth``."""
+    content = _side.read_content(source)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    broken = 0
+    for number, raw in enumerate(content.text.split("\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            item = _side.mapping(json.loads(raw))
+        except (ValueError, RecursionError):
+            broken += 1
+            continue
+        by_kind.setdefault(str(item.get("kind")), []).append({**item, "line": number})
+    rank = _rank(by_kind)
+    rows = [
+        {"gpu": rank.get("gpu"), "backend": rank.get("backend"), "run": 1, **row}
+        for row in by_kind.get("row", [])
+    ]
+    frames = {
+        "benchmarks": _frame(rows, BENCHMARKS),
+        "capture_ranks": _frame([rank] if rank else [], RANKS),
+        "host_bandwidth": _frame(by_kind.get("copy", []), COPIES),
+        "peer_bandwidth": _frame(by_kind.get("peer", []), PEERS),
+    }
+    result = {k: _side.with_input(v, source.input_id) for k, v in frames.items() if not v.is_empty()}
+    problems = [content.problem] if content.problem else []
+    if broken:
+        problems.append(f"{broken} lines are cut or damaged and were left out")
+    if rank and not rank["finished"]:
+        problems.append(f"rank {rank.get('rank')} did not finish the capture")
+    if problems:
+        result["notes"] = _side.notes(source.input_id, *(("trace-truncated", p) for p in problems))
+    return Partial(result)
+
+
+def _rank(by_kind: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    heads = by_kind.get("head", [])
+    if not heads:
+        return {}
+    versions = by_kind.get("versions", [{}])[0]
+    return {
+        **{k: v for k, v in versions.items() if k not in ("kind", "line")},
+        **{k: v for k, v in heads[0].items() if k not in ("kind", "line")},
+        "joined": "ready" in by_kind,
+        "finished": "end" in by_kind,
+    }
+
+
+def _frame(rows: list[dict[str, Any]], schema: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame([{k: row.get(k) for k in schema} for row in rows], schema=schema, strict=False)
+
+
+FORMAT = Format(kind="capture", sniff=sniff, read=read)

@@ -1,0 +1,87 @@
+"""The channel search result that NCCL writes with NCCL_GRAPH_DUMP_FILE: graphs and their channels."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.readers.xml import Element, parse
+from nccl_insight.tables.run import Partial
+
+# graph ids as NCCL's init.cc numbers them
+_ALGORITHMS = {"0": "Ring", "1": "Tree", "2": "CollNetChain", "3": "NVLS", "4": "CollNetDirect"}
+_BY_PATTERN = {"5": "NVLS", "6": "CollNetDirect"}
+GRAPHS = {
+    "line": pl.UInt64, "graph_id": pl.Int32, "pattern": pl.Int32, "algorithm": pl.String,
+    "cross_nic": pl.Int32, "n_channels": pl.Int32, "bw_intra_gbps": pl.Float64, "bw_inter_gbps": pl.Float64,
+    "type_intra": pl.String, "type_inter": pl.String, "same_channels": pl.Int32,
+}  # fmt: skip
+CHANNELS = {
+    "line": pl.UInt64, "graph_id": pl.Int32, "algorithm": pl.String, "channel": pl.Int32,
+    "position": pl.Int32, "kind": pl.String, "dev": pl.Int64,
+}  # fmt: skip
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a ``<graphs>`` document."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
+    return 0.95 if start[:1] == b"<" and re.search(rb"<graphs[\s>]", start) else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``graphs`` (the file does not name its communicator or rank) and ``graph_channels``."""
+    content = _side.read_content(source)
+    root, problem = parse(content.data)
+    graphs: list[dict[str, object]] = []
+    channels: list[dict[str, object]] = []
+    for graph in root.children if root is not None and root.name == "graphs" else []:
+        if graph.name == "graph":
+            row = _graph(graph)
+            graphs.append(row)
+            for number, channel in enumerate(c for c in graph.children if c.name == "channel"):
+                channels += [
+                    {
+                        "line": hop.line, "graph_id": row["graph_id"], "algorithm": row["algorithm"],
+                        "channel": number, "position": position, "kind": hop.name.upper()[:8],
+                        "dev": _number(hop.get("dev")),
+                    }
+                    for position, hop in enumerate(channel.children)
+                ]  # fmt: skip
+    tables = {
+        "graphs": _side.with_input(pl.DataFrame(graphs, schema=GRAPHS, strict=False), source.input_id),
+        "graph_channels": _side.with_input(
+            pl.DataFrame(channels, schema=CHANNELS, strict=False), source.input_id
+        ),
+    }
+    problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
+    if problems:
+        tables["notes"] = _side.notes(source.input_id, *problems)
+    return Partial({k: v for k, v in tables.items() if not v.is_empty()})
+
+
+def _graph(graph: Element) -> dict[str, object]:
+    pattern, identity = graph.get("pattern"), graph.get("id")
+    return {
+        "line": graph.line, "graph_id": _number(identity, 2**31 - 1), "pattern": _number(pattern, 2**31 - 1),
+        "algorithm": _BY_PATTERN.get(pattern) or _ALGORITHMS.get(identity),
+        "cross_nic": _number(graph.get("crossnic"), 2**31 - 1),
+        "n_channels": _number(graph.get("nchannels"), 2**31 - 1),
+        "bw_intra_gbps": _side.as_float(graph.get("speedintra")),
+        "bw_inter_gbps": _side.as_float(graph.get("speedinter")),
+        "type_intra": graph.get("typeintra") or None, "type_inter": graph.get("typeinter") or None,
+        "same_channels": _number(graph.get("samechannels"), 2**31 - 1),
+    }  # fmt: skip
+
+
+def _number(text: str, high: int = 2**63 - 1) -> int | None:
+    """A decimal or 0x number, null when it is neither or too large (NET ids carry the host in high bits)."""
+    if re.fullmatch(r"0x[0-9a-fA-F]{1,15}", text):
+        return _side.as_int(int(text, 16), 0, high)
+    return _side.as_int(text, -high, high)
+
+
+FORMAT = Format(kind="graph_xml", sniff=sniff, read=read)

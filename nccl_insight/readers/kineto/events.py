@@ -1,0 +1,285 @@
+"""Column builders for the events of a Kineto trace that matter to communication."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.readers.chrome import Event
+from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
+
+MARKERS: Final = (
+    re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
+    re.compile(
+        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl)'
+    ),
+)
+"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast."""
+_GPU_KINDS: Final = {
+    "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
+    "memset": MEMSET,
+}  # fmt: skip
+_CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
+_STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
+_OVERFLOW: Final = 1 << 32
+_LATEST: Final = 1 << 61
+_MOST_ELEMENTS: Final = 1 << 48
+_FLUSH_ROWS: Final = 50_000
+_RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
+    "name_id": pl.Int32, "size_bytes": pl.Int64, "correlation": pl.Int64, "meta": pl.Int64,
+}  # fmt: skip
+
+
+def to_ns(value: object) -> int | None:
+    """Microseconds as Kineto writes them (integer, float or text) in nanoseconds; None if not a time."""
+    time = _to_ns(value)
+    return time if time is not None and -_LATEST < time < _LATEST else None
+
+
+def _to_ns(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value * 1000
+    if isinstance(value, float):
+        time = value * 1000
+        return round(time) if math.isfinite(time) else None
+    if isinstance(value, str):
+        whole, _, part = value.strip().partition(".")
+        sign = -1 if whole.startswith("-") else 1
+        digits = whole.removeprefix("-")
+        if digits.isdecimal() and len(digits) < 20 and (not part or part.isdecimal()):
+            return sign * (int(digits) * 1000 + int((part + "000")[:3]))
+    return None
+
+
+def _int(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < (1 << 63) else None
+    if isinstance(value, str) and value.strip().lstrip("-").isdecimal() and len(value) < 20:
+        return int(value)
+    return None
+
+
+def small_int(value: object) -> int | None:
+    """A non-negative number of at most 31 bits (ranks, group sizes), else None."""
+    number = _int(value)
+    return number if number is not None and 0 <= number < 1 << 31 else None
+
+
+def _count(value: object) -> int | None:
+    """Number of elements; old torch counts in 32 bits, so a negative one has wrapped around once."""
+    number = _int(value)
+    if number is None or not -_OVERFLOW < number < _MOST_ELEMENTS:
+        return None
+    return number + _OVERFLOW if number < 0 else number
+
+
+@dataclass
+class Meta:
+    """What is known about one collective beside its time."""
+
+    name: str | None = None
+    in_elements: int | None = None
+    out_elements: int | None = None
+    dtype: str | None = None
+    group_size: int | None = None
+    process_group: str | None = None
+    group_ranks: object = None
+    seq: int | None = None
+    group_rank: int | None = None
+    peer: int | None = None
+    in_split: str | None = None
+    out_split: str | None = None
+
+    @staticmethod
+    def of(args: dict[str, Any]) -> Meta | None:
+        """From the args of a kernel or of ``record_param_comms``; None when they describe no collective."""
+        name = args.get("Collective name")
+        if not isinstance(name, str) or not name:
+            return None
+        group, dtype = args.get("Process Group Name"), args.get("dtype")
+        lower = name.lower()
+        return Meta(
+            name,
+            _count(args.get("In msg nelems")),
+            _count(args.get("Out msg nelems")),
+            dtype if isinstance(dtype, str) else None,
+            small_int(args.get("Group size")),
+            str(group) if isinstance(group, (str, int)) else None,
+            args.get("Process Group Ranks"),
+            _int(args.get("Seq")),
+            small_int(args.get("Rank")),
+            small_int(args.get("Dst Rank" if "send" in lower else "Src Rank")),
+            _text(args.get("In split size")),
+            _text(args.get("Out split size")),
+        )
+
+    @staticmethod
+    def of_range(event: Event) -> Meta:
+        """From an annotation such as ``nccl:all_reduce``, whose shapes tell the input of the collective."""
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        dims, types = args.get("Input Dims"), args.get("Input type")
+        dtype = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else None
+        return Meta(str(event["name"]), _elements(dims), None, _c_type(dtype))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else str(value) if isinstance(value, list) else None
+
+
+def _c_type(name: str | None) -> str | None:
+    """Element types as torch prints C++ names: ``c10::BFloat16``, ``long int``, ``unsigned char``."""
+    if not name:
+        return None
+    name = name.removeprefix("c10::").removesuffix(" int")
+    return {"unsigned char": "uint8", "signed char": "int8", "unsigned long": "uint64"}.get(name, name)
+
+
+def _elements(dims: object) -> int | None:
+    """Elements of the first input: ``[[1000]]`` or, for a list of tensors, ``[[[10], [20]]]``."""
+    if not isinstance(dims, list) or not dims or not isinstance(dims[0], list) or not dims[0]:
+        return None
+    shapes = dims[0] if isinstance(dims[0][0], list) else [dims[0]]
+    total = 0
+    for shape in shapes:
+        if not all(isinstance(n, int) and 0 <= n < 1 << 40 for n in shape):
+            return None
+        total += math.prod(shape)
+    return total if 0 < total < _MOST_ELEMENTS else None
+
+
+@dataclass
+class Events:
+    """What was collected from a trace. Times are nanoseconds without the base of the file."""
+
+    kind: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    device: list[int] = field(default_factory=list)
+    stream: list[int | None] = field(default_factory=list)
+    name: list[int] = field(default_factory=list)
+    size: list[int | None] = field(default_factory=list)
+    correlation: list[int | None] = field(default_factory=list)
+    meta: list[int] = field(default_factory=list)
+    metas: list[Meta | int] = field(default_factory=list)
+    by_external_id: dict[int, Meta] = field(default_factory=dict)
+    cpu_ops: list[tuple[int, int, int | None, Meta]] = field(default_factory=list)
+    ranges: list[tuple[int, Meta]] = field(default_factory=list)
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    param_comms: int = 0
+    rejected: int = 0
+    _names: dict[str, int] = field(default_factory=dict)
+    _frames: list[pl.DataFrame] = field(default_factory=list)
+
+    def add(self, events: list[Event]) -> None:
+        """Takes the events that matter; times that are none or negative are counted in ``rejected``."""
+        kinds = _GPU_KINDS
+        for event in events:
+            category = event.get("cat")
+            kind = kinds.get(category.lower()) if isinstance(category, str) else None
+            if kind is None:
+                self._add_cpu(event, category if isinstance(category, str) else "")
+            elif event.get("ph", "X") == "X":
+                self._add_gpu(event, kind)
+        if len(self.kind) >= _FLUSH_ROWS:
+            self._flush()
+
+    def _add_gpu(self, event: Event, kind: int) -> None:
+        start, duration = to_ns(event.get("ts")), to_ns(event.get("dur"))
+        if start is None or duration is None or duration < 0:
+            self.rejected += 1
+            return
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        text = event.get("name")
+        name = text if isinstance(text, str) else ""
+        meta = -1
+        if kind < 0:
+            kind = classify(name).kind
+            if kind == COMM:
+                known: Meta | int | None = Meta.of(args)
+                known = known if known is not None else _int(args.get("External id"))
+                if known is not None:
+                    meta = len(self.metas)
+                    self.metas.append(known)
+        device = args.get("device")
+        if type(device) is not int:
+            device = event.get("pid")
+        stream = args.get("stream")
+        stream = _int(stream if type(stream) is int else event.get("tid"))
+        self.kind.append(kind)
+        self.start.append(start)
+        self.end.append(start + duration)
+        self.device.append(device if type(device) is int and 0 <= device < 1 << 31 else -1)
+        self.stream.append(stream)
+        self.name.append(self._names.setdefault(name, len(self._names)))
+        self.size.append(_int(args.get("bytes")) if kind == MEMCPY else None)
+        self.correlation.append(_int(args.get("correlation")))
+        self.meta.append(meta)
+
+    def _add_cpu(self, event: Event, category: str) -> None:
+        name = event.get("name")
+        if not isinstance(name, str) or category.lower().startswith("gpu_"):
+            return
+        if name == "record_param_comms":
+            self.param_comms += 1
+            args = event.get("args")
+            meta = Meta.of(args) if isinstance(args, dict) else None
+            external = _int(args.get("External id")) if isinstance(args, dict) else None
+            if meta is not None and external is not None:
+                self.by_external_id[external] = meta
+            return
+        start = to_ns(event.get("ts"))
+        if start is None:
+            return
+        if name.startswith("nccl:"):
+            self.ranges.append((start, Meta.of_range(event)))
+            return
+        duration = to_ns(event.get("dur"))
+        if duration is None or duration < 0:
+            return
+        step = _STEP.match(name)
+        if step:
+            self.steps.append((int(step[1]), start, start + duration))
+        elif name.startswith(_CPU_BACKENDS) and collective_op(name):
+            self.cpu_ops.append((start, start + duration, _int(event.get("tid")), Meta.of_range(event)))
+
+    def _flush(self) -> None:
+        """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""
+        columns: tuple[list[Any], ...] = (
+            self.kind, self.start, self.end, self.device, self.stream, self.name, self.size, self.correlation,
+            self.meta,
+        )  # fmt: skip
+        data = {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_RAW.items(), columns, strict=True)}
+        self._frames.append(pl.DataFrame(data))
+        for column in columns:
+            column.clear()
+
+    def activity(self) -> pl.DataFrame:
+        """GPU activity with ``name_id``, ``correlation`` and ``meta`` (index into :attr:`metas`, -1 = none).
+
+        ``name`` is filled for communication and copies only: names of compute kernels are long and not needed.
+        """
+        self._flush()
+        names = pl.DataFrame(
+            {"name": list(self._names), "name_id": list(self._names.values())},
+            schema={"name": pl.String, "name_id": pl.Int32},
+        )
+        rows = pl.concat(self._frames)
+        self._frames = [rows]
+        named = pl.when(pl.col("kind") != COMPUTE).then("name_id").alias("named")
+        return (
+            rows.with_columns(named)
+            .join(names, left_on="named", right_on="name_id", how="left", maintain_order="left")
+            .drop("named")
+        )

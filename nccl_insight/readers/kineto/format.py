@@ -1,0 +1,263 @@
+"""Traces of torch.profiler (Kineto chrome JSON): collectives, steps, copies, process groups.
+
+The file is read as a stream of any size; only events of GPU activity and communication are decoded. The rank comes
+from ``distributedInfo`` or from a process group's member list; the file name is used only as a marked fallback.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.inputs.blocks import read_blocks
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
+from nccl_insight.readers.gpu_activity import memcpy_table, other_communication_table, step_table
+from nccl_insight.readers.kernels import COMM
+from nccl_insight.readers.kineto.events import MARKERS, Events, small_int
+from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, process_groups
+from nccl_insight.tables.run import Partial
+
+_KEYS: Final = (
+    "distributedInfo", "baseTimeNanoseconds", "host_name", "deviceProperties", "schemaVersion", "trace_id",
+    "cuda_runtime_version", "hip_runtime_version",
+)  # fmt: skip
+_FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])|[-_.]r([0-9]{1,6})(?=[-_.])", re.I)
+_RECORD: Final = "record again with torch 2.3 or newer and activities CPU and CUDA"
+
+
+def sniff(head: bytes, name: str) -> float:
+    """Sure for ``traceEvents``; likely for a bare list of complete events; Kineto headers alone count too."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"{":
+        if re.search(rb'"traceEvents"\s*:', head):
+            return 0.9
+        return 0.8 if b'"schemaVersion"' in head and b'"deviceProperties"' in head else 0.0
+    if text[:1] == b"[" and re.search(rb'"ph"\s*:\s*"[XMi]"', head) and b'"cat"' in head:
+        return 0.6
+    if not head and re.search(r"\.json(\.gz|\.zst)?$", name):
+        return 0.6  # empty, or a compressed stream that is damaged from its start: reading says which
+    return 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
+    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS)
+    events = Events()
+    collecting = gc.isenabled()
+    gc.disable()  # the decoded events hold no cycles, and each collection would walk all of them
+    try:
+        for batch in scan:
+            events.add(batch)
+    finally:
+        if collecting:
+            gc.enable()
+    header = header_values(scan.head, scan.tail, _KEYS)
+    return _Builder(source, scan, events, header).partial()
+
+
+class _Builder:
+    """Makes the tables of one trace."""
+
+    def __init__(self, source: InputFile, scan: ChromeScan, events: Events, header: dict[str, Any]) -> None:
+        self.source, self.scan, self.events, self.header = source, scan, events, header
+        info = header.get("distributedInfo")
+        self.info: dict[str, Any] = info if isinstance(info, dict) else {}
+        base = header.get("baseTimeNanoseconds")
+        self.base = base if isinstance(base, int) and 0 <= base < 1 << 61 else 0
+        self.groups = process_groups(self.info)
+        self.notes: list[tuple[str, str]] = []
+
+    def partial(self) -> Partial:
+        raw = self.events.activity()
+        activity = raw.unique(
+            ["kind", "start_ns", "end_ns", "device", "stream", "name_id", "correlation"], maintain_order=True
+        ).with_columns(pl.col("start_ns", "end_ns") + self.base)
+        duplicates = raw.height - activity.height
+        steps = self._steps()
+        rank, origin = self._rank()
+        collectives = collective_table(self.events, activity, steps, self.groups, self.base)
+        table = step_table(activity, steps)
+        if activity.is_empty():
+            table = cpu_step_table(collectives, steps)
+        self._notes(rank, origin, activity, collectives)
+        tables = {
+            "collectives": collectives,
+            "steps": table,
+            "memcpy": memcpy_table(activity),
+            "other_communication": other_communication_table(activity),
+            "process_groups": _group_table(self.groups),
+        }
+        named = {
+            name: frame.with_columns(
+                pl.lit(self.source.input_id, pl.UInt16).alias("input_id"),
+                pl.lit(rank, pl.Int32).alias("rank"),
+            )
+            for name, frame in tables.items()
+            if frame.width
+        }
+        named["trace_info"] = self._info(rank, origin, activity, duplicates)
+        named["notes"] = pl.DataFrame(
+            {
+                "input_id": [self.source.input_id] * len(self.notes),
+                "line": [None] * len(self.notes),
+                "kind": [k for k, _ in self.notes],
+                "detail": [d for _, d in self.notes],
+            },
+            schema={"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
+        )
+        return Partial(tables=named)
+
+    def _steps(self) -> pl.DataFrame:
+        steps = pl.DataFrame(
+            self.events.steps,
+            schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
+            orient="row",
+        )
+        # A step can be written twice, the second time as a stub of a few microseconds on another thread.
+        return (
+            steps.sort(pl.col("end_ns") - pl.col("start_ns"), descending=True)
+            .unique("step", keep="first", maintain_order=True)
+            .with_columns(pl.col("start_ns", "end_ns") + self.base)
+            .sort("start_ns")
+        )
+
+    def _rank(self) -> tuple[int | None, str | None]:
+        """The rank and where it comes from: ``trace``, ``process_group`` or ``file_name``."""
+        rank = self.info.get("rank")
+        if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31:
+            return rank, "trace"
+        for meta in self.events.by_external_id.values():
+            ranks = self.groups.ranks_of(meta.process_group, meta.group_ranks)
+            if ranks and meta.group_rank is not None and 0 <= meta.group_rank < len(ranks):
+                return ranks[meta.group_rank], "process_group"
+        match = _FILE_RANK.search(re.split(r"[/\\]", self.source.display)[-1])
+        if match:
+            return int(match[1] or match[2]), "file_name"
+        return None, None
+
+    def _notes(
+        self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
+    ) -> None:
+        damage: Damage = self.scan.damage
+        if damage.no_events and not self.scan.size:
+            self._note("trace-truncated", damage.truncated or "the file is empty")
+            return
+        if damage.no_events:
+            why = damage.truncated or "there is no list of events (traceEvents) in it"
+            self._note("trace-truncated", why)
+            return
+        if damage.truncated:
+            self._note("trace-truncated", f"{damage.truncated}; {self.scan.events:,} events were read")
+        elif not self.scan.events:
+            self._note("trace-truncated", "the list of events is empty")
+        if damage.unreadable_events:
+            at = damage.first_unreadable
+            self._note(
+                "trace-truncated",
+                f"{damage.unreadable_events:,} events are not valid JSON and were left out, the first near byte {at:,}",
+            )
+        if self.events.rejected:
+            self._note(
+                "trace-truncated",
+                f"{self.events.rejected:,} GPU events have no valid time or duration and were left out",
+            )
+        if origin == "file_name":
+            self._note(
+                "trace-metadata-missing",
+                f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file",
+            )
+        elif rank is None and not damage.truncated and (found.height or activity.height):
+            self._note(
+                "trace-metadata-missing",
+                "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
+                "torch.distributed.init_process_group",
+            )
+        kernels = found.filter(pl.col("source") == "kernel")
+        bare = kernels.filter(
+            pl.col("op").is_null() | (pl.col("size_bytes").is_null() & (pl.col("op") != "Barrier"))
+        ).height
+        if bare:
+            self._note(
+                "trace-metadata-missing",
+                f"{bare:,} of {kernels.height:,} communication kernels have no message size or operation, so no "
+                f"bandwidth is known for them; {_RECORD}",
+            )
+        if activity.is_empty() and not damage.truncated and (self.events.param_comms or self.events.ranges):
+            self._note(
+                "trace-metadata-missing",
+                f"{max(self.events.param_comms, len(self.events.ranges)):,} calls of collectives but no GPU activity "
+                "was recorded, so their duration is unknown; record with ProfilerActivity.CUDA",
+            )
+
+    def _note(self, kind: str, detail: str) -> None:
+        self.notes.append((kind, detail))
+
+    def _info(
+        self, rank: int | None, origin: str | None, activity: pl.DataFrame, duplicates: int
+    ) -> pl.DataFrame:
+        devices = self.header.get("deviceProperties")
+        gpu = None
+        if isinstance(devices, list) and devices and isinstance(devices[0], dict):
+            gpu = devices[0].get("name")
+        host, version = self.header.get("host_name"), self.info.get("nccl_version")
+        world, backend = self.info.get("world_size"), self.info.get("backend")
+        calls = [(start + self.base, end + self.base) for start, end, _, _ in self.events.cpu_ops]
+        first = activity["start_ns"].min() if activity.height else min((c[0] for c in calls), default=None)
+        last = activity["end_ns"].max() if activity.height else max((c[1] for c in calls), default=None)
+        return pl.DataFrame(
+            {
+                "input_id": [self.source.input_id],
+                "rank": [rank],
+                "rank_origin": [origin],
+                "world_size": [small_int(world)],
+                "host": [host if isinstance(host, str) else None],
+                "backend": [backend if isinstance(backend, str) else None],
+                "nccl_version": [version if isinstance(version, str) else None],
+                "gpu": [gpu if isinstance(gpu, str) else None],
+                "visible_gpus": [len(devices) if isinstance(devices, list) else None],
+                "devices": [activity["device"].n_unique() if activity.height else 0],
+                "clock": ["epoch" if self.base or _is_epoch(first) else "unknown"],
+                "events": [self.scan.events],
+                "gpu_events": [activity.height],
+                "duplicate_events": [duplicates],
+                "rejected_events": [self.events.rejected + self.scan.damage.unreadable_events],
+                "comm_kernels": [int((activity["kind"] == COMM).sum())],
+                "start_ns": [first],
+                "end_ns": [last],
+                "bytes_read": [self.scan.size],
+            },
+            schema_overrides={
+                "input_id": pl.UInt16, "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
+                "host": pl.String, "backend": pl.String, "nccl_version": pl.String, "gpu": pl.String,
+                "visible_gpus": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
+            },
+        )  # fmt: skip
+
+
+def _is_epoch(time_ns: object) -> bool:
+    """Whether a time is between 2010 and 2100 when read as nanoseconds since 1970."""
+    return isinstance(time_ns, int) and 1_262_304_000 * 10**9 < time_ns < 4_102_444_800 * 10**9
+
+
+def _group_table(groups: Sequence[Group]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "process_group": [g.name for g in groups],
+            "description": [g.description for g in groups],
+            "backend": [g.backend for g in groups],
+            "group_ranks": [list(g.ranks) for g in groups],
+        },
+        schema={
+            "process_group": pl.String, "description": pl.String, "backend": pl.String,
+            "group_ranks": pl.List(pl.Int32),
+        },
+    )  # fmt: skip
+
+
+FORMAT = Format(kind="torch_trace", sniff=sniff, read=read)

@@ -1,0 +1,217 @@
+"""The ``collectives`` table of a Kineto trace: kernels joined with what the framework recorded about them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.bandwidth import dtype_size
+from nccl_insight.readers import intervals as _intervals
+from nccl_insight.readers.gpu_activity import exposed_ns, step_of, with_bandwidth
+from nccl_insight.readers.kernels import COMM, classify, collective_op
+from nccl_insight.readers.kineto.events import Events, Meta, small_int
+
+_COMPATIBLE: Final = {
+    "SendRecv": {"AllToAll", "AllToAllv", "Send", "Recv", "SendRecv", "Gather", "Scatter"},
+    "Reduce": {"Reduce"},
+    "AllReduce": {"AllReduce", "Barrier"},
+}
+_SLACK_NS: Final = 200_000
+
+_COLUMNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "process_group": pl.String, "group_ranks": pl.List(pl.Int32), "seq": pl.Int64, "op": pl.String,
+    "size_bytes": pl.UInt64, "dtype": pl.String, "group_size": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
+    "stream": pl.Int64, "device": pl.Int32, "kernel": pl.String, "algorithm": pl.String, "protocol": pl.String,
+    "source": pl.String, "peer": pl.Int32, "split_max_share": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group as the trace's header lists it."""
+
+    name: str
+    description: str | None
+    backend: str | None
+    ranks: tuple[int, ...]
+
+
+class Groups(tuple[Group, ...]):
+    """The process groups of a trace."""
+
+    __slots__ = ()
+
+    def ranks_of(self, name: str | None, recorded: object) -> list[int] | None:
+        """Members: the header's list, else what the event recorded (a list, or a list as text, maybe cut)."""
+        for group in self:
+            if group.name == name and group.ranks:
+                return list(group.ranks)
+        if isinstance(recorded, str):
+            if "..." in recorded or not re.fullmatch(r"\[[0-9, ]*\]", recorded):
+                return None
+            recorded = json.loads(recorded) if recorded.strip("[] ") else []
+        if (
+            isinstance(recorded, list)
+            and recorded
+            and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in recorded)
+        ):
+            return list(recorded)
+        return None
+
+
+def process_groups(info: Mapping[str, Any]) -> Groups:
+    """The groups in ``distributedInfo.pg_config``; malformed entries are left out."""
+    found: list[Group] = []
+    config = info.get("pg_config")
+    for item in config if isinstance(config, list) else []:
+        if not isinstance(item, dict):
+            continue
+        ranks = item.get("ranks")
+        numbers = [small_int(r) for r in ranks] if isinstance(ranks, list) else []
+        name, description, backend = item.get("pg_name"), item.get("pg_desc"), item.get("backend_config")
+        found.append(
+            Group(
+                str(name) if name is not None else "",
+                description if isinstance(description, str) else None,
+                backend if isinstance(backend, str) else None,
+                tuple(r for r in numbers if r is not None) if None not in numbers else (),
+            )
+        )
+    return Groups(found)
+
+
+def collective_table(
+    events: Events, activity: pl.DataFrame, steps: pl.DataFrame, groups: Groups, base: int
+) -> pl.DataFrame:
+    """One row per communication kernel, or per CPU operation of Gloo and its like."""
+    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
+    rows = [*_kernel_rows(events, comm, groups, base), *_cpu_rows(events, groups, base)]
+    table = pl.DataFrame(rows, schema=_COLUMNS, orient="row")
+    exposed = pl.concat(
+        [exposed_ns(comm, activity), pl.repeat(None, table.height - comm.height, dtype=pl.Int64, eager=True)]
+    )
+    return with_bandwidth(
+        table.with_columns(
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+            exposed_ns=exposed,
+            step=step_of(table, steps),
+        ).drop("end_ns")
+    )
+
+
+def _kernel_rows(events: Events, comm: pl.DataFrame, groups: Groups, base: int) -> Iterator[tuple[Any, ...]]:
+    metas: list[Meta | None] = []
+    for index in comm["meta"]:
+        known = events.metas[index] if index >= 0 else None
+        metas.append(events.by_external_id.get(known) if isinstance(known, int) else known)
+    if any(m is None for m in metas):
+        _pair_with_ranges(events, comm, metas, base)
+    cache: dict[str, list[int] | None] = {}
+    columns = (comm[c] for c in ("start_ns", "end_ns", "stream", "device", "name"))
+    for meta, start, end, stream, device, name in zip(metas, *columns, strict=True):
+        yield _row(meta or Meta(), groups, cache, start, end, stream, device, name, "kernel")
+
+
+def _cpu_rows(events: Events, groups: Groups, base: int) -> Iterator[tuple[Any, ...]]:
+    cache: dict[str, list[int] | None] = {}
+    threads = _group_of_thread(events.cpu_ops, groups)
+    for start, end, thread, meta in sorted(events.cpu_ops, key=lambda op: op[0]):
+        group = threads.get(thread)
+        if group is not None:
+            meta.process_group, meta.group_size = group.name, len(group.ranks)
+        yield _row(meta, groups, cache, start + base, end + base, thread, None, None, "cpu_op")
+
+
+def _group_of_thread(
+    ops: Iterable[tuple[int, int, int | None, Meta]], groups: Groups
+) -> dict[int | None, Group]:
+    """Gloo runs each group on two threads of its own, made when the group is made. Threads are given to groups in
+    order of creation, only if there are exactly two per group; otherwise the group stays unknown."""
+    collective = {op[2] for op in ops if collective_op(op[3].name) not in ("Send", "Recv")} - {None}
+    threads = sorted(t for t in collective if t is not None)
+    if len(threads) != 2 * len(groups) or not all(g.ranks for g in groups):
+        return {}
+    return {thread: groups[i // 2] for i, thread in enumerate(threads)}
+
+
+def _pair_with_ranges(events: Events, comm: pl.DataFrame, metas: list[Meta | None], base: int) -> None:
+    """Old torch writes nothing on the kernel: the n-th ``nccl:*`` annotation belongs to the n-th kernel.
+
+    Used only if the counts agree, every pair is possible by its kernel's name, and no kernel starts clearly before
+    its annotation.
+    """
+    ranges = sorted(events.ranges, key=lambda r: r[0])
+    if len(ranges) != len(metas):
+        return
+    for (start, meta), name, begin in zip(ranges, comm["name"], comm["start_ns"], strict=True):
+        known, op = classify(name).op, collective_op(meta.name)
+        if begin + _SLACK_NS < start + base or (known and op not in _COMPATIBLE.get(known, {known})):
+            return
+    for index, (_, meta) in enumerate(ranges):
+        if metas[index] is None:
+            metas[index] = meta
+
+
+def _row(
+    meta: Meta, groups: Groups, cache: dict[str, list[int] | None], start: int, end: int, stream: int | None,
+    device: int | None, kernel: str | None, source: str,
+) -> tuple[Any, ...]:  # fmt: skip
+    name = classify(kernel) if kernel is not None else None
+    op = collective_op(meta.name) or (name.op if name else None)
+    key = f"{meta.process_group}|{meta.group_ranks}"
+    if key not in cache:
+        cache[key] = groups.ranks_of(meta.process_group, meta.group_ranks)
+    ranks = cache[key]
+    group_size = meta.group_size if meta.group_size is not None else len(ranks) if ranks else None
+    dtype = meta.dtype or (name.dtype if name else None)
+    split = _largest_share(meta.in_split) if op in ("AllToAll", "AllToAllv") else None
+    if op == "AllToAll" and split is not None:
+        op = "AllToAllv"
+    return (
+        meta.process_group, ranks, meta.seq, op, _size(op, meta, group_size), dtype, group_size, start, end, stream,
+        device, kernel, name.algorithm if name else None, name.protocol if name else None, source, meta.peer, split,
+    )  # fmt: skip
+
+
+def _size(op: str | None, meta: Meta, group_size: int | None) -> int | None:
+    """Bytes that count for bandwidth (see :mod:`nccl_insight.bandwidth`)."""
+    element = dtype_size(meta.dtype)
+    if element is None:
+        return None
+    count = meta.in_elements
+    if op in ("AllGather", "Gather"):
+        count = meta.out_elements
+        if not count and meta.in_elements is not None and group_size:
+            count = meta.in_elements * group_size
+    elif op in ("Recv", "Scatter"):
+        count = meta.out_elements or meta.in_elements
+    elif op == "ReduceScatter" and not count and meta.out_elements and group_size:
+        count = meta.out_elements * group_size
+    return count * element if count is not None and count < 1 << 58 else None
+
+
+def _largest_share(split: str | None) -> float | None:
+    """Largest split of an all-to-all-v over the mean of all; None when the splits are even or unknown."""
+    if not split or not re.fullmatch(r"\[[0-9, ]+\]", split):
+        return None
+    parts = [int(p) for p in split.strip("[]").split(",") if p.strip()]
+    return max(parts) * len(parts) / sum(parts) if parts and sum(parts) and len(set(parts)) > 1 else None
+
+
+def cpu_step_table(collectives: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Steps of a trace without GPU activity: time in communication threads; compute time is unknown."""
+    if steps.is_empty():
+        return pl.DataFrame()
+    rows = collectives.filter(pl.col("source") == "cpu_op").select(
+        device=pl.lit(0, pl.Int32),
+        start_ns=pl.col("start_ns"),
+        end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+    )
+    spans = steps.with_columns(device=pl.lit(0, pl.Int32))
+    comm = _intervals.covered(spans, _intervals.union(rows))
+    return spans.select("step", "start_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns"), comm_ns=comm)

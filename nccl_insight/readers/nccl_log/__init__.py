@@ -1,0 +1,1 @@
+"""Lines of an NCCL log become typed rows."""

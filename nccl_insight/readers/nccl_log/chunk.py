@@ -1,0 +1,204 @@
+"""One chunk of a log -> typed messages by rule, unknown texts, and the fate of every line.
+
+Columns that start with ``_`` are the record's surroundings: ``_line, _sub, _level, _body`` and ``_hid``, the row of
+its head in the chunk's table of heads (columns of ``HEAD``); the others are what the rule captured.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.chunks import Chunk
+from nccl_insight.language.catalog import Match
+from nccl_insight.readers.nccl_log import recover
+from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
+from nccl_insight.readers.nccl_log.records import LOUD, RECORD, ChunkResult, Fate, Places
+from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
+from nccl_insight.readers.nccl_log.work import Work, records, take, take_classified, take_one, with_heads
+
+_LAST_ERROR: Final = "Last error:"
+_REPEATED_SIGN: Final = "x across cluster]"
+_REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
+_INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
+_JOINED_MOST: Final = 2000
+_FOREIGN_MOST: Final = 1_000_000
+_KNOWN_MOST: Final = 10_000
+_SHORT: Final = 400
+
+
+def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
+    """Last tries for records that no rule accepts: a shape's odd row, a wrapped line."""
+    if not left.height:
+        return left
+    catalog = work.classifier.catalog
+    failed: list[int] = []
+    tries = 0
+    bodies, numbers = left["_body"].to_list(), left["_line"].to_list()
+    shapes = work.classifier.classify(left["_body"])["rule"].to_list()
+    for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
+        match = (catalog.match(body) or catalog.match_collapsed(body)) if shape >= 0 else None
+        following = work.line(number + 1)
+        if match is None and following and SEPARATOR not in following and tries < _JOINED_MOST:
+            tries += 1
+            match = recover.rejoin(catalog, body, following)
+            if match is not None:
+                work.used.add(number + 1)
+        if match is None:
+            failed.append(index)
+        else:
+            take_one(work, left[index], match)
+    return left[failed]
+
+
+def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set[int]]:
+    """Lines with a record in an unusual place; returns records that no rule accepts, and all lines seen."""
+    odd = others.filter(pl.col("_text").str.contains(_INTERESTING))
+    pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
+    if not pieces:
+        return pl.DataFrame(schema=RECORD), set()
+    left = take_classified(work, records(work, pieces))
+    left = _repair(work, left)
+    missed = set(zip(left["_line"].to_list(), left["_sub"].to_list(), strict=True))
+    several = {p.line for p in pieces if p.sub}
+    for piece in pieces:
+        if piece.torn or (piece.line in several and (piece.line, piece.sub) in missed):
+            work.torn.add(piece.line)
+    left = left.filter(~pl.col("_line").is_in(list(work.torn))) if work.torn else left
+    return left, {p.line for p in pieces}
+
+
+def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
+    """Lines without a head whose wording is unmistakable, or that an exception announces as NCCL's last error."""
+    keys = work.classifier.catalog.headless_keys()
+    if not keys:
+        return
+    thrown = pl.col("_text").shift(1).str.strip_chars_end().str.ends_with(_LAST_ERROR).fill_null(False)
+    likely = others.with_columns(_thrown=thrown).filter(
+        pl.col("_thrown") | pl.col("_text").str.contains_any(keys)
+    )
+    catalog, foreign = work.classifier.catalog, work.classifier.foreign
+    likely = likely.select(
+        "_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"),
+        pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present"),
+    )  # fmt: skip
+    rows: list[recover.Piece] = []
+    found: list[Match] = []
+    for number, text, announced, shape, present in likely.iter_rows():
+        if number in seen or number in work.used or shape in foreign:
+            continue
+        known = work.classifier.headless
+        hit = known.get((text, announced)) or recover.match_headless(catalog, text, announced, present)
+        if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
+            known[text, announced] = hit
+        if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
+            foreign.add(shape)
+        if hit is not None:
+            match, body, at = hit
+            level = "WARN" if announced or match.message.table == "errors" else "INFO"
+            if match.message.table == "versions":
+                level = "VERSION"
+            rows.append(recover.Piece(number, 0, text[: max(at, 0)], level, body))
+            found.append(match)
+    if not rows:
+        return
+    frame = records(work, rows)
+    by_rule: dict[str, list[int]] = {}
+    for index, match in enumerate(found):
+        by_rule.setdefault(match.message.name, []).append(index)
+    for name, indexes in by_rule.items():
+        group = frame[indexes]
+        if group["_level"].is_in(LOUD).any():
+            work.warned.add(name)
+        for row in take(work, name, group).iter_slices(1):
+            again = work.classifier.catalog.match_collapsed(row["_body"][0])
+            if again is not None:
+                take_one(work, row, again)
+
+
+def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
+    """Takes a chunk apart. Every physical line ends as parsed, unknown, foreign or torn.
+
+    Lines count from the beginning of the chunk, or of an input in it; ``records.moved`` gives them their
+    place in the input.
+    """
+    lines = lines_of(chunk)
+    work = Work(classifier, lines, _places(chunk, lines.len()))
+    frame = pl.DataFrame({"_text": lines}).with_row_index("_line", 1).cast({"_line": pl.UInt64})
+    repeats: dict[int, tuple[int, int]] = {}
+    if lines.str.contains(_REPEATED_SIGN, literal=True).any():
+        told = frame.select(
+            "_line", pl.col("_text").str.extract(_REPEATED).cast(pl.UInt32, strict=False).alias("_n")
+        )
+        for number, count in told.drop_nulls().iter_rows():
+            input_id, line = work.places.at(number)
+            before = repeats.get(input_id, (0, line))
+            repeats[input_id] = (before[0] + count, before[1])
+        frame = frame.with_columns(pl.col("_text").str.replace(_REPEATED, ""))
+    fast, others = split_clean(frame)
+    fast = with_heads(work, fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
+    left = [_repair(work, take_classified(work, fast))]
+    lost_clean = work.places.count(left[0]["_line"])
+    work.clean = [n - m for n, m in zip(work.places.count(fast["_line"]), lost_clean, strict=True)]
+    work.parsed.clear()
+    others = others.filter(pl.col("_text").str.len_bytes() > 0)
+    lost, seen = _take_irregular(work, others)
+    left.append(lost)
+    _take_headless(work, others, seen)
+    return _result(work, pl.concat(left), others, repeats)
+
+
+def _places(chunk: Chunk, lines: int) -> Places:
+    if len(chunk.starts) == 1:
+        return Places(chunk.input_ids, chunk.starts, (lines,))
+    ends = (*chunk.starts[1:], lines + 1)
+    counts = tuple(end - start - 1 for start, end in zip(chunk.starts, ends, strict=True))
+    return Places(chunk.input_ids, chunk.starts, counts)
+
+
+def _result(
+    work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: dict[int, tuple[int, int]]
+) -> ChunkResult:
+    """Counts the lines. Those of clean records are either parsed or unknown; all others may be several things."""
+    used = pl.Series("_line", sorted(work.used), dtype=pl.UInt64)
+    torn = pl.Series("_line", sorted(work.torn), dtype=pl.UInt64)
+    good = pl.concat([*work.parsed, used]).unique()
+    good = good.filter(~good.is_in(torn.implode()))
+    lost = unknown["_line"].unique()
+    lost = lost.filter(~lost.is_in(good.implode()) & ~lost.is_in(torn.implode()))
+    unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
+    places = work.places
+    fates: dict[int, Fate] = {}
+    columns = zip(
+        places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),
+        strict=True,
+    )  # fmt: skip
+    for input_id, count, clean, parsed, missed, broken in columns:
+        known = clean + parsed
+        fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken)
+    messages = {
+        name: places.place(pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0])
+        for name, parts in work.parts.items()
+    }
+    torn_lines: dict[int, list[int]] = {}
+    for number in sorted(work.torn):
+        input_id, at = places.at(number)
+        torn_lines.setdefault(input_id, []).append(at)
+    line = pl.col("_line")
+    if len(places.starts) > 1:
+        between = [start + count for start, count in zip(places.starts, places.counts, strict=True)]
+        others = others.filter(~line.is_in(between))
+    rest = others.filter(
+        ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
+    )
+    return ChunkResult(
+        fates=fates,
+        torn_lines=torn_lines,
+        repeats=repeats,
+        messages=messages,
+        unknown=places.place(unknown),
+        foreign=places.place(rest),
+        heads=places.place(pl.concat(work.heads)),
+        warned=frozenset(work.warned),
+    )

@@ -1,0 +1,85 @@
+"""Which grammar rule does each text belong to? Decided once per *shape*, not once per line.
+
+The shape of a text is the text with every run of numbers masked. Texts of one shape nearly always belong to
+one rule, so the catalog is asked once per shape; extraction then checks every row, and the few rows that
+the shape's rule does not accept are looked up one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.language.catalog import Catalog, Match
+
+_NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
+_TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The rule of a shape: its number in :attr:`Classifier.names`, and whether blanks must be folded."""
+
+    rule: int
+    blanks: bool
+
+
+UNKNOWN: Final = Choice(-1, False)
+
+
+class Classifier:
+    """Remembers the rule of every shape seen; shared by all chunks and files of a process.
+
+    ``foreign``: shapes of lines without head that looked like NCCL's and were not. ``headless``: what short lines
+    without head were, some of which all ranks print alike.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.names = list(catalog.grammar.messages)
+        self._number = {name: i for i, name in enumerate(self.names)}
+        self._shapes: dict[int, Choice] = {}
+        self.foreign: set[int] = set()
+        self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
+
+    def _choose(self, text: str) -> Choice:
+        found = self.catalog.match(text)
+        if found is not None:
+            return Choice(self._number[found.message.name], False)
+        found = self.catalog.match_collapsed(text)
+        if found is not None:
+            return Choice(self._number[found.message.name], True)
+        return UNKNOWN
+
+    def classify(self, texts: pl.Series) -> pl.DataFrame:
+        """Columns ``rule`` (i32, -1 unknown) and ``blanks`` (bool) for every text, in order."""
+        frame = pl.DataFrame({"text": texts}).with_columns(shape=shape_of(pl.col("text")))
+        unique = frame.group_by("shape").agg(pl.col("text").first())
+        keys = unique["shape"].to_list()
+        for key, text in zip(keys, unique["text"].to_list(), strict=True):
+            if key not in self._shapes:
+                self._shapes[key] = self._choose(text)
+        known = pl.DataFrame(
+            {
+                "shape": unique["shape"],
+                "rule": pl.Series([self._shapes[k].rule for k in keys], dtype=pl.Int32),
+                "blanks": pl.Series([self._shapes[k].blanks for k in keys], dtype=pl.Boolean),
+            }
+        )
+        return (
+            frame.select("shape")
+            .join(known, on="shape", how="left", maintain_order="left")
+            .select("rule", "blanks")
+        )
+
+
+def shape_of(text: pl.Expr) -> pl.Expr:
+    """Hash of a text with its numbers masked."""
+    return text.str.replace_all(_NUMBER, "#").hash()
+
+
+def template(texts: pl.Expr) -> pl.Expr:
+    """Texts with their numbers masked, as shown for unknown lines."""
+    return texts.str.replace_all(_TEMPLATE, "<N>").str.slice(0, 200)

@@ -1,0 +1,93 @@
+"""What a single line means, in words, for people."""
+
+from __future__ import annotations
+
+from nccl_insight.language.catalog import Catalog, Match, default_catalog
+from nccl_insight.language.compile import Compiled
+from nccl_insight.language.syntax import Expr, Sequence
+from nccl_insight.readers.nccl_log import recover
+from nccl_insight.readers.nccl_log.extract import python_regex, row_of
+from nccl_insight.readers.nccl_log.head import COLUMNS, parse_heads
+
+_NEAR_MOST = 3
+
+
+def explain(line: str) -> str:
+    """Head fields, rule, versions and captured values; for an unknown text the nearest rules and how far they go."""
+    import polars as pl
+
+    catalog = default_catalog()
+    pieces = recover.split_line(1, line.strip())
+    if not pieces:
+        hit = recover.match_headless(catalog, line)
+        if hit is None:
+            return "not an NCCL line: no 'NCCL INFO' or its kin, and no wording that is unmistakable without it\n"
+        return "(no head)\n" + _meaning(catalog, hit[0], hit[1])
+    parts: list[str] = []
+    for piece in pieces:
+        (head,) = parse_heads(pl.Series([piece.head])).to_dicts()
+        shown = [f"  {name:<14}{head[name]}" for name in COLUMNS if head[name] is not None]
+        parts.append("\n".join([f"  {'level':<14}{piece.level}", *shown]) + "\n")
+        match = catalog.match(piece.body) or catalog.match_collapsed(piece.body)
+        parts.append(_meaning(catalog, match, piece.body) if match else _nearest(catalog, piece.body))
+    return "".join(parts)
+
+
+def _meaning(catalog: Catalog, match: Match, text: str) -> str:
+    message = match.message
+    values = {**row_of(match, dict(catalog.compiled(message.name).columns)), **message.constants}
+    lines = [f"message {message.name} ({message.origin})"]
+    for key, label in (
+        ("table", "table"),
+        ("versions", "printed by NCCL"),
+        ("source", "source"),
+        ("family", "evidence of"),
+    ):
+        if key in message.directives:
+            lines.append(f"  {label}: {message.directives[key]}")
+    lines += [f"  {name:<24}{value}" for name, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _reach(compiled: Compiled, expr: Expr, catalog: Catalog, text: str) -> int:
+    """How many characters of the text a rule follows, item by item."""
+    from nccl_insight.language.compile import pattern_of
+
+    items = expr.items if isinstance(expr, Sequence) else (expr,)
+    best = 0
+    for count in range(1, len(items) + 1):
+        found = python_regex(pattern_of(catalog.grammar, items[:count])).match(text)
+        if found is None:
+            break
+        best = found.end()
+    return best
+
+
+def _nearest(catalog: Catalog, text: str) -> str:
+    """The rules that follow an unknown text the farthest."""
+    first = text[:1]
+    scored: list[tuple[int, str]] = []
+    for name, message in catalog.grammar.messages.items():
+        prefixes = catalog.prefixes(name)
+        if prefixes and not any(p[:1] == first for p in prefixes):
+            continue
+        reach = (
+            _reach(catalog.compiled(name), message.expr, catalog, text)
+            if not prefixes or _shares(prefixes, text)
+            else 0
+        )
+        if reach:
+            scored.append((reach, name))
+    scored.sort(key=lambda s: (-s[0], s[1]))
+    lines = ["no rule knows this text; nearest:"]
+    for reach, name in scored[:_NEAR_MOST]:
+        lines.append(
+            f"  {name} follows it up to character {reach}: {text[:reach]!r} ... then {text[reach : reach + 30]!r}"
+        )
+    if not scored:
+        lines.append("  no rule begins like this; `grammar suggest` writes a skeleton")
+    return "\n".join(lines) + "\n"
+
+
+def _shares(prefixes: tuple[str, ...], text: str) -> bool:
+    return any(text.startswith(p[:6]) for p in prefixes)

@@ -1,0 +1,126 @@
+"""What is kept of a chunk: typed rows without their text, and warnings with theirs.
+
+A row that keeps a piece of text must own it: a column that polars cut out of a chunk's text holds the whole
+text in memory, which would make memory grow with the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.language.syntax import Grammar, Message
+from nccl_insight.readers.embedded.lines import tool_lines
+from nccl_insight.readers.nccl_log.records import HEAD, LOUD, RECORD, ChunkResult, Counts, attach_heads
+from nccl_insight.readers.nccl_log.unknown import templates
+
+# Tables of inner workings, large in verbose logs; no diagnosis needs them.
+DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
+# Like these, but small, and its rows belong to communicators.
+_MODEL: Final = "tuning_model"
+_SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
+_FLOOD: Final = 1000
+
+
+@dataclass(frozen=True)
+class Kept(Counts):
+    """What one chunk gave.
+
+    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records
+    that no rule knows, or whose rule feeds another table. ``unknown``: templates. Rows have ``_hid``, which counts
+    ``heads``; floods of warnings have the columns of their head and ``repeats`` instead.
+    """
+
+    messages: dict[str, pl.DataFrame]
+    errors: dict[str, pl.DataFrame]
+    loud: list[pl.DataFrame]
+    unknown: pl.DataFrame | None
+    heads: pl.DataFrame
+    processes: pl.DataFrame
+    foreign: pl.DataFrame
+
+
+def fold(frame: pl.DataFrame) -> pl.DataFrame:
+    """Folds records that one thread printed again and again word for word; ``repeats`` counts them."""
+    if "repeats" not in frame.columns:
+        frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
+    rest = [pl.col(c).first() for c in frame.columns if c not in {*_SAME, "repeats"}]
+    return (
+        frame.group_by(_SAME, maintain_order=True).agg(*rest, pl.col("repeats").sum()).select(frame.columns)
+    )
+
+
+def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
+    """First line, launcher rank and number of lines of every (host, pid) of an input, in order of appearance."""
+    return (
+        heads.sort("input_id", "_line", maintain_order=True)
+        .group_by("input_id", "_host", "_pid", maintain_order=True)
+        .agg(pl.col("_launcher_rank").drop_nulls().first(), pl.col("_line").first(), pl.col("_lines").sum())
+    )
+
+
+def _own(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The frame with a text column whose bytes are copied out of the chunk's text."""
+    return frame.with_columns(pl.Series(column, frame[column].to_list(), dtype=pl.String))
+
+
+def _warnings(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    """Rows with a text of their own; a flood is folded at once."""
+    return _own(fold(attach_heads(rows, heads)) if rows.height > _FLOOD else rows, "_body")
+
+
+def _slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows without text, but for what normalisation and connections need of it."""
+    body = rows["_body"]
+    rows = rows[[c for c in rows.columns if c != "_body" and (c != "_level" or rule.table == "calls")]]
+    if rule.table == "connections":
+        via = body.str.splitn("via ", 2).struct.field("field_1")
+        return rows.hstack([via.alias("_via")])
+    if "normalise" in rule.directives:
+        return rows.hstack([body.str.len_bytes().alias("_length")])
+    return rows
+
+
+class Keeper:
+    """Decides what is kept; the same for all chunks and files. ``details``: ``DETAIL_TABLES`` too."""
+
+    def __init__(self, grammar: Grammar, details: bool) -> None:
+        self._rules = grammar.messages
+        self._dropped = frozenset() if details else DETAIL_TABLES | {_MODEL}
+
+    def keep(self, result: ChunkResult) -> Kept:
+        """The part of a chunk's result that a run is made of."""
+        messages: dict[str, pl.DataFrame] = {}
+        errors: dict[str, pl.DataFrame] = {}
+        loud: list[pl.DataFrame] = []
+        for name, rows in result.messages.items():
+            rule = self._rules[name]
+            if rule.table == "errors":
+                errors[name] = _warnings(rows, result.heads)
+                continue
+            if name in result.warned:
+                # A warning is an error row too, whatever table its values go to.
+                family = rule.directives.get("family", "other")
+                known = rows.filter(pl.col("_level").is_in(LOUD)).select(*RECORD, "input_id")
+                known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
+                loud += [_warnings(known, result.heads)] if known.height else []
+            if rule.table is not None and rule.table not in self._dropped:
+                messages[name] = _slim(rule, rows)
+        unknown = result.unknown
+        strange = unknown.filter(pl.col("_level").is_in(LOUD)) if unknown.height else unknown
+        if strange.height:
+            loud.append(_warnings(strange, result.heads))
+        return Kept(
+            messages=messages,
+            errors=errors,
+            loud=loud,
+            unknown=_own(templates(unknown), "example") if unknown.height else None,
+            heads=result.heads.select(*HEAD, "input_id"),
+            processes=processes_of(result.heads),
+            foreign=_own(tool_lines(result.foreign), "_text"),
+            fates=result.fates,
+            torn_lines=result.torn_lines,
+            repeats=result.repeats,
+        )

@@ -1,0 +1,102 @@
+"""Records as JSON objects, one a line, in file order (the output of ``parse``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import orjson
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.readers.nccl_log.classify import Classifier
+from nccl_insight.readers.nccl_log.log import all_results
+from nccl_insight.readers.nccl_log.records import ChunkResult, attach_heads, with_constants
+from nccl_insight.tables.normalise import NORMALISERS
+
+_HEAD = ("host", "pid", "tid", "dev")
+_TAIL = ("level", "source", "timestamp", "launcher")
+
+
+def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
+    """Captured and normalised columns of every row; rows that a normaliser split become lists again."""
+    captured = [c for c in frame.columns if not c.startswith("_")]
+    if not captured:
+        return [{} for _ in range(frame.height)]
+    out = [{k: v for k, v in row.items() if v is not None} for row in frame.select(captured).to_dicts()]
+    names = [s for s in steps.replace(",", " ").split() if s in NORMALISERS]
+    if not names:
+        return out
+    rows = frame.with_row_index("_index")
+    for name in names:
+        rows = NORMALISERS[name](rows)
+    public = [c for c in rows.columns if not c.startswith("_")]
+    grouped: dict[int, list[dict[str, object]]] = {}
+    for index, row in zip(rows["_index"].to_list(), rows.select(public).to_dicts(), strict=True):
+        grouped.setdefault(index, []).append({k: v for k, v in row.items() if v is not None})
+    for index, items in grouped.items():
+        if len(items) == 1:
+            out[index] = {**out[index], **items[0]}
+        else:
+            shared = set.intersection(*(set(i) for i in items)) if items else set()
+            same = {k: items[0][k] for k in sorted(shared) if all(i[k] == items[0][k] for i in items)}
+            out[index] = {
+                **out[index],
+                **same,
+                "items": [{k: v for k, v in i.items() if k not in same} for i in items],
+            }
+    return out
+
+
+def _objects(
+    name: str | None, frame: pl.DataFrame, paths: Mapping[int, str], classifier: Classifier
+) -> Iterator[tuple[int, int, int, bytes]]:
+    message = classifier.catalog.grammar.messages[name] if name else None
+    fields = (
+        _fields(frame.drop("input_id"), message.directives.get("normalise", ""))
+        if message
+        else [{} for _ in range(frame.height)]
+    )
+    heads = frame.select(["input_id", *(c for c in frame.columns if c.startswith("_"))]).to_dicts()
+    for head, values in zip(heads, fields, strict=True):
+        rank = values.get("rank", head["_launcher_rank"])
+        item = {
+            "input": paths[head["input_id"]],
+            "line": head["_line"],
+            **{k: head[f"_{k}"] for k in _HEAD},
+            "rank": rank if isinstance(rank, int) else None,
+            **{k: head[f"_{k}"] for k in _TAIL},
+            "message": name,
+            "table": message.table if message else None,
+            "fields": values,
+            "text": head["_body"],
+        }
+        text = orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        yield head["input_id"], head["_line"], head["_sub"], text
+
+
+def _chunk_objects(
+    result: ChunkResult, paths: Mapping[int, str], classifier: Classifier, keep_foreign: bool
+) -> list[str]:
+    found: list[tuple[int, int, int, bytes]] = []
+    rules = classifier.catalog.grammar.messages
+    for name, rows in result.messages.items():
+        frame = with_constants(rows, rules[name])
+        found += _objects(name, attach_heads(frame, result.heads), paths, classifier)
+    if result.unknown.height:
+        found += _objects(None, attach_heads(result.unknown, result.heads), paths, classifier)
+    if keep_foreign:
+        for number, line, text in result.foreign.select("input_id", "_line", "_text").iter_rows():
+            item = {"input": paths[number], "line": line, "level": None, "message": None, "text": text}
+            found.append((number, line, 0, orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE)))
+    found.sort(key=lambda f: f[:3])
+    return [f[3].decode("utf-8") for f in found]
+
+
+def parse_objects(files: Iterable[InputFile], keep_foreign: bool = False) -> Iterator[str]:
+    """JSON lines of every record of the inputs (docs/tables.md, ``parse``)."""
+    classifier = Classifier(default_catalog())
+    files = list(files)
+    paths = {file.input_id: file.display for file in files}
+    for result in all_results(files, classifier):
+        yield from _chunk_objects(result, paths, classifier, keep_foreign)

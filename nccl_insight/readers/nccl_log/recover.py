@@ -1,0 +1,148 @@
+"""Lines that are not one clean record: several records on a line, torn and duplicated text, lost heads.
+
+Everything here is Python per line; it only sees the lines that the vectorised path could not take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.language.catalog import Catalog, Match
+from nccl_insight.readers.nccl_log.head import HOST, LEVELS
+
+_LEVEL: Final = "|".join(LEVELS)
+_RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({_LEVEL})(?:[ :]|$)")
+# Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
+_OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
+_CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
+_EMBEDDED: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+ \[-?[0-9]+\]")
+_TRAILING: Final = re.compile(
+    r"[\s|]*(?:\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z]*rank[0-9]+\]:"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]+\])?[\s|>*]*$"
+)
+_PREFIX: Final = re.compile(
+    r"^(?:\s*(?:\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
+    r"|[0-9]{1,5}: |> ?|\*\*|\|?\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?\s*\|?"
+    r"|\[-?[0-9]{1,5}\] ))+\s*"
+)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One record found on a line. ``head`` is the text in front of its level, ``level`` None for a lost head."""
+
+    line: int
+    sub: int
+    head: str
+    level: str | None
+    body: str
+    torn: bool = False
+    match: Match | None = None
+
+
+def _cut_body(segment: str) -> tuple[str, str, bool]:
+    """Splits the text between two records into the end of the first and the head of the second.
+
+    The flag tells that the second head was glued to the first text, that is: a writer tore the line.
+    """
+    core = _CORE.search(segment)
+    if core is None:
+        return segment, "", True
+    before = segment[: core.start()]
+    body = _TRAILING.sub("", before)
+    glued = bool(body) and body == before
+    return body, segment[len(body) :].strip(), glued
+
+
+def split_line(line: int, text: str) -> list[Piece]:
+    """The records of a line that holds the word NCCL (or the old form) somewhere; empty when there is none."""
+    found = list(_RECORD.finditer(text)) or [m for m in [_OLD.search(text)] if m]
+    if not found:
+        return []
+    pieces: list[Piece] = []
+    old = found[0].re is _OLD
+    head = text[: found[0].start(1) if old else found[0].start()]
+    torn = False
+    if not old:
+        before, rest, _ = _cut_body(head)
+        if rest and _EMBEDDED.search(before):
+            head, torn = rest, True
+    for index, match in enumerate(found):
+        last = index + 1 == len(found)
+        segment = text[match.end() :] if last else text[match.end() : found[index + 1].start()]
+        body, next_head, glued = (segment, "", False) if last else _cut_body(segment)
+        if last:
+            embedded = _EMBEDDED.search(body)
+            if embedded:
+                body, torn = _TRAILING.sub("", body[: embedded.start()]), True
+        pieces.append(Piece(line, len(pieces), head.strip(), match[1], body.strip(), torn or glued))
+        head, torn = next_head, glued
+    return _without_copies(pieces)
+
+
+def _without_copies(pieces: list[Piece]) -> list[Piece]:
+    """Drops the second copy of a record that a log collector prints in two columns."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        if not any(k.body == piece.body and k.level == piece.level for k in kept):
+            kept.append(piece)
+    return kept
+
+
+def strip_prefix(text: str) -> str:
+    """A line without the launcher prefixes that can stand before a text without head."""
+    return _PREFIX.sub("", text).strip()
+
+
+def match_headless(
+    catalog: Catalog, text: str, thrown: bool = False, present: Collection[str] | None = None
+) -> tuple[Match, str, int] | None:
+    """The rule of a text that lost its head, the text it matched, and where that began in the line.
+
+    ``thrown``: the text is NCCL's own, as part of an exception; then any rule will do. ``present``: those of
+    :meth:`Catalog.headless_prefixes` that stand in the text, where the caller knows.
+    """
+    bare = strip_prefix(text)
+    for candidate in dict.fromkeys((bare, text.strip())):
+        found = catalog.match(candidate)
+        if found is not None and (found.message.headless or thrown):
+            return found, candidate, text.find(candidate)
+    if present is None:
+        present = [p for p in catalog.headless_prefixes() if p in text]
+    for name, prefix in catalog.headless() if present else ():
+        if prefix not in present:
+            continue
+        at = text.find(prefix, 1)
+        if at > 0 and not text[at - 1].isalnum():
+            found = catalog.try_rule(name, text[at:].rstrip())
+            if found is not None:
+                return found, text[at:].rstrip(), at
+    return None
+
+
+def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> tuple[Match, int] | None:
+    """A message of several lines: the longest run of following lines that continues the rule, and its length."""
+    # Blanks at the end of the first line are gone; some messages have one there.
+    for taken in range(len(following), 0, -1):
+        for first in (body, f"{body} "):
+            found = catalog.try_rule(name, "\n".join([first, *following[:taken]]))
+            if found is not None:
+                return found, taken
+    return None
+
+
+def rejoin(catalog: Catalog, body: str, following: str) -> Match | None:
+    """A message that was wrapped onto the next line: joined with and without a blank."""
+    for glue in (" ", ""):
+        found = catalog.match(body + glue + following.strip())
+        if found is not None:
+            return found
+    return None
+
+
+def pieces_of(lines: Iterator[tuple[int, str]]) -> list[Piece]:
+    """Records of many irregular lines."""
+    return [piece for number, text in lines for piece in split_line(number, text)]

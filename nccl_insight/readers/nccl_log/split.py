@@ -1,0 +1,76 @@
+"""The text of a chunk cut into lines, and lines into head, level and body, all at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.chunks import Chunk
+from nccl_insight.readers.nccl_log import head
+
+SEPARATOR: Final = " NCCL "
+_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
+# Looked for in the lines, by polars: Python is slow at words in long texts.
+_ODD: Final = ["\x1b", "\x00", "\r", "](http"]
+_USUAL: Final = " NCCL INFO "
+_AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
+
+
+def _cut(text: pl.Series, ended: bool) -> pl.Series:
+    # Split by polars: millions of Python strings would cost more than all of the parsing.
+    lines = text.str.split("\n").explode().alias("_text")
+    return lines.head(lines.len() - 1) if ended else lines
+
+
+def lines_of(chunk: Chunk) -> pl.Series:
+    """The lines without colours, links and stray control bytes; line breaks stay where they are."""
+    if chunk.text is None:
+        whole = pl.Series([chunk.data]).bin.slice(0, chunk.size).cast(pl.String)
+        ended = chunk.data[chunk.size - 1 : chunk.size] == b"\n"
+    else:
+        whole = pl.Series([chunk.text])
+        ended = chunk.text.endswith("\n")
+    lines = _cut(whole, ended)
+    if not lines.str.contains_any(_ODD).any():
+        return lines
+    text = str(whole[0])
+    text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")
+    return _cut(pl.Series([_LINK.sub(r"\1", text)]), ended)
+
+
+def _usual(lines: pl.Series) -> pl.DataFrame:
+    """Columns ``_head`` and ``_body`` of lines of level INFO; null where a line is not one clean record of it."""
+    cut = lines.str.splitn(_USUAL, 2).struct.unnest()
+    start, body = cut["field_0"], cut["field_1"]
+    clean = ~body.str.contains(_AGAIN) & ~start.str.contains("NCCL", literal=True)
+    return pl.DataFrame(
+        {"_head": start, "_body": body.str.strip_chars_end(), "_clean": clean.fill_null(False)}
+    )
+
+
+def _others(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Columns ``_head, _level, _body`` of lines of any level, and which of them are one clean record."""
+    cut = frame.select("_line", pl.col("_text").str.splitn(SEPARATOR, 2).alias("_s")).unnest("_s")
+    cut = cut.rename({"field_0": "_head", "field_1": "_rest"})
+    cut = cut.with_columns(pl.col("_rest").str.splitn(" ", 2).alias("_s")).unnest("_s").drop("_rest")
+    cut = cut.rename({"field_0": "_level", "field_1": "_body"}).with_columns(
+        pl.col("_body").fill_null("").str.strip_chars_end()
+    )
+    clean = pl.col("_level").is_in(head.LEVELS) & ~pl.col("_body").str.contains(_AGAIN)
+    return cut, cut.select(clean.fill_null(False)).to_series()
+
+
+def split_clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Clean single records (``_line, _head, _level, _body``) and all other lines (``_line, _text``)."""
+    usual = _usual(frame["_text"])
+    clean = usual["_clean"]
+    records = pl.DataFrame([frame["_line"], usual["_head"], usual["_body"]])
+    rest = frame.filter(~clean)
+    records = (records if clean.all() else records.filter(clean)).with_columns(_level=pl.lit("INFO"))
+    if not rest.height:
+        return records, rest
+    more, clean = _others(rest)
+    return pl.concat([records, more.filter(clean).select(records.columns)]), rest.filter(~clean)

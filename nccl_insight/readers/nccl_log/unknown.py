@@ -1,0 +1,59 @@
+"""Templates of records that no rule knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.readers.nccl_log.classify import template
+
+_MOST: Final = 5000
+_SCHEMA: Final = {
+    "input_id": pl.UInt16, "template": pl.String, "level": pl.String, "count": pl.UInt64, "example": pl.String,
+    "line": pl.UInt64,
+}  # fmt: skip
+
+
+def templates(unknown: pl.DataFrame) -> pl.DataFrame:
+    """Templates of unknown records with their number, level, first line and an example."""
+    return (
+        unknown.with_columns(template=template(pl.col("_body")))
+        .group_by("input_id", "template", "_level", maintain_order=True)
+        .agg(
+            count=pl.len().cast(pl.UInt64),
+            example=pl.col("_body").first().str.slice(0, 500),
+            line=pl.col("_line").first(),
+        )
+        .rename({"_level": "level"})
+        .select(list(_SCHEMA))
+    )
+
+
+def merge_templates(parts: list[pl.DataFrame], apart: bool = True) -> pl.DataFrame:
+    """One row a template over several chunks, most frequent first; rare ones beyond a limit are summed up.
+
+    ``apart``: the inputs are told apart.
+    """
+    by = ["input_id", "template", "level"] if apart else ["template", "level"]
+    if not parts:
+        return pl.DataFrame(schema=_SCHEMA)
+    merged = (
+        pl.concat(parts)
+        .group_by(by, maintain_order=True)
+        .agg(pl.all().exclude(*by, "count").first(), pl.col("count").sum())
+        .select(list(_SCHEMA))
+        .sort("count", "input_id", "line", descending=[True, False, False])
+    )
+    if merged.height <= _MOST:
+        return merged
+    rest = merged[_MOST:]
+    other = pl.DataFrame(
+        {
+            "input_id": [rest["input_id"][0]], "template": ["(further templates)"], "level": [None],
+            "count": [rest["count"].sum()],
+            "example": [rest["example"][0]], "line": [rest["line"][0]],
+        },
+        schema=_SCHEMA,
+    )  # fmt: skip
+    return pl.concat([merged[:_MOST], other])

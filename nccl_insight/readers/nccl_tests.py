@@ -1,0 +1,117 @@
+"""nccl-tests output: the table on standard output and the file that ``-J`` writes.
+
+The JSON file also lists the environment and arguments of the benchmark; they are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.readers.embedded import nccl_tests as table
+from nccl_insight.tables.run import Partial
+
+_HEAD = re.compile(
+    rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version"
+)
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a table or a ``-J`` file; low where the table stands inside an NCCL log, which is read as a log."""
+    if head.lstrip()[:1] == b"{":
+        return 0.9 if b'"nccl_version"' in head and b'"start_time"' in head and b'"env"' in head else 0.0
+    if _HEAD.search(head) is None:
+        return 0.0
+    log_lines = len(re.findall(rb" NCCL (?:INFO|WARN) ", head))
+    return 0.95 if log_lines <= 2 else 0.3
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``benchmarks`` and, for damage and failed checks, ``notes``."""
+    content = _side.read_content(source)
+    text = content.text
+    if text.lstrip()[:1] == "{":
+        frame, problem = _from_json(text)
+    else:
+        frame, problem = table.scan_lines(_side.lines_frame(text), source.display), ""
+        if frame.is_empty():
+            problem = "an nccl-tests head without any row: the benchmark ended before its first result"
+    rows = [("trace-truncated", p) for p in (content.problem, problem) if p]
+    tables = {"benchmarks": _side.with_input(frame, source.input_id)}
+    if rows:
+        tables["notes"] = _side.notes(source.input_id, *rows)
+    return Partial(tables)
+
+
+def _from_json(text: str) -> tuple[pl.DataFrame, str]:
+    problem = ""
+    try:
+        document = _side.mapping(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        document = _salvage(text)
+        problem = f"the JSON ends early or is damaged ({error}); complete results were kept"
+    args = _side.sequence(document.get("args"))
+    op = next((o for a in args[:1] if isinstance(a, str) and (o := table.op_of_name(a))), None)
+    devices = [_side.mapping(d) for d in _side.sequence(document.get("devices"))]
+    hosts = {d.get("hostname") for d in devices if isinstance(d.get("hostname"), str)}
+    gpus = [g for d in devices if (g := _side.as_text(d.get("device_info"), 100))]
+    rows = []
+    for item in _side.sequence(document.get("results")):
+        result = _side.mapping(item)
+        for in_place, key in ((False, "out_of_place"), (True, "in_place")):
+            side = _side.mapping(result.get(key))
+            if side:
+                rows.append(
+                    {
+                        "op": op,
+                        "size_bytes": _side.as_int(result.get("size"), 0),
+                        "count": _side.as_int(result.get("count"), 0),
+                        "dtype": (_side.as_text(result.get("type")) or "").strip() or None,
+                        "red_op": _word(result.get("redop")),
+                        "root": _side.as_int(
+                            (_side.as_text(result.get("root")) or "").strip(), -1, 2**31 - 1
+                        ),
+                        "in_place": in_place,
+                        "time_us": _side.as_float(side.get("time", side.get("cpu_time"))),
+                        "algbw_gbps": _side.as_float(side.get("alg_bw")),
+                        "busbw_gbps": _side.as_float(side.get("bus_bw")),
+                        "wrong": _side.as_int(_side.as_float(side.get("nwrong"))),
+                        "nranks": len(devices) or None,
+                        "n_hosts": len(hosts) or None,
+                        "gpu": gpus[0] if gpus else None,
+                        "run": 1,
+                    }
+                )
+    return pl.DataFrame(rows, schema=table.SCHEMA, strict=False), problem
+
+
+def _word(value: object) -> str | None:
+    word = (_side.as_text(value) or "").strip()
+    return word if word and word != "none" else None
+
+
+def _salvage(text: str) -> dict[str, object]:
+    """Lists of a cut document: every complete object of ``args``, ``devices`` and ``results``."""
+    decoder = json.JSONDecoder()
+    found: dict[str, object] = {}
+    for key in ("args", "devices", "results"):
+        match = re.search(rf'"{key}"\s*:\s*\[', text)
+        items: list[object] = []
+        at = match.end() if match else len(text)
+        while at < len(text):
+            at += len(text[at : at + 200]) - len(text[at : at + 200].lstrip(" \t\r\n,"))
+            try:
+                item, at = decoder.raw_decode(text, at)
+            except (ValueError, RecursionError):
+                break
+            items.append(item)
+        found[key] = items
+    return found
+
+
+FORMAT = Format(kind="nccl_tests", sniff=sniff, read=read)

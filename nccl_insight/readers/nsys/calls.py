@@ -1,0 +1,184 @@
+"""Which NCCL call launched a kernel, by the NVTX ranges around its launch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.bandwidth import traffic_bytes
+from nccl_insight.readers.kernels import classify, collective_op
+from nccl_insight.readers.nsys.nvtx import Payload, Schemas
+
+COLLECTIVE: Final = (
+    "process_group", "op", "size_bytes", "dtype", "group_size", "start_ns", "duration_ns", "stream", "device", "kernel",
+    "algorithm", "protocol", "step", "exposed_ns", "algbw_gbps", "busbw_gbps", "source", "peer", "calls",
+)  # fmt: skip
+_API: Final = {
+    "ncclAllReduce": "AllReduce", "ncclAllGather": "AllGather", "ncclReduceScatter": "ReduceScatter",
+    "ncclBroadcast": "Broadcast", "ncclBcast": "Broadcast", "ncclReduce": "Reduce", "ncclSend": "Send",
+    "ncclRecv": "Recv", "ncclAlltoAll": "AllToAll", "ncclAllToAll": "AllToAll", "ncclAllToAllv": "AllToAllv",
+    "ncclGather": "Gather", "ncclScatter": "Scatter", "AllReduce": "AllReduce", "AllGather": "AllGather",
+}  # fmt: skip
+_SYNC: Final = (
+    "AllReduce",
+    "AllGather",
+    "ReduceScatter",
+    "AllToAll",
+    "Broadcast",
+    "Reduce",
+    "Gather",
+    "Scatter",
+)
+
+
+def process_ranks(marks: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
+    """Rank of each process (by globalPid) in the largest communicator that its init payloads name.
+
+    A process that inits several ranks (one per GPU) is left out.
+    """
+    best: dict[int, tuple[int, set[int]]] = {}
+    inits = marks.filter(pl.col("text").str.contains("CommInitRank|CommSplit") & pl.col("blob").is_not_null())
+    for tid, blob in inits.select("tid", "blob").iter_rows():
+        found = layouts.decode(blob)
+        if found.rank is None or found.nranks is None or tid is None or not 0 <= found.rank < found.nranks:
+            continue
+        pid = tid & ~0xFFFFFF
+        size, ranks = best.get(pid, (0, set()))
+        if found.nranks > size:
+            best[pid] = (found.nranks, {found.rank})
+        elif found.nranks == size:
+            ranks.add(found.rank)
+    return {pid: next(iter(ranks)) for pid, (_, ranks) in best.items() if len(ranks) == 1}
+
+
+def attach_calls(
+    comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas
+) -> pl.DataFrame:
+    """Communication kernels with what is known about their calls: group, operation, size, peer, number of calls.
+
+    ``calls`` is the number of NCCL calls in the group that launched the kernel; size and peer are given for one call,
+    the size also for a group of equal calls of one kernel.
+    """
+    rows = comm.with_row_index("row")
+    known = launches.unique(["correlation", "pid"], keep="first") if launches.height else launches
+    if launches.height:
+        rows = rows.join(known, on=["correlation", "pid"], how="left", maintain_order="left")
+    else:
+        rows = rows.with_columns(tid=pl.lit(None, pl.Int64), launch=pl.lit(None, pl.Int64))
+    framework = _enclosing(rows, marks.filter(pl.col("text").str.starts_with("nccl:")))
+    api = marks.filter(pl.col("text").str.contains(r"^nccl[A-Z]"))
+    outer = _enclosing(rows, api.filter(pl.col("text").is_in([*_API, "ncclGroupEnd"])))
+    sizes = _communicator_sizes(api, layouts)
+    calls = _Calls(api, layouts)
+    result: list[tuple[object, ...]] = []
+    for name, torch_text, text, start, tid in zip(
+        rows["name"], framework["text"], outer["text"], outer["start"], rows["tid"], strict=True
+    ):
+        result.append(_describe(name, torch_text, text, start, tid, calls, sizes))
+    return rows.with_columns(
+        pl.DataFrame(
+            result,
+            schema={
+                "process_group": pl.String, "op": pl.String, "size_bytes": pl.UInt64, "dtype": pl.String,
+                "group_size": pl.Int32, "algorithm": pl.String, "protocol": pl.String, "peer": pl.Int32,
+                "calls": pl.Int32,
+            },
+            orient="row",
+        )
+    )  # fmt: skip
+
+
+def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    """Per kernel the latest range of its launching thread that encloses the launch: ``text, start`` or nulls."""
+    empty = pl.DataFrame({"text": [None] * rows.height, "start": [None] * rows.height},
+                         schema={"text": pl.String, "start": pl.Int64})  # fmt: skip
+    if marks.is_empty() or rows.is_empty() or rows["launch"].null_count() == rows.height:
+        return empty
+    points = rows.select("row", "tid", "launch").filter(pl.col("launch").is_not_null()).sort("launch")
+    found = points.join_asof(
+        marks.select("tid", "start", "end", "text").sort("start"), left_on="launch", right_on="start", by="tid",
+        strategy="backward", coalesce=False, check_sortedness=False,
+    ).filter(pl.col("end") >= pl.col("launch"))  # fmt: skip
+    return rows.select("row").join(
+        found.select("row", "text", "start"), on="row", how="left", maintain_order="left"
+    ).select("text", "start")  # fmt: skip
+
+
+class _Calls:
+    """Finds the NCCL calls between a group's start and end on one thread."""
+
+    def __init__(self, api: pl.DataFrame, layouts: Schemas) -> None:
+        self._layouts = layouts
+        self._by_thread: dict[int, tuple[list[int], list[str], list[bytes | None]]] = {}
+        for (tid,), part in api.sort("start").group_by("tid"):
+            if isinstance(tid, int):
+                self._by_thread[tid] = (
+                    part["start"].to_list(),
+                    part["text"].to_list(),
+                    part["blob"].to_list(),
+                )
+        self._positions = {tid: {s: i for i, s in enumerate(v[0])} for tid, v in self._by_thread.items()}
+
+    def of(self, text: str, start: int, tid: int) -> list[tuple[str, Payload]]:
+        """(operation, payload) of the call itself, or of all calls of the group that ends here."""
+        _, texts, blobs = self._by_thread.get(tid, ([], [], []))
+        at = self._positions.get(tid, {}).get(start)
+        if at is None:
+            return []
+        if text != "ncclGroupEnd":
+            return [(_API[text], self._layouts.decode(blobs[at]))]
+        found: list[tuple[str, Payload]] = []
+        depth, at = 1, at - 1
+        while at >= 0 and depth:
+            name = texts[at]
+            depth += (name == "ncclGroupEnd") - (name == "ncclGroupStart")
+            if name in _API:
+                found.append((_API[name], self._layouts.decode(blobs[at])))
+            at -= 1
+        return found[::-1] if not depth else []
+
+
+def _communicator_sizes(api: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
+    """Number of ranks by communicator id, from init payloads."""
+    sizes: dict[int, int] = {}
+    for blob in api.filter(pl.col("text").str.contains("Init|Split") & pl.col("blob").is_not_null())["blob"]:
+        found = layouts.decode(blob)
+        if found.comm is not None and found.nranks is not None:
+            sizes[found.comm] = found.nranks
+    return sizes
+
+
+def _describe(
+    name: str, torch_text: str | None, text: str | None, start: int | None, tid: int | None, calls: _Calls,
+    sizes: dict[int, int],
+) -> tuple[object, ...]:  # fmt: skip
+    kernel = classify(name)
+    made = calls.of(text, start, tid) if text is not None and start is not None and tid is not None else []
+    ops = {op for op, _ in made}
+    torch_op = collective_op(torch_text.split(",", 1)[0]) if torch_text else None
+    op = next(iter(ops)) if len(ops) == 1 else None
+    if ops and ops <= {"Send", "Recv"}:
+        op = torch_op or ("SendRecv" if len(made) > 1 else op)
+    op = op or torch_op or kernel.op
+    comms = {p.comm for _, p in made}
+    comm = next(iter(comms)) if len(comms) == 1 else None
+    nranks = sizes.get(comm) if comm is not None else None
+    return (
+        f"{comm:#x}" if comm is not None else None, op, _size(op, made, nranks), kernel.dtype, nranks, kernel.algorithm,
+        kernel.protocol, made[0][1].peer if len(made) == 1 else None, len(made) or None,
+    )  # fmt: skip
+
+
+def _size(op: str | None, made: list[tuple[str, Payload]], nranks: int | None) -> int | None:
+    """Bytes that count: NCCL logs the size per rank for gathers and per peer for all-to-all."""
+    if not made or op is None or any(p.size is None for _, p in made):
+        return None
+    ops = {o for o, _ in made}
+    if ops <= {"Send", "Recv"}:
+        sends = [p.size or 0 for o, p in made if o == "Send"]
+        return sum(sends) if sends else sum(p.size or 0 for _, p in made)
+    if len(ops) != 1 or op not in _SYNC:
+        return None
+    total = sum(p.size or 0 for _, p in made)
+    return traffic_bytes(op, total, 1, nranks)

@@ -1,0 +1,119 @@
+"""Opening an Nsight Systems SQLite export safely, and reading its tables as frames.
+
+Tables and columns are looked up first, because exports are lazy: what was not recorded has no table. Nothing is read
+from tables that hold environment variables, command lines or captured output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.blocks import DamagedStream, read_blocks
+from nccl_insight.inputs.find import InputFile
+
+MAGIC: Final = b"SQLite format 3\x00"
+_BLOCK: Final = 8 << 20
+_BATCH: Final = 200_000
+_MAX_RATIO: Final = 200
+_FREE_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open export. ``columns`` maps the names of its tables to their columns."""
+
+    connection: sqlite3.Connection
+    columns: dict[str, tuple[str, ...]]
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there and has all these columns."""
+        return table in self.columns and set(columns) <= set(self.columns[table])
+
+    def frame(self, sql: str, schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+        """Rows of a query. Values of the wrong kind become null. Raises sqlite3.DatabaseError."""
+        cursor = self.connection.execute(sql)
+        parts: list[pl.DataFrame] = []
+        while rows := cursor.fetchmany(_BATCH):
+            columns = zip(*rows, strict=True)
+            data = [_series(n, c, t) for (n, t), c in zip(schema.items(), columns, strict=True)]
+            parts.append(pl.DataFrame(data))
+        return pl.concat(parts) if parts else pl.DataFrame(schema=dict(schema))
+
+
+def _series(name: str, values: Sequence[object], dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+    """A column; SQLite types are per value, so values of another kind can stand in any column and become null."""
+    if dtype == pl.Binary:
+        return pl.Series(name, [_bytes(v) for v in values], dtype=pl.Binary)
+    try:
+        return pl.Series(name, values, dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        wanted = str if dtype == pl.String else int
+        kept = [v if type(v) is wanted else None for v in values]
+        rescued = pl.DataFrame({name: kept}, schema={name: pl.String if wanted is str else pl.Int64})
+        return rescued.select(pl.col(name).cast(dtype, strict=False)).to_series()
+
+
+def _bytes(value: object) -> bytes | None:
+    """A payload blob; some exporters write it as hexadecimal text."""
+    if isinstance(value, str):
+        try:
+            return bytes.fromhex(value.removeprefix("0x"))
+        except ValueError:
+            return None
+    return value if isinstance(value, bytes) else None
+
+
+@contextlib.contextmanager
+def open_database(source: InputFile) -> Iterator[Database]:
+    """The export, read-only and immutable; a compressed one is inflated to a temporary file first.
+
+    Raises:
+        sqlite3.DatabaseError: it is damaged or no database.
+        DamagedStream: the compressed stream is damaged, or suspiciously large when inflated.
+    """
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(_inflated(source)) if source.compression else source.path
+        uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=ro&immutable=1"
+        connection = stack.enter_context(contextlib.closing(sqlite3.connect(uri, uri=True)))
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.execute("pragma trusted_schema=off")
+        names = [r[0] for r in connection.execute("select name from sqlite_master where type = 'table'")]
+        columns = {name: _columns(connection, name) for name in names}
+        yield Database(connection, columns)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    rows = connection.execute("select name from pragma_table_info(?)", (table,)).fetchall()
+    return tuple(str(r[0]) for r in rows)
+
+
+@contextlib.contextmanager
+def _inflated(source: InputFile) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(prefix="nccl-insight-", suffix=".sqlite")
+    limit = _FREE_BYTES + _MAX_RATIO * source.size_bytes
+    try:
+        with os.fdopen(handle, "wb") as out:
+            written = 0
+            try:
+                for block in read_blocks(source, _BLOCK):
+                    out.write(block)
+                    written += len(block)
+                    if written > limit:
+                        raise DamagedStream(f"it inflates to more than {limit >> 20:,} MiB and was not read")
+            except DamagedStream as error:
+                if not written or written > limit:
+                    raise
+                raise DamagedStream(f"{error}; a database cannot be read in part") from error
+        yield Path(name)
+    finally:
+        os.unlink(name)

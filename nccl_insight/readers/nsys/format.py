@@ -1,0 +1,329 @@
+"""Nsight Systems SQLite exports (schema 3.0 and later): collectives, steps and copies of every GPU in the report.
+
+One report can hold several processes and GPUs; each (process, device) is read as a lane of its own. Times are those of
+the session plus its start in UTC. The operation of a kernel comes from the NVTX range that encloses its launch; size,
+communicator and rank come from NVTX payloads, which are there only if the export included blobs.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.blocks import DamagedStream
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers.gpu_activity import (
+    ACTIVITY,
+    exposed_ns,
+    memcpy_table,
+    other_communication_table,
+    step_of,
+    step_table,
+    with_bandwidth,
+)
+from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
+from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
+from nccl_insight.readers.nsys.database import MAGIC, Database, open_database
+from nccl_insight.readers.nsys.nvtx import Schemas, ranges, schemas
+from nccl_insight.tables.run import Partial
+
+_KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+_COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+_SETS: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+_LAUNCHES: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+_COPY_KINDS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+_MEMORY: Final = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device",
+    6: "Managed",
+}
+_STEP: Final = re.compile(
+    r"(?:ProfilerStep|train[ _]?step|step|iter(?:ation)?)[ _:#]*([0-9]{1,9})\s*(?:,.*)?", re.I
+)
+_LANES: Final = ["pid", "gpu"]
+_BLOBS: Final = "export again with nsys export --type=sqlite --include-blobs=true"
+
+
+def sniff(head: bytes, name: str) -> float:
+    """SQLite files; sure when a table name of Nsight Systems stands in the first pages."""
+    if not head.startswith(MAGIC):
+        return 0.0
+    return 0.95 if b"CUPTI_ACTIVITY_KIND" in head or b"NVTX_EVENTS" in head or b"StringIds" in head else 0.6
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
+    notes: list[tuple[str, str]] = []
+    tables: dict[str, pl.DataFrame] = {}
+    try:
+        with open_database(source) as database:
+            tables = _tables(database, notes)
+    except DamagedStream as error:
+        notes.append(("trace-truncated", str(error)))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
+        reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        notes.append(("trace-truncated", f"the database is damaged or cut ({reason})"))
+    tables["notes"] = pl.DataFrame(
+        {"line": [None] * len(notes), "kind": [k for k, _ in notes], "detail": [d for _, d in notes]},
+        schema={"line": pl.UInt64, "kind": pl.String, "detail": pl.String},
+    )
+    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
+    return Partial(tables={n: f.with_columns(stamp) for n, f in tables.items() if f.width})
+
+
+def _tables(database: Database, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+    if "StringIds" not in database.columns:
+        notes.append(("trace-truncated", "the database is not an Nsight Systems export (no table StringIds)"))
+        return {}
+    activity = _activity(database)
+    marks = ranges(database)
+    offset = _session_start(database)
+    lanes = activity.select(_LANES).unique().sort(_LANES).with_row_index("device")
+    activity = activity.drop("device").join(
+        lanes.with_columns(pl.col("device").cast(pl.Int32)), on=_LANES, maintain_order="left"
+    )
+    layouts = schemas(database)
+    ranks = process_ranks(marks, layouts)
+    steps = _steps(marks)
+    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
+    collectives = _collectives(database, comm, activity, marks, layouts, steps)
+    tables = {
+        "collectives": collectives,
+        "steps": _step_rows(activity, steps, lanes),
+        "memcpy": memcpy_table(activity),
+        "other_communication": other_communication_table(activity),
+    }
+    finished = {n: _finish(f, lanes, ranks, offset) for n, f in tables.items() if f.width}
+    finished["trace_info"] = _info(database, activity, lanes, ranks, offset)
+    _note(notes, database, activity, collectives, ranks)
+    return finished
+
+
+def _activity(database: Database) -> pl.DataFrame:
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
+        **ACTIVITY,
+        "pid": pl.Int64,
+        "gpu": pl.Int32,
+        "correlation": pl.Int64,
+    }
+    parts = [pl.DataFrame(schema=schema)]
+    if database.has(_KERNELS, "start", "end", "deviceId", "streamId", "globalPid"):
+        columns = database.columns[_KERNELS]
+        names = [c for c in ("demangledName", "shortName", "mangledName") if c in columns]
+        name = f"coalesce({', '.join(names)})" if len(names) > 1 else names[0] if names else "null"
+        correlation = "correlationId" if "correlationId" in columns else "null"
+        frame = database.frame(
+            f"select start, end, deviceId, streamId, globalPid, {name}, {correlation} from {_KERNELS}",
+            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64,
+             "name_id": pl.Int64, "correlation": pl.Int64},
+        )  # fmt: skip
+        parts.append(frame.join(_kernel_names(database, frame), on="name_id", how="left"))
+    if database.has(_COPIES, "start", "end", "deviceId", "globalPid", "bytes", "copyKind"):
+        kinds = [c if c in database.columns[_COPIES] else "null" for c in ("srcKind", "dstKind")]
+        frame = database.frame(
+            f"select start, end, deviceId, streamId, globalPid, bytes, copyKind, {', '.join(kinds)} from {_COPIES}",
+            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64,
+             "size_bytes": pl.Int64, "copy": pl.Int32, "src": pl.Int32, "dst": pl.Int32},
+        )  # fmt: skip
+        memory = [
+            pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String)
+            for c in ("src", "dst")
+        ]
+        kind = pl.col("copy").replace_strict(_COPY_KINDS, default="other", return_dtype=pl.String)
+        parts.append(
+            frame.with_columns(
+                kind=pl.lit(MEMCPY, pl.Int8),
+                name=pl.format("Memcpy {} ({} -> {})", kind, memory[0], memory[1]),
+            )
+        )
+    if database.has(_SETS, "start", "end", "deviceId", "globalPid"):
+        frame = database.frame(
+            f"select start, end, deviceId, streamId, globalPid from {_SETS}",
+            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64},
+        )
+        parts.append(frame.with_columns(kind=pl.lit(MEMSET, pl.Int8), name=pl.lit("Memset")))
+    rows = pl.concat(parts, how="diagonal_relaxed").select(list(schema))
+    return rows.with_columns(pl.col("gpu").fill_null(-1), pl.col("pid").fill_null(-1)).filter(
+        pl.col("end_ns") >= pl.col("start_ns")
+    )
+
+
+def _kernel_names(database: Database, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Names of the kernels that occur, with their kind."""
+    wanted = set(kernels["name_id"].drop_nulls().unique().to_list())
+    names: list[tuple[int, str, int]] = []
+    for number, value in database.connection.execute("select id, value from StringIds"):
+        if number in wanted:
+            text = str(value)
+            names.append((number, text, classify(text).kind))
+    return pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
+
+
+def _session_start(database: Database) -> int:
+    """Start of the session in nanoseconds since 1970, 0 if unknown."""
+    if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+        return 0
+    row = database.connection.execute(
+        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"
+    ).fetchone()
+    return row[0] if row and isinstance(row[0], int) and 0 <= row[0] < 1 << 62 else 0
+
+
+def _steps(marks: pl.DataFrame) -> pl.DataFrame:
+    """Training steps per process: ``pid, step, start_ns, end_ns``."""
+    rows = [
+        (tid & ~0xFFFFFF, int(found[1]), start, end)
+        for start, end, tid, text in marks.filter(~pl.col("text").str.starts_with("nccl"))
+        .select("start", "end", "tid", "text")
+        .iter_rows()
+        if tid is not None and (found := _STEP.fullmatch(text))
+    ]
+    return pl.DataFrame(
+        rows,
+        schema={"pid": pl.Int64, "step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    ).unique(["pid", "step"], keep="first", maintain_order=True)
+
+
+def _collectives(
+    database: Database, comm: pl.DataFrame, activity: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas,
+    steps: pl.DataFrame,
+) -> pl.DataFrame:  # fmt: skip
+    launches = pl.DataFrame(schema={"correlation": pl.Int64, "tid": pl.Int64, "launch": pl.Int64})
+    if comm.height and database.has(_LAUNCHES, "start", "globalTid", "correlationId"):
+        launches = database.frame(
+            f"select correlationId, globalTid, start from {_LAUNCHES}", dict(launches.schema)
+        ).with_columns(pid=pl.col("tid") - pl.col("tid") % (1 << 24))
+        launches = launches.join(
+            comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi"
+        )
+    calls = attach_calls(comm, launches, marks, layouts)
+    rows = calls.with_columns(
+        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+        exposed_ns=exposed_ns(comm, activity),
+        kernel=pl.col("name"),
+        source=pl.lit("kernel"),
+        step=_steps_of(comm, steps),
+    )
+    return with_bandwidth(rows).select(*COLLECTIVE)
+
+
+def _steps_of(comm: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
+    found = pl.Series("step", [None] * comm.height, dtype=pl.Int32)
+    for (pid,), part in steps.group_by("pid"):
+        inside = step_of(comm, part.drop("pid"))
+        found = pl.select(pl.when(comm["pid"] == pid).then(inside).otherwise(found)).to_series()
+    return found
+
+
+def _step_rows(activity: pl.DataFrame, steps: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    parts: list[pl.DataFrame] = []
+    for device, pid in lanes.select("device", "pid").iter_rows():
+        part = step_table(
+            activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid")
+        )
+        if part.width:
+            parts.append(part)
+    return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+
+
+def _finish(frame: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], offset: int) -> pl.DataFrame:
+    """Lane numbers become device numbers, process numbers and ranks; times become absolute."""
+    mapped = lanes.with_columns(
+        device=pl.col("device").cast(pl.Int32),
+        rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
+        process=(pl.col("pid") // (1 << 24)) % (1 << 24),
+    )
+    joined = frame.drop("pid", "gpu", strict=False).join(
+        mapped, on="device", how="left", maintain_order="left"
+    )
+    times = [pl.col("start_ns") + offset] if "start_ns" in frame.columns else []
+    return joined.with_columns(*times, device=pl.col("gpu"), pid=pl.col("process")).drop("gpu", "process")
+
+
+def _info(
+    database: Database, activity: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], offset: int
+) -> pl.DataFrame:
+    gpu = None
+    if database.has("TARGET_INFO_GPU", "name"):
+        names = {str(r[0]) for r in database.connection.execute("select distinct name from TARGET_INFO_GPU")}
+        gpu = names.pop() if len(names) == 1 else None
+    per_lane = activity.group_by("device").agg(
+        gpu_events=pl.len(), comm_kernels=(pl.col("kind") == COMM).sum(), start_ns=pl.col("start_ns").min() + offset,
+        end_ns=pl.col("end_ns").max() + offset,
+    )  # fmt: skip
+    known = bool(ranks)
+    rows = (
+        lanes.with_columns(pl.col("device").cast(pl.Int32))
+        .join(per_lane, on="device", maintain_order="left")
+        .select(
+            rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
+            rank_origin=pl.lit("nvtx_payload" if known else None, pl.String),
+            world_size=pl.lit(None, pl.Int32),
+            host=pl.lit(None, pl.String),
+            backend=pl.lit(None, pl.String),
+            nccl_version=pl.lit(None, pl.String),
+            gpu=pl.lit(gpu, pl.String),
+            visible_gpus=pl.lit(None, pl.Int32),
+            device=pl.col("gpu"),
+            clock=pl.lit("epoch" if offset else "unknown"),
+            gpu_events=pl.col("gpu_events"),
+            comm_kernels=pl.col("comm_kernels"),
+            start_ns=pl.col("start_ns"),
+            end_ns=pl.col("end_ns"),
+        )
+    )
+    # A report without GPU activity still says that it was read.
+    return (
+        rows
+        if rows.height
+        else pl.DataFrame({"clock": ["unknown"], "gpu_events": [0]}, schema_overrides=rows.schema)
+    )
+
+
+def _note(
+    notes: list[tuple[str, str]],
+    database: Database,
+    activity: pl.DataFrame,
+    found: pl.DataFrame,
+    ranks: dict[int, int],
+) -> None:
+    if activity.is_empty():
+        traced = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in database.columns
+        why = (
+            "CUDA graphs were traced as a whole; record with --cuda-graph-trace=node"
+            if traced
+            else "no GPU activity was recorded; record with nsys profile --trace=cuda,nvtx"
+        )
+        notes.append(("trace-metadata-missing", why))
+        return
+    if found.is_empty():
+        return
+    bare = int(found["size_bytes"].null_count())
+    if bare:
+        notes.append(
+            (
+                "trace-metadata-missing",
+                f"{bare:,} of {found.height:,} communication kernels have no message size: the export holds no NVTX "
+                f"payloads; {_BLOBS}",
+            )
+        )
+    if not ranks:
+        notes.append(
+            (
+                "trace-metadata-missing",
+                "the report names no ranks, so its GPUs are not compared with each other; NVTX payloads of "
+                f"ncclCommInitRank would: {_BLOBS}",
+            )
+        )
+
+
+FORMAT = Format(kind="nsys_sqlite", sniff=sniff, read=read)

@@ -1,0 +1,113 @@
+"""Output of NCCL's example profiler plugin: begin and end events, one a line, often not valid JSON.
+
+Older builds leave enums and pointers unquoted, lists end with an empty object or not at all, and time stamps of
+API events may be 0. Lines are therefore read by pattern. Times are microseconds since the plugin started.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.tables.run import Partial
+
+_TYPES = {
+    "ncclInt8": 1, "ncclUint8": 1, "ncclInt32": 4, "ncclUint32": 4, "ncclInt64": 8, "ncclUint64": 8,
+    "ncclFloat16": 2, "ncclFloat32": 4, "ncclFloat64": 8, "ncclBfloat16": 2, "ncclFloat8e4m3": 1,
+    "ncclFloat8e5m2": 1,
+}  # fmt: skip
+_CATS = b"GROUP_API|COLL_API|P2P_API|KERNEL_LAUNCH|GROUP|COLL|P2P|PROXY|NET|GPU|CE_COLL"
+_EVENT = rb'"cat":\s*"(?:' + _CATS + rb')",\s*"ph":\s*"[be]"'
+_FIELDS = {
+    "name": (r'"name":\s*"([^"]{1,80})"', pl.String), "cat": (r'"cat":\s*"([A-Z0-9_]{1,20})"', pl.String),
+    "ph": (r'"ph":\s*"([be])"', pl.String), "id": (r'"id":\s*([0-9]{1,18})', pl.Int64),
+    "pid": (r'"pid":\s*([0-9]{1,12})', pl.Int64), "ts_us": (r'"ts":\s*([0-9.]{1,40})', pl.Float64),
+    "seq": (r'"SeqNum":\s*([0-9]{1,18})', pl.Int64), "comm_hash": (r'"CommHash":\s*"?([0-9]{1,20})', pl.String),
+    "rank": (r'"Rank":\s*([0-9]{1,9})\b', pl.Int32), "peer": (r'"Peer":\s*(-?[0-9]{1,9})\b', pl.Int32),
+    "count": (r'"[Cc]ount":\s*([0-9]{1,18})', pl.UInt64),
+    "dtype": (r'"[Dd]atatype":\s*"?(nccl[A-Za-z0-9]{1,30})', pl.String),
+    "algorithm": (r'"Algorithm":\s*"([^"]{1,30})"', pl.String),
+    "protocol": (r'"Protocol":\s*"([^"]{1,30})"', pl.String),
+    "n_channels": (r'"nChannels":\s*([0-9]{1,6})\b', pl.Int32),
+    "channel": (r'"Channel":\s*([0-9]{1,6})\b', pl.Int32),
+    "start_gpu_ns": (r'"StartGpuClk":\s*([0-9]{1,19})\b', pl.Int64),
+    "stop_gpu_ns": (r'"StopGpuClk":\s*([0-9]{1,19})\b', pl.Int64),
+}  # fmt: skip
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a list of the plugin's events."""
+    return 0.95 if re.search(_EVENT, head) and b'"traceEvents"' not in head else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``profiler_events`` (begin joined with end) and ``collectives`` (COLL and P2P events)."""
+    content = _side.read_content(source)
+    lines = _side.lines_frame(content.text)
+    text = pl.col("text")
+    events = lines.filter(text.str.contains('"ph"', literal=True)).select(
+        "line", *(text.str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _FIELDS.items())
+    )
+    broken = events.filter(pl.any_horizontal(pl.col("cat", "ph", "id", "ts_us").is_null())).height
+    joined = _join(events.filter(pl.all_horizontal(pl.col("cat", "ph", "id", "ts_us").is_not_null())))
+    tables = {"profiler_events": joined, "collectives": _collectives(joined)}
+    result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
+    problems = [content.problem] if content.problem else []
+    if broken:
+        problems.append(f"{broken:,} events are damaged and were left out")
+    if not content.text.rstrip().endswith("]"):
+        problems.append("the list has no end: the process stopped while writing")
+    if problems:
+        result["notes"] = _side.notes(source.input_id, *(("trace-truncated", p) for p in problems))
+    return Partial(result)
+
+
+def _join(events: pl.DataFrame) -> pl.DataFrame:
+    """One row a begin event with the time of its end (null where the end is missing)."""
+    key = ["pid", "cat", "name", "id"]
+    ends = events.filter(pl.col("ph") == "e").group_by(key).agg(pl.col("ts_us").max().alias("end_us"))
+    return (
+        events.filter(pl.col("ph") == "b")
+        .join(ends, on=key, how="left", maintain_order="left")
+        .drop("ph")
+        .rename({"ts_us": "begin_us"})
+    )
+
+
+def _collectives(events: pl.DataFrame) -> pl.DataFrame:
+    """Algorithm and protocol are those that ran. Durations span the host's begin and end of the operation."""
+    calls = events.filter(pl.col("cat").is_in(["COLL", "P2P"]))
+    if calls.is_empty():
+        return pl.DataFrame()
+    size = pl.col("dtype").replace_strict(_TYPES, default=None, return_dtype=pl.UInt64)
+    known = [
+        "AllReduce",
+        "AllGather",
+        "ReduceScatter",
+        "Broadcast",
+        "Reduce",
+        "Send",
+        "Recv",
+        "AllToAll",
+        "Gather",
+        "Scatter",
+    ]
+    timed = (pl.col("end_us") > pl.col("begin_us")) & (pl.col("begin_us") > 0)
+    whole = pl.col("name").is_in(["AllReduce", "Broadcast", "Reduce", "Send", "Recv"])
+    return calls.select(
+        "rank", pl.col("comm_hash").alias("process_group"), "seq",
+        pl.when(pl.col("name").is_in(known)).then(pl.col("name")).otherwise(pl.lit("Other")).alias("op"),
+        pl.when(whole).then(pl.col("count") * size).alias("size_bytes"),
+        pl.col("dtype").str.strip_prefix("nccl"),
+        pl.when(pl.col("begin_us") > 0).then((pl.col("begin_us") * 1000).round().cast(pl.Int64)).alias("start_ns"),
+        pl.when(timed).then(((pl.col("end_us") - pl.col("begin_us")) * 1000).round().cast(pl.Int64))
+        .alias("duration_ns"),
+        "algorithm", "protocol", pl.lit("inspector").alias("source"), "pid",
+    )  # fmt: skip
+
+
+FORMAT = Format(kind="inspector", sniff=sniff, read=read)

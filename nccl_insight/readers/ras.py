@@ -1,0 +1,197 @@
+"""Reports of NCCL's RAS subsystem: the text of ``ncclras``, its JSON (2.28.7 and later) and monitor events."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.readers.embedded import ras_text
+from nccl_insight.tables.run import Partial
+
+COUNTS = {"comm_hash": pl.String, "rank": pl.Int64, "op": pl.String, "op_count": pl.Int64}
+_FLAGS = (
+    "init_state",
+    "async_error",
+    "finalize_called",
+    "destroy_flag",
+    "abort_flag",
+    "unresponsive",
+    "considered_dead",
+)
+RANKS = {
+    "comm_hash": pl.String, "size": pl.Int64, "rank": pl.Int64, "host": pl.String, "pid": pl.Int64,
+    "cuda_dev": pl.Int64, "nvml_dev": pl.Int64, "missing": pl.Boolean, "init_state": pl.Int64,
+    "async_error": pl.Int64, "finalize_called": pl.Boolean, "destroy_flag": pl.Boolean,
+    "abort_flag": pl.Boolean, "unresponsive": pl.Boolean, "considered_dead": pl.Boolean,
+}  # fmt: skip
+
+
+def sniff(head: bytes, name: str) -> float:
+    """High for a report; low where it stands inside an NCCL log, which is read as a log."""
+    if head.lstrip()[:1] == b"{":
+        status = b'"communicators"' in head and b'"nccl_version"' in head
+        event = (
+            b'"group"' in head and b'"event"' in head and b'"peer"' in head and b'"traceEvents"' not in head
+        )
+        return 0.9 if status or event else 0.0
+    if b"\0" in head or not ras_text.is_report(head.decode("utf-8", "replace")):
+        return 0.0
+    return 0.3 if _side.holds_nccl_log(head) else 0.9
+
+
+def read(source: InputFile) -> Partial:
+    """Table ``ras`` (facts, ``embedded.ras_text``); from JSON also ``ras_ranks`` and ``ras_counts``."""
+    content = _side.read_content(source)
+    text = content.text
+    problems = [content.problem] if content.problem else []
+    tables: dict[str, pl.DataFrame] = {}
+    if text.lstrip()[:1] == "{":
+        documents, problem = _documents(text)
+        problems += [problem] if problem else []
+        tables = _from_json(documents)
+    else:
+        tables["ras"] = ras_text.scan_lines(_side.lines_frame(text))
+    result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
+    rows = [("trace-truncated", p) for p in problems]
+    rows += _garbage(tables.get("ras", pl.DataFrame()))
+    if rows:
+        result["notes"] = _side.notes(source.input_id, *rows)
+    return Partial(result)
+
+
+def _documents(text: str) -> tuple[list[dict[str, Any]], str]:
+    """One status document, or monitor events one after another."""
+    decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    at = 0
+    while True:
+        start = re.compile(r"\s*").match(text, at)
+        at = start.end() if start else at
+        if at >= len(text):
+            return found, ""
+        try:
+            item, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            return found, f"the JSON ends early or is damaged ({error}); complete documents were kept"
+        found.append(_side.mapping(item))
+
+
+def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
+    facts: list[dict[str, Any]] = []
+    ranks: list[dict[str, Any]] = []
+    counts: list[dict[str, Any]] = []
+    for number, document in enumerate(documents):
+        if "peer" in document:
+            peer = _side.mapping(document.get("peer"))
+            facts.append(
+                {
+                    "event": "peer", "status": _side.as_text(document.get("event"), 40), "report": number,
+                    "host": _side.as_text(peer.get("host")), "pid": _side.as_int(peer.get("pid")),
+                    "gpu": ",".join(str(d)[:9] for d in _side.sequence(peer.get("cuda_devs"))[:64]) or None,
+                    "text": f"{document.get('timestamp')} {document.get('event')}"[:300],
+                }
+            )  # fmt: skip
+        for item in _side.sequence(document.get("communicators")):
+            _communicator(_side.mapping(item), number, facts, ranks, counts)
+        timeouts = _side.as_int(_side.mapping(document.get("ras")).get("timeouts_count"), 0)
+        if timeouts:
+            facts.append(
+                {
+                    "event": "timeout",
+                    "count": timeouts,
+                    "report": number,
+                    "text": f"timeouts_count {timeouts}",
+                }
+            )
+    return {
+        "ras": pl.DataFrame(facts, schema=ras_text.SCHEMA, strict=False),
+        "ras_ranks": pl.DataFrame(ranks, schema=RANKS, strict=False),
+        "ras_counts": pl.DataFrame(counts, schema=COUNTS, strict=False),
+    }
+
+
+def _communicator(
+    comm: dict[str, Any],
+    report: int,
+    facts: list[dict[str, Any]],
+    ranks: list[dict[str, Any]],
+    counts: list[dict[str, Any]],
+) -> None:
+    comm_hash = (_side.as_text(comm.get("hash")) or "").lower().removeprefix("0x").rjust(16, "0")
+    size = _side.as_int(comm.get("size"))
+    before = len(ranks)
+    missing = [_side.mapping(m) for m in _side.sequence(comm.get("missing_ranks"))]
+    for members, is_missing in (
+        ([_side.mapping(r) for r in _side.sequence(comm.get("ranks"))], False),
+        (missing, True),
+    ):
+        for member in members:
+            status = _side.mapping(member.get("status"))
+            row: dict[str, Any] = {
+                "comm_hash": comm_hash, "size": size, "missing": is_missing,
+                "host": _side.as_text(member.get("host")),
+                **{k: _side.as_int(member.get(k)) for k in ("rank", "pid", "cuda_dev", "nvml_dev")},
+            }  # fmt: skip
+            for flag in _FLAGS:
+                value = status.get(flag)
+                row[flag] = value if isinstance(value, bool) else _side.as_int(value)
+            ranks.append(row)
+            for op, count in _side.mapping(member.get("collective_counts")).items():
+                counts.append(
+                    {
+                        "comm_hash": comm_hash,
+                        "rank": row["rank"],
+                        "op": op[:40],
+                        "op_count": _side.as_int(count, 0),
+                    }
+                )
+    count = _side.as_int(comm.get("missing_ranks_count"), 0) or len(missing)
+    if count:
+        facts.append(
+            {
+                "event": "incomplete", "comm_hash": comm_hash, "count": count, "report": report,
+                "ranks_per_comm": size, "text": f"missing_ranks_count {count} of {size}",
+            }
+        )  # fmt: skip
+    for row in ranks[before:]:
+        if row["missing"]:
+            facts.append(
+                {
+                    "event": "dead_member" if row["considered_dead"] else "incomplete_member",
+                    "comm_hash": comm_hash, "report": report, "rank": row["rank"], "host": row["host"],
+                    "pid": row["pid"], "gpu": None if row["cuda_dev"] is None else str(row["cuda_dev"]),
+                    "text": f"missing rank {row['rank']} process {row['pid']} on node {row['host']}"[:300],
+                }
+            )  # fmt: skip
+
+
+def _garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
+    """Values that cannot be true: more ranks missing than a communicator has, ranks beyond its size."""
+    if facts.is_empty():
+        return []
+    known = facts.filter(pl.col("event") == "group").select(
+        "report", "group", pl.col("ranks_per_comm").alias("_size")
+    )
+    rows = facts.filter(
+        (pl.col("event").is_in(["incomplete", "incomplete_member"])) & pl.col("group").is_not_null()
+    )
+    odd = rows.join(known, on=["report", "group"], how="left").filter(
+        (pl.col("count") > pl.col("_size"))
+        | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
+    )
+    return [
+        (
+            "ras-incomplete",
+            f"line {line}: {text} - more than the communicator has; the report itself is corrupt",
+        )
+        for line, text in odd.select("line", "text").iter_rows()
+    ]
+
+
+FORMAT = Format(kind="ras", sniff=sniff, read=read)

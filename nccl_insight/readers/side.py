@@ -1,0 +1,122 @@
+"""What the readers of side files share: bounded reading of damaged input, decoding, and rows for ``notes``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.tables import schema
+
+LIMIT_BYTES = 512 * 1024 * 1024
+_BLOCK = 1 << 20
+_NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL) |\[[0-9]+\] (?:INFO|WARN) ")
+
+
+@dataclass(frozen=True)
+class Content:
+    """Bytes of an input as far as they could be read; ``problem`` says why they may be incomplete."""
+
+    data: bytes
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        """The bytes as text, undecodable ones replaced, a byte order mark removed."""
+        return self.data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def read_content(source: InputFile, limit_bytes: int = LIMIT_BYTES) -> Content:
+    """Everything up to the limit; damaged compression gives what came before the damage."""
+    blocks: list[bytes] = []
+    total = 0
+    try:
+        with source.open() as stream:
+            while block := stream.read(_BLOCK):
+                blocks.append(block)
+                total += len(block)
+                if total > limit_bytes:
+                    return Content(
+                        b"".join(blocks)[:limit_bytes],
+                        f"larger than {limit_bytes >> 20} MiB; the rest was not read",
+                    )
+    except Exception as error:  # a damaged stream raises zlib.error, EOFError, OSError or ZstdError
+        return Content(b"".join(blocks), f"the compressed stream is damaged after {total:,} bytes ({error})")
+    return Content(b"".join(blocks))
+
+
+def notes(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:
+    """Rows of the ``notes`` table from (kind, detail) pairs."""
+    return pl.DataFrame(
+        {
+            "input_id": [input_id] * len(rows),
+            "line": [None] * len(rows),
+            "kind": [kind for kind, _ in rows],
+            "detail": [detail for _, detail in rows],
+        },
+        schema=dict(schema.SCHEMA["notes"]),
+    )
+
+
+def lines_frame(text: str) -> pl.DataFrame:
+    """The text as ``line`` (1-based) and ``text``, carriage returns removed."""
+    rows = [row.rstrip("\r") for row in text.split("\n")]
+    return pl.DataFrame(
+        {"line": range(1, len(rows) + 1), "text": rows}, schema={"line": pl.UInt64, "text": pl.String}
+    )
+
+
+def holds_nccl_log(head: bytes) -> bool:
+    """Whether the bytes also hold lines of an NCCL log: such a file is read as a log."""
+    return _NCCL_HEAD.search(head) is not None
+
+
+def with_input(frame: pl.DataFrame, input_id: int) -> pl.DataFrame:
+    """The frame with ``input_id`` as its first column."""
+    return frame.select(pl.lit(input_id, dtype=pl.UInt16).alias("input_id"), pl.exclude("input_id"))
+
+
+def as_int(value: object, low: int = -(2**63), high: int = 2**63 - 1) -> int | None:
+    """An integer within bounds from JSON or pickle values (numbers or digit strings), else None."""
+    if type(value) is int:
+        return value if low <= value <= high else None
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        if len(value) > 20 or not re.fullmatch(r"-?[0-9]+", value):
+            return None
+        value = int(value)
+    if isinstance(value, float):
+        if value != value or abs(value) > 2**63:
+            return None
+        value = int(value)
+    return value if isinstance(value, int) and low <= value <= high else None
+
+
+def as_float(value: object) -> float | None:
+    """A finite number, also from a string, else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def as_text(value: object, limit: int = 400) -> str | None:
+    """A string cut to ``limit`` characters, else None."""
+    return value[:limit] if isinstance(value, str) else None
+
+
+def mapping(value: object) -> dict[str, object]:
+    """The value if it is a dictionary with string keys, else an empty one."""
+    return value if isinstance(value, dict) and all(isinstance(k, str) for k in value) else {}
+
+
+def sequence(value: object) -> Sequence[object]:
+    """The value if it is a list or tuple, else an empty one."""
+    return value if isinstance(value, (list, tuple)) else ()

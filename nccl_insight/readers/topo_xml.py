@@ -1,0 +1,191 @@
+"""The topology that NCCL writes with NCCL_TOPO_DUMP_FILE (or reads with NCCL_TOPO_FILE).
+
+Nodes are named as in NCCL's own dump (``GPU/0-4e000``: system, then bus id). Bandwidths of links are those of
+NCCL's model: PCI width x speed as NCCL rates it, NVLinks x the per-link figure of the GPU generation.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.readers.xml import Element, parse
+from nccl_insight.tables.run import Partial
+
+# NCCL graph/topo.cc kvDictPciGen (in 100 MB/s per lane) and graph/topo.h *_NVLINK_BW (GB/s per link)
+_PCI = {"2.5 GT/s PCIe": 15, "5 GT/s PCIe": 30, "5.0 GT/s PCIe": 30, "8 GT/s PCIe": 60, "8.0 GT/s PCIe": 60,
+        "16 GT/s PCIe": 120, "16.0 GT/s PCIe": 120, "32 GT/s PCIe": 240, "32.0 GT/s PCIe": 240,
+        "64 GT/s PCIe": 480, "64.0 GT/s PCIe": 480}  # fmt: skip
+_NVLINK = ((60, 18.0), (70, 20.0), (80, 20.0), (86, 12.0), (87, 20.0), (90, 20.6), (100, 40.1))
+NODES = {
+    "line": pl.UInt64, "node": pl.String, "kind": pl.String, "index": pl.Int32, "bus_id": pl.String,
+    "rank": pl.Int32, "numa": pl.Int32, "device": pl.String, "sm": pl.Int32, "gdr": pl.Boolean,
+    "port": pl.Int32, "speed_gbit": pl.Int32, "pci_speed": pl.String, "pci_width": pl.Int32,
+    "host_hash": pl.String,
+}  # fmt: skip
+LINKS = {
+    "line": pl.UInt64, "src": pl.String, "dst": pl.String, "link": pl.String, "bw_gbps": pl.Float64,
+    "count": pl.Int32,
+}  # fmt: skip
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a ``<system>`` document."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
+    return 0.95 if start[:1] == b"<" and re.search(rb"<system[\s>]", start) else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``topology_nodes`` and ``topology_links``."""
+    content = _side.read_content(source)
+    root, problem = parse(content.data)
+    walker = _Walker()
+    if root is not None and root.name == "system":
+        for child in root.children:
+            walker.visit(child, None, None, "")
+        walker.name_targets()
+    tables = {
+        "topology_nodes": _side.with_input(
+            pl.DataFrame(walker.nodes, schema=NODES, strict=False), source.input_id
+        ),
+        "topology_links": _side.with_input(
+            _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)), source.input_id
+        ),
+    }
+    problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
+    if problems:
+        tables["notes"] = _side.notes(source.input_id, *problems)
+    return Partial({k: v for k, v in tables.items() if not v.is_empty()})
+
+
+def _merged(links: pl.DataFrame) -> pl.DataFrame:
+    """One row a pair: NCCL adds up the NVLinks of a GPU to the same target."""
+    return links.group_by("src", "dst", "link", maintain_order=True).agg(
+        pl.col("line").first(),
+        pl.when(pl.col("bw_gbps").is_not_null().any()).then(pl.col("bw_gbps").sum()).alias("bw_gbps"),
+        pl.when(pl.col("count").is_not_null().any()).then(pl.col("count").sum()).alias("count"),
+    )
+
+
+def _bus_number(bus_id: str) -> str:
+    """NCCL's short form of a PCI address: ``0000:4e:00.0`` -> ``4e000``."""
+    digits = re.sub(r"[^0-9a-fA-F]", "", bus_id)[:16]
+    return f"{int(digits, 16):x}" if digits else "?"
+
+
+class _Walker:
+    """Turns the tree into rows; a PCI element that holds a GPU or NIC is that device."""
+
+    def __init__(self) -> None:
+        self.nodes: list[dict[str, object]] = []
+        self.links: list[dict[str, object]] = []
+        self._names: dict[str, str] = {}
+        self._targets: list[tuple[dict[str, object], str, str]] = []
+
+    def visit(self, element: Element, parent: str | None, numa: int | None, host_hash: str) -> None:
+        """Adds the rows of an element and of what is below it."""
+        if element.name == "cpu":
+            numa = _side.as_int(element.get("numaid"), -1, 2**31 - 1)
+            host_hash = element.get("host_hash")
+            name = f"CPU/0-{element.get('numaid') or '?'}"
+            self._node(element, name, "CPU", index=numa, numa=numa, host_hash=host_hash or None)
+        elif element.name == "pci":
+            name = self._pci(element, parent, numa, host_hash)
+        elif element.name == "nic":
+            name = parent or "NIC/0-0"
+        elif element.name == "net":
+            name = f"NET/{element.get('dev') or '?'}"
+            self._net(element, name, parent, numa)
+            return
+        else:
+            return
+        for child in element.children:
+            self.visit(child, name, numa, host_hash)
+
+    def _node(self, element: Element, name: str, kind: str, **columns: object) -> None:
+        self.nodes.append({"line": element.line, "node": name, "kind": kind, **columns})
+
+    def _pci(self, element: Element, parent: str | None, numa: int | None, host_hash: str) -> str:
+        bus_id = element.get("busid")
+        gpu = next((c for c in element.children if c.name == "gpu"), None)
+        is_nic = any(c.name == "nic" for c in element.children)
+        kind = "GPU" if gpu else "NIC" if is_nic else "PCI"
+        name = f"{kind}/0-{_bus_number(bus_id)}"
+        self._names[bus_id.lower()] = name
+        width = _side.as_int(element.get("link_width"), 0, 64)
+        self._node(
+            element, name, kind, bus_id=bus_id, numa=numa, pci_speed=element.get("link_speed") or None,
+            pci_width=width, host_hash=host_hash or None,
+            index=_side.as_int(gpu.get("dev"), 0, 2**31 - 1) if gpu else None,
+            rank=_side.as_int(gpu.get("rank"), 0, 2**31 - 1) if gpu else None,
+            sm=_side.as_int(gpu.get("sm"), 0, 10_000) if gpu else None,
+            gdr=gpu.get("gdr") == "1" if gpu and gpu.get("gdr") else None,
+        )  # fmt: skip
+        if parent:
+            rate = _PCI.get(element.get("link_speed"))
+            self._link(element, parent, name, "PCI", rate * width / 80 if rate and width else None)
+        for child in gpu.children if gpu else []:
+            self._device_link(child, name, gpu)
+        return name
+
+    def _device_link(self, element: Element, name: str, gpu: Element | None) -> None:
+        link = {"nvlink": "NVL", "c2c": "C2C", "xgmi": "XGMI"}.get(element.name)
+        if link is None:
+            return
+        count = _side.as_int(element.get("count"), 0, 1024)
+        sm = _side.as_int(gpu.get("sm"), 0, 10_000) if gpu else None
+        per_link = next((bw for low, bw in reversed(_NVLINK) if sm and sm >= low), None)
+        if link == "C2C":
+            megabytes = _side.as_float(element.get("bw"))
+            per_link = megabytes / 1000 if megabytes else None
+        row = self._link(
+            element,
+            name,
+            "",
+            link,
+            count * per_link if link != "XGMI" and count and per_link else None,
+            count,
+        )
+        self._targets.append((row, element.get("target").lower(), element.get("tclass")))
+
+    def name_targets(self) -> None:
+        """Names the far ends of NVLinks, which may stand later in the file: a GPU, a CPU or the NVSwitch."""
+        for row, target, tclass in self._targets:
+            other = self._names.get(target)
+            if row["link"] == "C2C":
+                row["dst"] = other or "CPU"
+            elif other is not None and tclass.startswith("0x03"):
+                row["dst"] = other
+            elif tclass == "0x068001":
+                row["dst"] = "CPU"
+            else:
+                row["dst"] = other or "NVS/0"
+        if any(row["dst"] == "NVS/0" for row, _, _ in self._targets):
+            self.nodes.append({"node": "NVS/0", "kind": "NVS"})
+
+    def _net(self, element: Element, name: str, parent: str | None, numa: int | None) -> None:
+        megabits = _side.as_int(element.get("speed"), 0, 2**31 - 1)
+        self._node(
+            element, name, "NET", index=_side.as_int(element.get("dev"), 0, 2**31 - 1), numa=numa,
+            device=element.get("name") or None, port=_side.as_int(element.get("port"), 0, 2**31 - 1),
+            speed_gbit=megabits // 1000 if megabits else None,
+            gdr=element.get("gdr") == "1" if element.get("gdr") else None,
+        )  # fmt: skip
+        if parent:
+            self._link(element, parent, name, "NET", megabits / 8000 if megabits else None)
+
+    def _link(
+        self, element: Element, src: str, dst: str, link: str, bw: float | None, count: int | None = None
+    ) -> dict[str, object]:
+        row: dict[str, object] = {
+            "line": element.line, "src": src, "dst": dst, "link": link, "bw_gbps": bw, "count": count,
+        }  # fmt: skip
+        self.links.append(row)
+        return row
+
+
+FORMAT = Format(kind="topo_xml", sniff=sniff, read=read)

@@ -1,0 +1,131 @@
+"""One zip for a ticket: report, JSON, markdown, the logs (shortened when large) and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.model import Analysis
+from nccl_insight.redact import NOT_PROMISED, Redactor
+from nccl_insight.redact.files import blocks, is_text
+from nccl_insight.report import html, json_, markdown
+from nccl_insight.report.html.details import scrub
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes
+
+_EDGE = 4 << 20
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write(
+    path: Path,
+    analysis: Analysis,
+    run: Run,
+    files: Sequence[InputFile],
+    redactor: Redactor | None = None,
+    *,
+    command: str | None = None,
+) -> list[str]:
+    """Writes the zip, atomically and with the same bytes for the same input; the names of its members.
+
+    Args:
+        path: the zip to write; an existing one is replaced.
+        analysis: already redacted when ``redactor`` is given.
+        run: already redacted when ``redactor`` is given.
+        files: the inputs; text ones go in, large ones with their first and last 4 MiB.
+        redactor: replaces names in the logs; None bundles them as they are.
+        command: the command line to name, secrets masked.
+    """
+    if command is not None and redactor is not None:
+        command = redactor.text(command)
+    members: dict[str, bytes] = {
+        "report.html": html.render(analysis, run, command=command).encode(),
+        "analysis.json": json_.render(analysis).encode(),
+        "ticket.md": markdown.render(analysis).encode(),
+    }
+    left_out = []
+    for file in files:
+        name = (
+            redactor.input_name(file.display)
+            if redactor
+            else f"input{file.input_id + 1}-{Path(file.display).name}"
+        )
+        if is_text(file):
+            members[f"inputs/{_plain(name)}"] = _shortened(file, redactor)
+        else:
+            left_out.append(
+                f"{name} ({format_bytes(file.size_bytes)}): binary, cannot be redacted or read as text"
+            )
+    members["README.txt"] = _readme(analysis, redactor, left_out, command).encode()
+    sums = [f"{hashlib.sha256(data).hexdigest()}  {name}" for name, data in sorted(members.items())]
+    members["SHA256SUMS"] = ("\n".join(sums) + "\n").encode()
+    _save(path, members)
+    return sorted(members)
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-<>" else "_" for c in name).strip(".") or "input"
+
+
+def _shortened(file: InputFile, redactor: Redactor | None) -> bytes:
+    head: list[bytes] = []
+    tail: list[bytes] = []
+    size = held = 0
+    for block in blocks(file):
+        data = (redactor.text(block) if redactor else block).encode("utf-8", "surrogateescape")
+        size += len(data)
+        if held < _EDGE:
+            head.append(data[: _EDGE - held])
+            held += len(head[-1])
+            data = data[len(head[-1]) :]
+        tail.append(data)
+        while sum(map(len, tail)) - len(tail[0]) > _EDGE:
+            tail.pop(0)
+    last = b"".join(tail)[-_EDGE:]
+    left = size - held - len(last)
+    note = f"\n[... {left:,} bytes left out of the bundle ...]\n".encode() if left > 0 else b""
+    return b"".join(head) + note + last
+
+
+def _readme(
+    analysis: Analysis, redactor: Redactor | None, left_out: Iterable[str], command: str | None
+) -> str:
+    tool = analysis.tool
+    lines = [
+        f"Made by {tool.name} {tool.version} (grammar {tool.grammar_hash}, schema {tool.schema_version}).",
+        "report.html    open in any browser; needs no network",
+        "analysis.json  the same for programs",
+        "ticket.md      the same for pasting into a ticket",
+        "inputs/        the logs; large ones have their first and last 4 MiB",
+        "SHA256SUMS     check with: sha256sum -c SHA256SUMS",
+    ]
+    if command:
+        lines.append(f"Command: {scrub(command)}")
+    if redactor:
+        lines += [f"Redacted: {redactor.summary()}.", f"Not promised: {NOT_PROMISED}."]
+    else:
+        lines.append("NOT redacted: hosts, addresses, users and paths are as in the inputs.")
+    return "\n".join([*lines, *(f"Left out: {item}" for item in left_out)]) + "\n"
+
+
+def _save(path: Path, members: dict[str, bytes]) -> None:
+    handle, name = tempfile.mkstemp(prefix=".nccl-insight-", suffix=".zip", dir=path.parent)
+    try:
+        with (
+            os.fdopen(handle, "wb") as out,
+            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+        ):
+            for member, data in sorted(members.items()):
+                info = zipfile.ZipInfo(member, _EPOCH)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, data)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,104 @@
+"""What a figure is, and the colours and symbols that all figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.report.sanitize import one_line
+
+Trace = dict[str, Any]
+
+# Okabe and Ito's palette, distinguishable with every common colour blindness; on both themes.
+BLUE: Final = "#3b82c4"
+SKY: Final = "#56b4e9"
+GREEN: Final = "#16a37b"
+ORANGE: Final = "#e69f00"
+RED: Final = "#d55e00"
+PURPLE: Final = "#b56fa0"
+YELLOW: Final = "#d9c400"
+GREY: Final = "#7d8797"
+SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
+# A pattern over a bar's colour, so that neighbours differ without colour too.
+OVERLAY: Final[dict[str, Any]] = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.55, "size": 7}
+MAX_ROWS: Final = 50
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its sentence and table carry every fact, the plot (plotly data and layout) shows it.
+
+    ``choices`` name what a select box switches between; ``masks`` gives for each trace the choice that it
+    belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row.
+    ``total`` is the number of rows that the table would have uncapped.
+    """
+
+    id: str
+    title: str
+    summary: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    total: int = 0
+    numeric: tuple[int, ...] = ()
+    caption: str = ""
+    plot: dict[str, Any] | None = None
+    size: str = "m"
+    wide: bool = False
+    choices: tuple[str, ...] = ()
+    choice_label: str = "Show"
+    masks: tuple[int, ...] = field(default=())
+
+
+def label(text: object, limit: int = 60) -> str:
+    """Text for a plot: plotly reads a subset of HTML and ``%{...}`` templates, so both are made inert."""
+    return escape(one_line(str(text), limit), quote=False).replace("%{", "% {")
+
+
+def layout(**settings: Any) -> dict[str, Any]:
+    """Common layout; colours and fonts are added by the page, which knows the theme."""
+    base: dict[str, Any] = {
+        "margin": {"l": 60, "r": 20, "t": 34, "b": 48},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "xaxis": {"automargin": True},
+        "yaxis": {"automargin": True},
+    }
+    for key, value in settings.items():
+        base[key] = (
+            {**base[key], **value} if isinstance(base.get(key), dict) and isinstance(value, dict) else value
+        )
+    return base
+
+
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """An axis with a title."""
+    return {"title": {"text": title}, "automargin": True, **settings}
+
+
+def bare(**settings: Any) -> dict[str, Any]:
+    """An axis without lines, ticks and grid, for drawings."""
+    return {"visible": False, "showgrid": False, "zeroline": False, **settings}
+
+
+def cells(frame: pl.DataFrame, limit: int = MAX_ROWS) -> tuple[tuple[str, ...], ...]:
+    """Rows of a frame as text; null is ``unknown``, floats have three significant places."""
+    return tuple(tuple(_cell(v) for v in row) for row in frame.head(limit).iter_rows())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(str(value), 200)
+
+
+def rounded(values: Sequence[float | None], digits: int = 4) -> list[float | None]:
+    """Numbers with few digits, to keep the file small and its bytes stable."""
+    return [None if v is None else float(f"{v:.{digits}g}") for v in values]

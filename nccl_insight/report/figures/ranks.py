@@ -1,0 +1,253 @@
+"""Ranks compared: start-up times by phase, outliers, NICs by GPU."""
+
+from __future__ import annotations
+
+import statistics
+
+import polars as pl
+
+from nccl_insight.model import Analysis
+from nccl_insight.report.figures.base import (
+    BLUE,
+    OVERLAY,
+    RED,
+    SERIES,
+    Figure,
+    Trace,
+    axis,
+    label,
+    layout,
+    rounded,
+)
+from nccl_insight.report.figures.nodes import place
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+PHASES = (
+    "kernels_s",
+    "alloc_s",
+    "bootstrap_s",
+    "allgathers_s",
+    "topo_s",
+    "graphs_s",
+    "connections_s",
+    "rest_s",
+)
+_SHOWN = 40
+_DEVIATIONS = 5.0
+
+
+def init_timing(analysis: Analysis, run: Run) -> Figure | None:
+    """Phases of communicator initialisation, the slowest ranks first."""
+    table = (
+        run.lazy("init_timings")
+        .filter(pl.col("total_s").is_not_null() & pl.col("rank").is_not_null())
+        .sort("total_s", "rank", descending=[True, False])
+        .unique("rank", keep="first", maintain_order=True)
+        .collect()
+    )
+    if table.is_empty():
+        return None
+    shown = table.head(_SHOWN)
+    names = [f"rank {r}" for r in shown["rank"]]
+    data: list[Trace] = []
+    for number, phase in enumerate(PHASES):
+        if table[phase].is_null().all():
+            continue
+        values = shown[phase].fill_null(0.0).to_list()
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": phase.removesuffix("_s"),
+                "y": names,
+                "x": rounded(values),
+                "marker": {
+                    "color": SERIES[number],
+                    "pattern": {
+                        "shape": ("", "/", "", "x", "", ".", "", "\\")[number],
+                        "solidity": 0.3,
+                        **OVERLAY,
+                    },
+                },
+                "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
+            }
+        )
+    middle = statistics.median(table["total_s"].to_list())
+    slowest = table.row(0, named=True)
+    longest = max((p for p in PHASES if slowest[p] is not None), key=lambda p: slowest[p], default=None)
+    said = f"Half of the ranks were ready within {middle:.2f} s; the slowest"
+    said += f", rank {slowest['rank']}, took {slowest['total_s']:.2f} s"
+    said += f", most of it in {longest.removesuffix('_s')} ({slowest[longest]:.2f} s)" if longest else ""
+    if table.height > shown.height:
+        said += f". The plot shows the {shown.height} slowest of {table.height:,} ranks"
+    rows = tuple(
+        (str(r["rank"]), f"{r['total_s']:.3f}", *("" if r[p] is None else f"{r[p]:.3f}" for p in PHASES))
+        for r in table.head(50).iter_rows(named=True)
+    )
+    plot = {
+        "data": data,
+        "layout": layout(
+            barmode="stack",
+            xaxis=axis("seconds"),
+            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+        ),
+    }
+    columns = ("Rank", "Total s", *(p.removesuffix("_s") for p in PHASES))
+    return Figure(
+        "init",
+        "Where initialisation spent its time",
+        said + ".",
+        columns,
+        rows,
+        table.height,
+        tuple(range(len(columns))),
+        "Initialisation by rank in seconds, slowest first",
+        plot,
+        "l" if shown.height > 12 else "m",
+    )
+
+
+def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
+    """Figures that every rank has one of, by name: start-up, channels, communication."""
+    found: dict[str, dict[int, float]] = {}
+    timings = (
+        run.lazy("init_timings")
+        .group_by("rank")
+        .agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
+    )
+    counts = run.lazy("channel_counts").group_by("rank").agg(pl.col("coll_channels", "p2p_channels").max())
+    steps = (
+        run.lazy("steps")
+        .group_by("rank")
+        .agg((pl.col("duration_ns", "exposed_comm_ns", "compute_ns").mean() / 1e6).round(4))
+    )
+    traffic = (
+        run.lazy("collectives")
+        .filter(pl.col("op").cast(pl.String) == "AllReduce")
+        .group_by("rank")
+        .agg(pl.col("busbw_gbps").median())
+    )
+    titles = (
+        (
+            timings,
+            {
+                "total_s": "initialisation, s",
+                "bootstrap_s": "bootstrap, s",
+                "topo_s": "topology search, s",
+                "connections_s": "connecting, s",
+            },
+        ),
+        (counts, {"coll_channels": "collective channels", "p2p_channels": "p2p channels"}),
+        (
+            steps,
+            {
+                "duration_ns": "mean step, ms",
+                "exposed_comm_ns": "exposed communication per step, ms",
+                "compute_ns": "computation per step, ms",
+            },
+        ),
+        (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
+    )
+    for frame, columns in titles:
+        table = frame.drop_nulls("rank").sort("rank").collect()
+        for column, title in columns.items():
+            values = {int(r): float(v) for r, v in table.select("rank", column).iter_rows() if v is not None}
+            if len(values) >= 2:
+                found[title] = values
+    return found
+
+
+def outliers(values: dict[int, float]) -> tuple[float, float, list[int]]:
+    """Median, its robust spread, and ranks further than five spreads (and 10 %) from the median."""
+    middle = statistics.median(values.values())
+    spread = 1.4826 * statistics.median([abs(v - middle) for v in values.values()])
+    limit = max(_DEVIATIONS * spread, 0.1 * abs(middle), 1e-9)
+    return middle, spread, sorted(r for r, v in values.items() if abs(v - middle) > limit)
+
+
+def comparison(analysis: Analysis, run: Run) -> Figure | None:
+    """One figure per rank for each metric, outliers marked."""
+    metrics = rank_metrics(run)
+    if not metrics:
+        return None
+    data: list[Trace] = []
+    masks: list[int] = []
+    rows, odd_ones = [], []
+    where = place(run)
+    judged = {title: outliers(values) for title, values in metrics.items()}
+    order = sorted(metrics, key=lambda t: (not judged[t][2], list(metrics).index(t)))
+    for number, title in enumerate(order):
+        values = metrics[title]
+        middle, _, odd = judged[title]
+        usual = [r for r in values if r not in set(odd)]
+        for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
+            if members:
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers",
+                        "name": name,
+                        "x": members,
+                        "y": rounded([values[r] for r in members]),
+                        "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
+                        "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(title)})<extra></extra>",
+                        "visible": number == 0,
+                    }
+                )
+                masks.append(number)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "median",
+                "x": [min(values), max(values)],
+                "y": rounded([middle, middle]),
+                "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
+                "hoverinfo": "skip",
+                "visible": number == 0,
+            }
+        )
+        masks.append(number)
+        low, high = min(values.values()), max(values.values())
+        rows.append(
+            (
+                title,
+                str(len(values)),
+                f"{middle:.4g}",
+                f"{low:.4g}",
+                f"{high:.4g}",
+                format_ranks(odd) or "none",
+            )
+        )
+        if odd:
+            hosts = (
+                sorted({where.hosts[where.node_of[r]] for r in odd if r in where.node_of}) if where else []
+            )
+            at = f" (on {', '.join(hosts[:3])})" if 0 < len(hosts) <= 3 else ""
+            odd_ones.append(f"{title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
+    said = (
+        "Ranks that stand out: " + "; ".join(odd_ones)
+        if odd_ones
+        else "No rank stands out in any of these figures"
+    )
+    plot = {
+        "data": data,
+        "layout": layout(xaxis=axis("rank"), yaxis={"automargin": True, "rangemode": "tozero"}),
+    }
+    return Figure(
+        "ranks",
+        "Ranks compared",
+        said + ". An outlier is more than five robust standard deviations and 10 % away from the median.",
+        ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"),
+        tuple(rows),
+        len(rows),
+        (1, 2, 3, 4),
+        "Figures by rank",
+        plot,
+        "m",
+        wide=len(metrics[order[0]]) > 256,
+        choices=tuple(order),
+        choice_label="Compare",
+        masks=tuple(masks),
+    )

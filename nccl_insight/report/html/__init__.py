@@ -1,0 +1,44 @@
+"""The HTML report: one self-contained file that is complete without JavaScript and never uses the network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from nccl_insight.errors import UsageError
+from nccl_insight.model import Analysis
+from nccl_insight.report import figures as figure_set
+from nccl_insight.report.html.details import environment, gaps, provenance
+from nccl_insight.report.html.figures import figure_section
+from nccl_insight.report.html.findings import findings
+from nccl_insight.report.html.markup import el, join
+from nccl_insight.report.html.page import page
+from nccl_insight.report.html.summary import summary
+from nccl_insight.tables.run import Run
+
+JsMode = Literal["inline", "cdn", "none"]
+
+
+def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command: str | None = None) -> str:
+    """The report as one HTML document; the same analysis and run always give the same bytes.
+
+    Args:
+        analysis: what was found.
+        run: tables for figures, settings and versions, and the lines around the evidence.
+        js: ``inline`` embeds the chart library, ``cdn`` links it, ``none`` leaves out all scripts; the
+            report holds the same facts in each case. Anything else is a UsageError.
+        command: the command line to show; values that look like secrets are masked.
+    """
+    if js not in ("inline", "cdn", "none"):
+        raise UsageError(f"--js {js}: must be inline, cdn or none")
+    figures = figure_set.build(analysis, run)
+    body = join(
+        [
+            el("div", summary(analysis)),
+            findings(analysis, run),
+            figure_section(figures, interactive=js != "none"),
+            environment(run),
+            gaps(analysis, run),
+            provenance(analysis, command),
+        ]
+    )
+    return page(analysis, body, figures, js)

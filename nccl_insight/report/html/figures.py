@@ -1,0 +1,80 @@
+"""Figures on the page: a sentence, the plot where scripts run, and always the table behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.html.markup import Markup, el, prose, table
+
+
+def figure_section(figures: Sequence[Figure], *, interactive: bool) -> Markup | None:
+    """All figures of the report under one heading."""
+    title = el("h2", "Figures", id="figures")
+    if not figures:
+        text = "The inputs hold nothing to draw: no topology, no connections, no calls, no trace."
+        return el("section", el("div", title, el("p", text), class_="wrap"))
+    return el(
+        "section",
+        el(
+            "div",
+            title,
+            el("div", [_figure(f, interactive) for f in _paired(figures)], class_="figs"),
+            class_="wrap",
+        ),
+    )
+
+
+def _paired(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures, the last narrow one made wide where it would stand alone beside a hole."""
+    narrow = [n for n, figure in enumerate(figures) if not figure.wide]
+    alone = narrow[-1] if len(narrow) % 2 else -1
+    return [replace(f, wide=True) if n == alone else f for n, f in enumerate(figures)]
+
+
+def _figure(figure: Figure, interactive: bool) -> Markup:
+    title_id, text_id = f"fig-{figure.id}", f"say-{figure.id}"
+    plot = pick = None
+    if interactive and figure.plot is not None:
+        plot = el(
+            "div",
+            id=f"plot-{figure.id}",
+            class_=f"plot h-{figure.size}",
+            role="group",
+            aria_labelledby=title_id,
+            aria_describedby=text_id,
+        )
+        pick = _pick(figure)
+    grid = None
+    if figure.rows:
+        data = table(
+            figure.caption or figure.title,
+            figure.columns,
+            figure.rows,
+            total=figure.total,
+            numeric=figure.numeric,
+        )
+        grid = el(
+            "details", el("summary", f"Table: {figure.caption or figure.title}"), data, open=not interactive
+        )
+    return el(
+        "figure",
+        el(
+            "figcaption",
+            el("h3", figure.title, id=title_id),
+            el("p", prose(figure.summary), id=text_id, class_="say"),
+        ),
+        pick,
+        plot,
+        grid,
+        class_="fig panel wide" if figure.wide else "fig panel",
+    )
+
+
+def _pick(figure: Figure) -> Markup | None:
+    if len(figure.choices) < 2:
+        return None
+    options = [el("option", label, value=str(n)) for n, label in enumerate(figure.choices)]
+    select = el("select", options, data_figure=figure.id)
+    return el("div", el("label", figure.choice_label, select), class_="pick js-only")

@@ -1,0 +1,247 @@
+"""The findings, each with its figures, next step and evidence among the lines around it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role
+from nccl_insight.report import words
+from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose, table, unseen
+from nccl_insight.report.html.summary import badge
+from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CARDS = 40
+ROWS = 200
+EVIDENCE = 6
+AROUND = 2
+LINE_LIMIT = 500
+ACTIONS = {
+    Action.CONFIG: "change a setting",
+    Action.RETRY: "run it again",
+    Action.ISOLATE: "take the node or link out",
+    Action.TRIAGE: "collect more",
+    Action.MONITOR: "watch it",
+    Action.NONE: "nothing by itself",
+}
+CLASSES = {
+    FindingClass.FAILURE: "stops the job",
+    FindingClass.PERFORMANCE: "slows the job",
+    FindingClass.INFORMATION: "good to know",
+    FindingClass.SECONDARY: "consequence of another fault",
+    FindingClass.INPUT: "about the input",
+}
+
+
+def findings(analysis: Analysis, run: Run) -> Markup:
+    """The section with all findings: the first ones in full, the others in a table."""
+    items = analysis.findings
+    title = el("h2", "Findings", id="findings")
+    if not items:
+        return el("section", el("div", title, el("p", "No findings."), class_="wrap"))
+    anchors: dict[str, str] = {}
+    for item in items[:CARDS]:
+        anchors.setdefault(item.name, item.anchor)
+        anchors.setdefault(item.code, item.anchor)
+        anchors.setdefault(item.anchor, item.anchor)
+    context = _context(items[:CARDS], run)
+    cards = [_card(item, anchors, context) for item in items[:CARDS]]
+    return el("section", el("div", title, cards, _rest(items[CARDS:]), class_="wrap"))
+
+
+def _rest(items: Sequence[Finding]) -> Markup | None:
+    if not items:
+        return None
+    rows = [
+        [
+            el("span", f"{i.code} {i.name}", id=i.anchor),
+            badge(i.severity),
+            i.title,
+            words.affected(i, 4),
+            prose(i.next_step),
+        ]
+        for i in items[:ROWS]
+    ]
+    header = ["Finding", "Severity", "What", "Where", "Next step"]
+    return table(f"{plural(len(items), 'further finding')}", header, rows, total=len(items))
+
+
+def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[str, int], str]) -> Markup:
+    copy = el(
+        "button",
+        icon("copy"),
+        el("span", "Copy as markdown"),
+        unseen(f": {finding.code} {finding.name}"),
+        type="button",
+        data_copy=finding.anchor,
+    )
+    meta = el(
+        "div",
+        badge(finding.severity),
+        el(
+            "a",
+            f"{finding.code} {finding.name}",
+            class_="code",
+            href=f"#{finding.anchor}",
+            aria_label=f"Link to {finding.code} {finding.name}",
+        ),
+        _chip("action", f"{finding.action.value}, {ACTIONS[finding.action]}"),
+        _chip("confidence", finding.confidence.value),
+        _chip("kind", CLASSES[finding.finding_class]),
+        el("span", copy, class_="tools js-only"),
+        class_="meta",
+    )
+    title_id = f"{finding.anchor}-t"
+    head = el("header", meta, el("h3", one_line(finding.title, 1000), id=title_id))
+    body = [
+        _role(finding, anchors),
+        _where(finding),
+        _versus(finding),
+        el("div", icon("do"), el("p", el("b", "Next step: "), prose(finding.next_step)), class_="do")
+        if finding.next_step
+        else None,
+        el("p", prose(finding.explanation)) if finding.explanation else None,
+        _evidence(finding.evidence, context),
+        _sources(finding.sources),
+    ]
+    return el(
+        "article",
+        head,
+        el("div", body, class_="body"),
+        id=finding.anchor,
+        class_=f"finding panel e-{finding.severity.value}",
+        aria_labelledby=title_id,
+    )
+
+
+def _chip(label: str, value: str) -> Markup:
+    return el("span", f"{label} ", el("b", value), class_="chip")
+
+
+def _role(finding: Finding, anchors: Mapping[str, str]) -> Markup | None:
+    if finding.role is Role.ROOT:
+        return el("p", "Other findings of this report follow from this one.", class_="small")
+    if finding.role is not Role.CASCADE or not finding.caused_by:
+        return None
+    anchor = anchors.get(finding.caused_by)
+    cause: Child = el("a", finding.caused_by, href=f"#{anchor}") if anchor else finding.caused_by
+    return el("p", "Follows from ", cause, ": look there first.", class_="small")
+
+
+def _where(finding: Finding) -> Markup | None:
+    parts = []
+    if finding.ranks:
+        count = len(set(finding.ranks))
+        parts.append(f"{plural(count, 'rank')}: {format_ranks(finding.ranks, 40)}")
+    if finding.hosts:
+        parts.append(f"{plural(len(finding.hosts), 'host')}: {words.host_list(finding.hosts, 16)}")
+    if finding.comm_id:
+        parts.append(f"communicator {one_line(finding.comm_id, 60)}")
+    return el("p", "; ".join(parts), class_="small") if parts else None
+
+
+def _versus(finding: Finding) -> Markup | None:
+    unit = f" {finding.unit}" if finding.unit else ""
+    pairs = [("Observed", finding.observed), ("Expected", finding.expected)]
+    cells = [
+        el("div", el("dt", label), el("dd", one_line(value, 500) + ("" if value.endswith(unit) else unit)))
+        for label, value in pairs
+        if value
+    ]
+    return el("dl", cells, class_="versus") if cells else None
+
+
+def _sources(sources: Sequence[str]) -> Markup | None:
+    if not sources:
+        return None
+    shown = [_source(s) for s in sources[:6]]
+    return el("p", "Based on: ", [[", " if n else "", s] for n, s in enumerate(shown)], class_="sources")
+
+
+def _source(source: str) -> Child:
+    text = one_line(source, 300)
+    safe = text.startswith("https://") and " " not in text
+    return el("a", text.removeprefix("https://"), href=text, rel="noreferrer noopener") if safe else text
+
+
+def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
+    """Excerpts by input, with the lines around them where they can be read back."""
+    shown = evidence[:EVIDENCE]
+    by_input: dict[str, list[Evidence]] = defaultdict(list)
+    for item in shown:
+        if item.line:
+            by_input[item.input].append(item)
+    blocks = [_excerpt(path, items, context) for path, items in by_input.items()]
+    whole = [item for item in shown if not item.line]
+    blocks += [_measured(whole)] if whole else []
+    left = len(evidence) - min(len(evidence), EVIDENCE)
+    more = (
+        el("p", f"and {left:,} more evidence lines; the JSON output has all of them", class_="more")
+        if left
+        else None
+    )
+    return join([*blocks, more])
+
+
+def _measured(items: Sequence[Evidence]) -> Markup:
+    """Evidence that is no line: what was counted, measured or looked for in vain, and in which input."""
+    rows = [
+        el(
+            "tr",
+            el("th", one_line(e.input, 120) or "all inputs", scope="row"),
+            el("td", sanitize(e.text, LINE_LIMIT)),
+            class_="hit",
+        )
+        for e in items
+    ]
+    return _block(el("caption", "Over the whole input"), rows, "Evidence over the whole input")
+
+
+def _block(caption: Markup, rows: Sequence[Markup], said: str) -> Markup:
+    grid = el("table", caption, el("tbody", rows))
+    return el("div", grid, class_="log", tabindex="0", role="region", aria_label=said)
+
+
+def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
+    hits = {e.line: e for e in items if e.line}
+    lines: dict[int, str] = {}
+    for number in hits:
+        for near in range(number - AROUND, number + AROUND + 1):
+            if (path, near) in context:
+                lines[near] = context[path, near]
+    lines |= {number: e.text for number, e in hits.items()}
+    rows: list[Markup] = []
+    before = None
+    for number in sorted(lines):
+        if before is not None and number > before + 1:
+            rows.append(
+                el("tr", el("th", "⋮", scope="row", aria_label="lines left out"), el("td", ""), class_="gap")
+            )
+        hit = number in hits
+        text = sanitize(lines[number].rstrip("\r\n"), LINE_LIMIT)
+        mark = unseen("evidence: ") if hit else None
+        rows.append(
+            el("tr", el("th", number, scope="row"), el("td", mark, text), class_="hit" if hit else None)
+        )
+        before = number
+    caption = el(
+        "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
+    )
+    said = f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
+    return _block(caption, rows, said)
+
+
+def _context(items: Sequence[Finding], run: Run) -> dict[tuple[str, int], str]:
+    """Text of the lines around the evidence, by (path, line)."""
+    inputs = dict(run.table("inputs").select("path", "input_id").iter_rows())
+    wanted = {
+        (inputs[e.input], line): e.input
+        for item in items
+        for e in item.evidence[:EVIDENCE]
+        if e.line and e.input in inputs
+        for line in range(max(1, e.line - AROUND), e.line + AROUND + 1)
+    }
+    found = run.reader.lines(sorted(wanted))
+    return {(wanted[key], key[1]): text for key, text in found.items() if key in wanted}

@@ -1,0 +1,206 @@
+"""The document around the sections: head, content-security policy, navigation, scripts, embedded copies."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import orjson
+
+from nccl_insight.model import Analysis
+from nccl_insight.report import json_, markdown, words
+from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.html.markup import Markup, el, icon, json_block, unseen
+from nccl_insight.report.html.summary import headline
+
+EMBEDDED_LIMIT = 100_000
+_OFFLINE = "This file is complete in itself: it loads nothing and sends nothing."
+_NAV = (
+    ("findings", "Findings"),
+    ("figures", "Figures"),
+    ("environment", "Environment"),
+    ("gaps", "Not analysed"),
+    ("provenance", "Provenance"),
+)
+
+
+def asset(name: str) -> str:
+    """Text of a packaged file of the report, without carriage returns."""
+    path = resources.files("nccl_insight.report.html").joinpath("assets").joinpath(name)
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n").strip()
+
+
+@dataclass(frozen=True)
+class Document:
+    """What the frame of a page needs beside its sections."""
+
+    title: str
+    generator: str
+    nav: Sequence[tuple[str, str]]
+    blocks: Sequence[Markup]
+    copies: Mapping[str, str]
+    footer: str
+
+
+def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -> str:
+    """The report of one analysis.
+
+    Args:
+        analysis: for the title and the embedded copies.
+        body: the sections.
+        figures: figures whose data is embedded, drawn by plotly.
+        js: ``inline``, ``cdn`` or ``none``.
+    """
+    tool = analysis.tool
+    frame = Document(
+        f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report",
+        f"{tool.name} {tool.version}",
+        _NAV,
+        [json_block("nccl-insight", embedded(analysis))],
+        _markdown(analysis) if js != "none" else {},
+        f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. {_OFFLINE}",
+    )
+    return document(frame, body, figures, js)
+
+
+def document(frame: Document, body: Markup, figures: Sequence[Figure], js: str) -> str:
+    """A whole document around sections: head, policy, navigation, scripts.
+
+    ``copies`` of the frame are what the copy buttons give, by the buttons' ``data-copy``.
+    """
+    plots = [f for f in figures if f.plot is not None] if js != "none" else []
+    theme, script = (asset("theme.js"), asset("report.js")) if js != "none" else ("", "")
+    library, library_source = _plotly(js) if plots else (Markup(""), "")
+    style = asset("report.css")
+    policy = _policy([s for s in (theme, script) if s], library_source, style, strict=not plots)
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="referrer", content="no-referrer"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("meta", name="generator", content=frame.generator),
+        el("title", frame.title),
+        el("link", rel="icon", href=_favicon()),
+        Markup(f"<style>{style}</style>"),
+        Markup(f"<script>{theme}</script>") if theme else None,
+    )
+    blocks = list(frame.blocks)
+    if js != "none":
+        blocks.append(json_block("data-markdown", frame.copies))
+    if plots:
+        blocks.append(json_block("data-figures", {f.id: _figure_data(f) for f in plots}))
+    content = el(
+        "body",
+        el("a", "Skip to the verdict", href="#main", class_="skip"),
+        Markup(asset("sprite.svg")),
+        _bar(frame.nav, js),
+        el("main", body, id="main", tabindex="-1"),
+        el("footer", el("div", frame.footer, class_="wrap")),
+        el("div", id="live", class_="live", role="status", aria_live="polite"),
+        blocks,
+        library,
+        Markup(f"<script>{script}</script>") if script else None,
+    )
+    return f"<!DOCTYPE html>\n{el('html', head, content, lang='en')}\n"
+
+
+def embedded(analysis: Analysis) -> dict[str, Any]:
+    """The machine-readable copy; shortened, and marked so, where a full one would bloat the report."""
+    document = json_.to_dict(analysis)
+    if len(orjson.dumps(document)) <= EMBEDDED_LIMIT:
+        return document
+    for finding in (*document["findings"], *document["suppressed"]):
+        finding["evidence"] = [{**e, "text": e["text"][:300]} for e in finding["evidence"][:3]]
+    findings = document["findings"]
+    document["coverage"]["unknown_templates"] = document["coverage"]["unknown_templates"][:20]
+    document["inputs"] = document["inputs"][:50]
+    document["job"]["hosts"] = document["job"]["hosts"][:256]
+    while len(orjson.dumps(document)) > EMBEDDED_LIMIT and len(findings) > 1:
+        del findings[max(1, len(findings) * 3 // 4) :]
+    document["shortened"] = True
+    return document
+
+
+def _figure_data(figure: Figure) -> dict[str, Any]:
+    assert figure.plot is not None
+    return {**figure.plot, "masks": list(figure.masks)}
+
+
+def _markdown(analysis: Analysis) -> dict[str, str]:
+    texts = {f.anchor: markdown.finding(f) for f in analysis.findings[:40]}
+    whole = markdown.render(analysis)
+    return {"all": whole, **texts}
+
+
+def _bar(nav: Sequence[tuple[str, str]], js: str) -> Markup:
+    links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in nav]
+    buttons = [
+        el(
+            "button",
+            icon("copy"),
+            el("span", "Copy report"),
+            unseen(" as markdown"),
+            type="button",
+            data_copy="all",
+            class_="js-only",
+        ),
+        el(
+            "button",
+            icon("theme"),
+            el("span", "Dark"),
+            unseen(" theme"),
+            type="button",
+            id="theme",
+            class_="js-only",
+            aria_pressed="false",
+        ),
+    ]
+    brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
+    menu = el("nav", el("ul", links), aria_label="Report")
+    return el(
+        "header", el("div", brand, menu, buttons if js != "none" else None, class_="wrap"), class_="bar"
+    )
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _policy(scripts: Sequence[str], library_source: str, style: str, *, strict: bool) -> str:
+    """No network at all; scripts by hash; styles by hash too unless plotly has to add its own."""
+    sources = [*(_hash(s) for s in scripts), *([library_source] if library_source else [])]
+    rules = [
+        "default-src 'none'",
+        f"script-src {' '.join(sources) or chr(39) + 'none' + chr(39)}",
+        f"style-src {_hash(style) if strict else chr(39) + 'unsafe-inline' + chr(39)}",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join(rules)
+
+
+def _plotly(js: str) -> tuple[Markup, str]:
+    """The plotly library as a script element and its source for the policy."""
+    code = resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
+    code = code.replace("\r\n", "\n")
+    if js == "inline":
+        return Markup(f"<script>{code}</script>"), _hash(code)
+    version = code[:200].split("plotly.js v", 1)[-1].split()[0]
+    url = f"https://cdn.plot.ly/plotly-{version}.min.js"
+    integrity = _hash(code).strip("'")
+    return el("script", src=url, integrity=integrity, crossorigin="anonymous"), url
+
+
+def _favicon() -> str:
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#3355d1" stroke-width="2">'
+        '<path d="M12 3.5l7.4 4.3v8.4L12 20.5l-7.4-4.3V7.8z"/><circle cx="12" cy="12" r="2.5" fill="#3355d1"/></svg>'
+    )
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()

@@ -1,0 +1,221 @@
+"""First screen of the report: verdict, what to do first, the job, how much was understood."""
+
+from __future__ import annotations
+
+import re
+
+from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.report import words
+from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.units import plural
+
+STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "NOT JUDGED": "none"}
+_TOP = 3
+
+
+def summary(analysis: Analysis) -> Markup:
+    """The hero and the two columns under it."""
+    left = el("div", _top(analysis), _open(analysis), class_="side")
+    return join([_hero(analysis), el("div", left, _side(analysis), class_="wrap first")])
+
+
+def badge(severity: Severity) -> Markup:
+    """Severity as a symbol and a word."""
+    return el("span", icon(severity.value), severity.value.capitalize(), class_=f"badge s-{severity.value}")
+
+
+def headline(analysis: Analysis) -> str:
+    """The verdict as a sentence for people."""
+    word = words.verdict_word(analysis)
+    if word == "OK":
+        notes = analysis.count(Severity.INFO)
+        return "No faults found" + (f", {plural(notes, 'note')}" if notes else "")
+    if word == "NOT JUDGED":
+        return "There was nothing to judge"
+    return words.verdict_counts(analysis)
+
+
+def _hero(analysis: Analysis) -> Markup:
+    word = words.verdict_word(analysis)
+    stamp = el("span", icon(STAMPS[word]), word, class_=f"stamp s-{STAMPS[word]}")
+    facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
+    lead = el("p", facts, class_="lead") if facts else None
+    redaction = (
+        "Hosts, addresses, users and paths are replaced by stable names in this report."
+        if analysis.redacted
+        else "NOT redacted: this report holds host names, addresses and paths as the inputs have them."
+    )
+    notes = [el("p", prose(note), class_="note") for note in analysis.notes[:5]]
+    title = el("h1", stamp, el("span", headline(analysis)))
+    return el("div", title, lead, el("p", redaction, class_="small"), notes, class_="wrap hero")
+
+
+def _top(analysis: Analysis) -> Markup:
+    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
+    shown = causes[:_TOP] or list(analysis.findings[:_TOP])
+    title = "What to do first" if loud else "Worth knowing"
+    if not shown:
+        body: Child = el("p", _nothing(analysis))
+    else:
+        body = el("ol", [_entry(f) for f in shown], class_="top")
+    rest = len(analysis.findings) - len(shown)
+    more = el("p", el("a", f"All {len(analysis.findings)} findings", href="#findings")) if rest > 0 else None
+    return el("section", el("h2", title, id="first"), body, more, class_="panel", aria_labelledby="first")
+
+
+def _nothing(analysis: Analysis) -> str:
+    if analysis.status == "not_judged":
+        return (
+            "No input could be judged. This means neither healthy nor broken: "
+            "see the notes above and what was not analysed."
+        )
+    return "No error, no warning, no note: nothing here needs doing."
+
+
+def _open(analysis: Analysis) -> Markup | None:
+    """What the inputs could not show, where the findings leave room for it."""
+    groups = words.not_judged_groups(analysis.not_judged)
+    loud = sum(f.severity is not Severity.INFO for f in analysis.findings)
+    if not groups or loud >= _TOP or analysis.status == "not_judged":
+        return None
+    shown = groups[: _TOP if not loud else _TOP - 1]
+    total = len({item.name for item in analysis.not_judged})
+    lead = f"{plural(total, 'diagnosis', 'diagnoses')} could not be judged; all others were."
+    rows = [
+        el(
+            "li",
+            el("div", _names(group.names), class_="t"),
+            el("p", prose(_why(group)), class_="d"),
+        )
+        for group in shown
+    ]
+    rest = len(groups) - len(shown)
+    more = (
+        el("p", el("a", f"{plural(rest, 'more reason')} and all names", href="#gaps")) if rest > 0 else None
+    )
+    return el(
+        "section",
+        el("h2", "What these inputs could not show", id="open"),
+        el("p", lead),
+        el("ul", rows, class_="top bare"),
+        more,
+        class_="panel open",
+        aria_labelledby="open",
+    )
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _why(group: words.NotJudgedGroup) -> str:
+    return f"{group.reason}; {group.how_to_enable}" if group.how_to_enable else group.reason
+
+
+def _entry(finding: Finding) -> Markup:
+    link = el("a", one_line(finding.title, 400), href=f"#{finding.anchor}")
+    step = el("p", el("b", "Next: "), prose(finding.next_step), class_="d") if finding.next_step else None
+    where = words.affected(finding, 6)
+    code = f"{finding.code} {finding.name}" + (f", {where}" if where else "")
+    return el(
+        "li", badge(finding.severity), el("div", link, class_="t"), step, el("p", code, class_="d small")
+    )
+
+
+def _side(analysis: Analysis) -> Markup:
+    return el("div", _job(analysis), _coverage(analysis), class_="side")
+
+
+def _job(analysis: Analysis) -> Markup:
+    job = analysis.job
+    facts = [
+        ("NCCL", _versions(job.nccl_versions)),
+        ("CUDA", _versions(job.cuda_versions)),
+        ("Driver", _versions(tuple(map(driver, job.driver_versions)))),
+        ("Ranks", _number(job.nranks)),
+        ("Nodes", _number(job.n_nodes)),
+        ("GPUs", _number(job.gpus)),
+        ("Networks", _versions(job.networks)),
+        ("Communicators", _number(job.communicators or None)),
+        ("Hosts", words.host_list(job.hosts, 3)),
+    ]
+    rows = [[el("dt", name), el("dd", value)] for name, value in facts if value]
+    missing = ", ".join(name for name, value in facts if not value)
+    if missing:
+        rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
+    return el(
+        "section",
+        el("h2", "Job", id="job"),
+        el("dl", rows, class_="facts"),
+        class_="panel",
+        aria_labelledby="job",
+    )
+
+
+def _versions(values: tuple[str, ...]) -> str:
+    shown = ", ".join(one_line(v, 60) for v in values[:4])
+    return shown + (f" and {len(values) - 4} more" if len(values) > 4 else "")
+
+
+def driver(version: str) -> str:
+    """A driver's number for people: NCCL prints the CUDA version that it supports, ``12040`` for 12.4."""
+    if re.fullmatch("[0-9]{4,5}", version):
+        number = int(version)
+        return f"{version} (CUDA {number // 1000}.{number % 1000 // 10})"
+    return version
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _coverage(analysis: Analysis) -> Markup:
+    coverage = analysis.coverage
+    title = el("h2", "How much was understood", id="understood")
+    if not coverage.lines:
+        body: Child = el("p", "The inputs have no log lines.", class_="small")
+        return el("section", title, body, class_="panel", aria_labelledby="understood")
+    parts = (
+        ("c-parsed", "understood", coverage.parsed),
+        ("c-unknown", "NCCL lines of unknown kind", coverage.unknown),
+        ("c-foreign", "lines of other programs", coverage.foreign),
+        ("c-torn", "torn lines", coverage.torn),
+    )
+    bars, start = [], 0.0
+    for css, _, count in parts:
+        width = round(100 * count / coverage.lines, 3)
+        if count:
+            bars.append(
+                el("rect", x=f"{start:g}%", y="0", width=f"{max(width, 0.6):g}%", height="100%", class_=css)
+            )
+        start = round(start + width, 3)
+    keys = [
+        el(
+            "li",
+            el(
+                "svg",
+                el("rect", width="12", height="12", rx="3", class_=css),
+                viewBox="0 0 12 12",
+                aria_hidden="true",
+            ),
+            f"{count:,} {label}",
+        )
+        for css, label, count in parts
+        if count
+    ]
+    share = (
+        f"{words.percent(coverage.understood)} of {coverage.nccl_lines:,} NCCL lines"
+        if coverage.nccl_lines
+        else "No NCCL line"
+    )
+    return el(
+        "section",
+        title,
+        el("p", el("b", share)),
+        el("div", el("svg", bars, aria_hidden="true", focusable="false"), class_="cover"),
+        el("ul", keys, class_="key"),
+        class_="panel",
+        aria_labelledby="understood",
+    )

@@ -1,0 +1,251 @@
+"""The comparison of two runs as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccl_insight.engine.compare import Change, Comparison, FindingChange
+from nccl_insight.model import Ref, Severity
+from nccl_insight.report import diff
+from nccl_insight.report.figures.base import BLUE, GREY, RED, Figure, axis, label, layout, rounded
+from nccl_insight.report.html.figures import figure_section
+from nccl_insight.report.html.markup import Child, Markup, el, icon, join, json_block, table
+from nccl_insight.report.html.page import Document, document
+from nccl_insight.report.html.summary import badge
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.units import plural
+from nccl_insight.version import __version__
+
+ROWS = 100
+_TOP = 3
+_STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}
+
+
+def render(comparison: Comparison, *, js: str = "inline") -> str:
+    """The page; ``js`` as in :func:`nccl_insight.report.html.render`."""
+    figures = [f for f in [_effects(comparison)] if f is not None]
+    sections = [_hero(comparison), _first(comparison), _findings(comparison), _changes(comparison)]
+    sections += [figure_section(figures, interactive=js != "none")] if figures else []
+    sections.append(_rest(comparison))
+    nav = [("findings", "Findings"), ("changes", "Changes"), ("rest", "Not compared")]
+    if figures:
+        nav.insert(2, ("figures", "Figures"))
+    frame = Document(
+        f"{_headline(comparison)} - nccl-insight comparison",
+        f"nccl-insight {__version__}",
+        nav,
+        [json_block("nccl-insight", diff.to_dict(comparison))],
+        {"all": diff.markdown(comparison)},
+        f"nccl-insight {__version__}. This file is complete in itself: it loads nothing and sends nothing.",
+    )
+    return document(frame, join([el("div", sections[:2]), *sections[2:]]), figures, js)
+
+
+def _headline(comparison: Comparison) -> str:
+    if not comparison.differs:
+        return "No difference in what both runs show"
+    found = [
+        f"{n} {s}"
+        for s in ("new", "worse", "better", "gone")
+        if (n := sum(f.status == s for f in comparison.findings))
+    ]
+    words = f"Findings: {', '.join(found)}; " if found else ""
+    return words + plural(len(comparison.changes), "change")
+
+
+def _hero(comparison: Comparison) -> Markup:
+    raised = [f.severity_bad for f in comparison.findings if f.status in ("new", "worse") and f.severity_bad]
+    worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
+    kind = "ok" if not comparison.differs else worst.value
+    word = "SAME" if not comparison.differs else "DIFFERENT"
+    title = el(
+        "h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", _headline(comparison))
+    )
+    runs = [
+        [el("dt", name), el("dd", _paths(paths))]
+        for name, paths in (("The run that worked", comparison.good), ("The run to explain", comparison.bad))
+    ]
+    return el("div", title, el("dl", runs, class_="facts"), class_="wrap hero")
+
+
+def _paths(paths: Sequence[tuple[int, str]]) -> str:
+    shown = ", ".join(one_line(path, 200) for _, path in paths[:4])
+    return shown + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+
+
+def _first(comparison: Comparison) -> Markup | None:
+    causes = [c for c in comparison.changes if not c.effect][:_TOP]
+    if not causes:
+        return None
+    items = []
+    for change in causes:
+        line = el("div", f"{change.area}: {one_line(change.subject, 200)}", class_="t")
+        values = el(
+            "p", el("code", _value(change.good)), " became ", el("code", _value(change.bad)), class_="d"
+        )
+        why = (
+            f"may explain {', '.join(change.explains)}"
+            if change.explains
+            else "explains no finding by itself"
+        )
+        items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
+    return el(
+        "div",
+        el(
+            "section",
+            el("h2", "Look at this first", id="first"),
+            el("ol", items, class_="top"),
+            class_="panel",
+            aria_labelledby="first",
+        ),
+        class_="wrap",
+    )
+
+
+def _value(text: str) -> str:
+    return one_line(text, 200) or "(none)"
+
+
+def _findings(comparison: Comparison) -> Markup:
+    title = el("h2", "Findings that differ", id="findings")
+    if not comparison.findings:
+        return el("section", el("div", title, el("p", "Both runs have the same findings."), class_="wrap"))
+    rows = [
+        [_status(f), f"{f.code} {f.name}", _severities(f), one_line(f.title, 400)]
+        for f in comparison.findings[:ROWS]
+    ]
+    header = ["Change", "Finding", "Severity", "What"]
+    return el(
+        "section",
+        el(
+            "div",
+            title,
+            table("Findings that differ", header, rows, total=len(comparison.findings)),
+            class_="wrap",
+        ),
+    )
+
+
+def _status(change: FindingChange) -> Markup:
+    kind = _STATUS.get(change.status, "info")
+    return el("span", icon(kind), change.status, class_=f"badge s-{kind}")
+
+
+def _severities(change: FindingChange) -> Child:
+    both: list[Severity] = [s for s in (change.severity_good, change.severity_bad) if s is not None]
+    if len(both) == 2 and both[0] is both[1]:
+        both = both[:1]
+    return [[" then " if n else "", badge(s)] for n, s in enumerate(both)]
+
+
+def _changes(comparison: Comparison) -> Markup:
+    title = el("h2", "Changes", id="changes")
+    parts: list[Child] = [title]
+    header = ["What", "Area", "Good run", "Bad run", "May explain", "Where"]
+    for caption, effect in (
+        ("Changes, the likeliest explanation first", False),
+        ("Measured effects: they follow from something else", True),
+    ):
+        chosen = [c for c in comparison.changes if c.effect is effect]
+        if chosen:
+            parts.append(
+                table(caption, header, [_row(comparison, c) for c in chosen[:ROWS]], total=len(chosen))
+            )
+    if len(parts) == 1:
+        parts.append(el("p", "Nothing that both runs show has changed."))
+    return el("section", el("div", parts, class_="wrap"))
+
+
+def _row(comparison: Comparison, change: Change) -> list[Child]:
+    ratio = f" ({change.ratio:.2f} times)" if change.ratio is not None else ""
+    hosts = ", ".join(one_line(h, 80) for h in change.hosts[:4])
+    where = [_place(comparison.good, change.evidence_good), _place(comparison.bad, change.evidence_bad)]
+    return [
+        one_line(change.subject, 300) + (f", on {hosts}" if hosts else ""),
+        change.area,
+        el("code", _value(change.good)),
+        [el("code", _value(change.bad)), ratio],
+        ", ".join(change.explains),
+        "; ".join(filter(None, where)),
+    ]
+
+
+def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
+    if not refs:
+        return ""
+    path = dict(inputs).get(refs[0].input_id, "")
+    return f"{one_line(path, 200)}:{refs[0].line}" if path else ""
+
+
+def _rest(comparison: Comparison) -> Markup:
+    parts: list[Child] = [el("h2", "Not compared", id="rest")]
+    if comparison.not_compared:
+        rows = [[n.area, one_line(n.reason, 300)] for n in comparison.not_compared[:ROWS]]
+        parts.append(
+            table(
+                "Areas that were not compared", ["Area", "Because"], rows, total=len(comparison.not_compared)
+            )
+        )
+    else:
+        parts.append(el("p", "Everything that one run shows, the other shows too."))
+    if comparison.same:
+        parts.append(
+            el("p", f"Compared and the same: {', '.join(one_line(s, 80) for s in comparison.same)}.")
+        )
+    return el("section", el("div", parts, class_="wrap"))
+
+
+def _effects(comparison: Comparison) -> Figure | None:
+    """Bars of measured values, bad run over good run."""
+    measured = [c for c in comparison.changes if c.ratio is not None and c.ratio > 0]
+    if not measured:
+        return None
+    shown = measured[:30]
+    names = [label(f"{c.area}: {c.subject}", 60) for c in shown]
+    ratios = [float(c.ratio or 1) for c in shown]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": rounded(ratios),
+        "showlegend": False,
+        "marker": {"color": [RED if abs(r - 1) > 0.5 else BLUE for r in ratios]},
+        "hovertemplate": "%{y}<br>%{x} times the good run<extra></extra>",
+    }
+    line = {
+        "type": "line",
+        "x0": 1,
+        "x1": 1,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "layer": "above",
+        "line": {"color": GREY, "dash": "dash", "width": 2},
+    }
+    furthest = max(shown, key=lambda c: abs((c.ratio or 1) - 1))
+    rows = tuple(
+        (c.area, one_line(c.subject, 200), _value(c.good), _value(c.bad), f"{c.ratio:.2f}")
+        for c in measured[:50]
+    )
+    plot = {
+        "data": [bars],
+        "layout": layout(
+            shapes=[line],
+            xaxis=axis("bad run / good run"),
+            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+        ),
+    }
+    return Figure(
+        "ratios",
+        "Measured, bad run over good run",
+        f"{plural(len(measured), 'measured value')} differ; furthest from 1 is "
+        f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f} times the good run.",
+        ("Area", "What", "Good run", "Bad run", "Ratio"),
+        rows,
+        len(measured),
+        (4,),
+        "Measured values",
+        plot,
+        "m",
+        wide=True,
+    )

@@ -1,0 +1,203 @@
+"""GitHub-flavoured markdown for pasting into a ticket: below 60,000 characters, log text kept inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from nccl_insight.model import Analysis, Finding, Role
+from nccl_insight.report import words
+from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.units import format_bytes, plural
+
+LIMIT = 60_000
+_FINDINGS_SHARE = 45_000
+_EVIDENCE_SHOWN = 5
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
+_BREAK = "<!-- -->"
+
+
+def render(analysis: Analysis) -> str:
+    """The analysis as markdown, always shorter than :data:`LIMIT` characters."""
+    top = [
+        f"## {words.verdict_word(analysis)}: {words.verdict_counts(analysis)}",
+        "",
+        escape(_facts(analysis)),
+        "",
+    ]
+    body = [*top, *_findings(analysis.findings), *_suppressed(analysis), *_not_judged(analysis)]
+    body += [*_coverage(analysis), *_inputs(analysis), *_tail(analysis)]
+    text = "\n".join(body).rstrip() + "\n"
+    if len(text) < LIMIT:
+        return text
+    ending = "\n\n(cut here: the report does not fit into a ticket; see the HTML or JSON report)\n"
+    return close_fence(text[: LIMIT - len(ending) - 64]) + ending
+
+
+def finding(item: Finding) -> str:
+    """One finding as a markdown section (what the report's copy buttons give)."""
+    rows = [
+        f"### {item.severity.value.upper()} {item.code} {item.name}",
+        "",
+        f"**{escape(one_line(item.title, 500))}**",
+        "",
+    ]
+    evidence = words.primary(item)
+    where = [code_span(words.location(evidence))] if evidence else []
+    where += [escape(a) for a in [words.affected(item)] if a]
+    if where:
+        rows.append(f"- **Where:** {'; '.join(where)}")
+    if words.compared(item):
+        rows.append(f"- **Why:** {escape(words.compared(item))}")
+    if item.next_step:
+        rows.append(f"- **Do:** {inline(item.next_step)}")
+    rows.append(f"- Action `{item.action.value}`, confidence `{item.confidence.value}`{_role(item)}")
+    if item.explanation:
+        rows += ["", inline(item.explanation)]
+    if item.evidence:
+        shown = item.evidence[:_EVIDENCE_SHOWN]
+        lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
+        if len(item.evidence) > len(shown):
+            lines.append(f"... and {len(item.evidence) - len(shown)} more")
+        rows += ["", fence(lines, "log")]
+    rows += [""]
+    return "\n".join(rows) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that markdown and GitHub show as it is: no markup, no HTML, no mention, no automatic link."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _SPECIAL.sub(r"\\\1", text)
+    text = text.replace("@", f"@{_BREAK}").replace("://", f":{_BREAK}//")
+    return re.sub(r"(?i)\bwww\.", f"www{_BREAK}.", text)
+
+
+def code_span(text: str) -> str:
+    """An inline code span that its content cannot close; ``|`` is escaped for tables."""
+    ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}".replace("|", "\\|")
+
+
+def inline(text: str) -> str:
+    """Prose of a rule: pieces between backticks become code spans, the rest is escaped."""
+    return "".join(code_span(piece) if code else escape(piece) for code, piece in words.code_parts(text))
+
+
+def fence(lines: Iterable[str], language: str = "") -> str:
+    """A fenced block that its content cannot close."""
+    body = "\n".join(sanitize(line) for line in lines)
+    ticks = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", body)), default=0))
+    return f"{ticks}{language}\n{body}\n{ticks}"
+
+
+def close_fence(text: str) -> str:
+    """The text with a fence closed that was open at its end."""
+    text = text.rsplit("\n", 1)[0]
+    ticks = ""
+    for line in text.split("\n"):
+        match = re.match(r"(`{3,})", line)
+        if match and not ticks:
+            ticks = match[1]
+        elif ticks and line == ticks:
+            ticks = ""
+    return f"{text}\n{ticks}" if ticks else text
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table whose cells are already markdown."""
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def _facts(analysis: Analysis) -> str:
+    job = analysis.job
+    parts = [words.job_line(analysis)]
+    parts += [f"CUDA {', '.join(one_line(v, 40) for v in job.cuda_versions)}"] if job.cuda_versions else []
+    parts += (
+        [f"driver {', '.join(one_line(v, 40) for v in job.driver_versions)}"] if job.driver_versions else []
+    )
+    parts += [f"network {', '.join(one_line(v, 40) for v in job.networks)}"] if job.networks else []
+    return (
+        ", ".join(filter(None, [*parts, words.coverage_line(analysis)]))
+        or "No facts about the job were found."
+    )
+
+
+def _role(item: Finding) -> str:
+    if item.role is Role.CASCADE and item.caused_by:
+        return f", follows from {code_span(one_line(item.caused_by, 80))}"
+    return ", root cause" if item.role is Role.ROOT else ""
+
+
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    parts: list[str] = []
+    used = 0
+    for number, item in enumerate(findings):
+        part = finding(item)
+        if used + len(part) > _FINDINGS_SHARE:
+            parts.append(
+                f"*... and {plural(len(findings) - number, 'more finding')}: see the HTML or JSON report.*\n"
+            )
+            break
+        parts.append(part)
+        used += len(part)
+    return parts
+
+
+def _suppressed(analysis: Analysis) -> list[str]:
+    if not analysis.suppressed:
+        return []
+    rows = [
+        f"- `{s.finding.code} {s.finding.name}`: {escape(one_line(s.reason, 300))}"
+        + (f", until {escape(one_line(s.until, 40))}" if s.until else "")
+        for s in analysis.suppressed[:50]
+    ]
+    return ["### Suppressed", "", *rows, ""]
+
+
+def _not_judged(analysis: Analysis) -> list[str]:
+    groups = words.not_judged_groups(analysis.not_judged)
+    if not groups:
+        return []
+    rows = []
+    for group in groups[:20]:
+        names = ", ".join(f"`{name}`" for name in group.names[:8])
+        more = f" and {len(group.names) - 8} more" if len(group.names) > 8 else ""
+        rows.append([names + more, escape(group.reason), inline(group.how_to_enable)])
+    left = [f"*... and {plural(len(groups) - 20, 'more reason')}.*", ""] if len(groups) > 20 else []
+    return ["### Not judged", "", *table(["Diagnoses", "Because", "To enable"], rows), *left]
+
+
+def _coverage(analysis: Analysis) -> list[str]:
+    coverage = analysis.coverage
+    if not coverage.lines:
+        return []
+    rows = [
+        ["understood NCCL lines", f"{coverage.parsed:,}"],
+        ["NCCL lines of unknown kind", f"{coverage.unknown:,}"],
+        ["lines of other programs", f"{coverage.foreign:,}"],
+        ["torn lines", f"{coverage.torn:,}"],
+        ["all lines", f"{coverage.lines:,}"],
+    ]
+    return ["### Coverage", "", *table(["Lines", "Count"], rows)]
+
+
+def _inputs(analysis: Analysis) -> list[str]:
+    if not analysis.inputs:
+        return []
+    rows = [
+        [code_span(one_line(i.path, 200)), i.kind, format_bytes(i.size_bytes), f"`{i.sha256[:16]}`"]
+        for i in analysis.inputs[:20]
+    ]
+    left = len(analysis.inputs) - len(rows)
+    more = [f"*... and {plural(left, 'more input')}.*", ""] if left else []
+    return ["### Inputs", "", *table(["File", "Kind", "Size", "SHA-256 (first 16)"], rows), *more]
+
+
+def _tail(analysis: Analysis) -> list[str]:
+    notes = [f"- {escape(one_line(note, 500))}" for note in analysis.notes[:20]]
+    tool = analysis.tool
+    redaction = "hosts, addresses, users and paths replaced" if analysis.redacted else "NOT redacted"
+    last = f"{tool.name} {tool.version}, grammar {tool.grammar_hash}, {redaction}"
+    return [*notes, "", f"<sub>{escape(one_line(last, 300))}</sub>"]

@@ -1,0 +1,49 @@
+"""Small helpers for reports in words: sections, folded lists, counted things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nccl_insight.report.sanitize import one_line
+
+LIMIT = 12
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its lines; lines that start with two blanks belong to the line before."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def section(title: str, lines: Iterable[str]) -> Section:
+    """A section from any lines."""
+    return Section(title, tuple(lines))
+
+
+def safe(value: object, limit: int = 80) -> str:
+    """Text from a log, on one line and harmless."""
+    return one_line(str(value), limit) if value is not None else "?"
+
+
+def listed(items: Sequence[str], limit: int = 4) -> str:
+    """``a, b, c and 5 more``."""
+    shown = ", ".join(items[:limit])
+    return shown + (f" and {len(items) - limit} more" if len(items) > limit else "")
+
+
+def capped(lines: Sequence[str], limit: int = LIMIT, what: str = "more") -> Iterator[str]:
+    """The first lines, and how many were left out."""
+    yield from lines[:limit]
+    if len(lines) > limit:
+        yield f"  ... and {len(lines) - limit:,} {what}"
+
+
+def chain(ranks: Sequence[int], limit: int = 24) -> str:
+    """``0 > 1 > 2 > ... > 0`` for a ring order."""
+    shown = [str(r) for r in ranks[:limit]]
+    if len(ranks) > limit:
+        shown.append(f"... ({len(ranks)} ranks)")
+    return " > ".join([*shown, str(ranks[0])] if ranks else shown)

@@ -1,0 +1,128 @@
+"""Phrases that several renderers share: the verdict in words, where a finding is, what was not judged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from nccl_insight.model import Analysis, Evidence, Finding, NotJudged, Severity
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.units import format_ranks, plural
+
+EXCERPT = 400
+
+
+def verdict_word(analysis: Analysis) -> str:
+    """``FAIL``, ``WARN``, ``OK`` or ``NOT JUDGED``."""
+    if analysis.status == "not_judged":
+        return "NOT JUDGED"
+    if analysis.count(Severity.ERROR):
+        return "FAIL"
+    return "WARN" if analysis.count(Severity.WARNING) else "OK"
+
+
+def verdict_counts(analysis: Analysis) -> str:
+    """``2 errors, 1 warning``; ``no findings`` when there is none."""
+    names = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+    counted = ((analysis.count(severity), name) for severity, name in names.items())
+    return ", ".join(plural(count, name) for count, name in counted if count) or "no findings"
+
+
+def job_line(analysis: Analysis) -> str:
+    """``64 ranks on 8 nodes, NCCL 2.27.3``; empty when nothing is known."""
+    job = analysis.job
+    parts = []
+    if job.nranks is not None:
+        where = f" on {plural(job.n_nodes, 'node')}" if job.n_nodes else ""
+        parts.append(plural(job.nranks, "rank") + where)
+    elif job.n_nodes:
+        parts.append(plural(job.n_nodes, "node"))
+    if job.nccl_versions:
+        parts.append("NCCL " + " and ".join(one_line(v, 60) for v in job.nccl_versions))
+    return ", ".join(parts)
+
+
+def coverage_line(analysis: Analysis) -> str:
+    """``1,203,114 lines (96.8 % understood)``; empty for runs without log lines."""
+    coverage = analysis.coverage
+    if not coverage.lines:
+        return ""
+    if not coverage.nccl_lines:
+        return f"{plural(coverage.lines, 'line')} (none from NCCL)"
+    return f"{plural(coverage.lines, 'line')} ({percent(coverage.understood)} understood)"
+
+
+def percent(share: float) -> str:
+    """``0.968`` -> ``96.8 %``. Never rounds up to 100 % or down to 0 %."""
+    shown = f"{share * 100:.1f}"
+    if shown == "100.0" and share < 1:
+        shown = "99.9"
+    if shown == "0.0" and share > 0:
+        shown = "<0.1"
+    return f"{shown.removesuffix('.0') if shown in ('100.0', '0.0') else shown} %"
+
+
+def primary(finding: Finding) -> Evidence | None:
+    """The evidence marked primary, or the first one."""
+    return next((e for e in finding.evidence if e.primary), finding.evidence[0] if finding.evidence else None)
+
+
+def location(evidence: Evidence) -> str:
+    """``run.log:1234``; the input alone when the evidence is an absence."""
+    path = one_line(evidence.input, 300)
+    return f"{path}:{evidence.line}" if evidence.line else path
+
+
+def affected(finding: Finding, limit: int = 12) -> str:
+    """``ranks 0-7,12 on gpu01, gpu02``; empty when the finding names neither."""
+    parts = []
+    if finding.ranks:
+        word = "rank" if len(set(finding.ranks)) == 1 else "ranks"
+        parts.append(f"{word} {format_ranks(finding.ranks, limit)}")
+    if finding.hosts:
+        parts.append(host_list(finding.hosts))
+    return " on ".join(parts)
+
+
+def host_list(hosts: tuple[str, ...], limit: int = 4) -> str:
+    """The first host names, and how many more there are."""
+    shown = ", ".join(one_line(h, 80) for h in hosts[:limit])
+    return shown + (f" and {len(hosts) - limit} more" if len(hosts) > limit else "")
+
+
+def compared(finding: Finding) -> str:
+    """``observed 2.1 GB/s, expected >= 180 GB/s``; empty when there is neither."""
+    unit = f" {one_line(finding.unit, 40)}" if finding.unit else ""
+    parts = []
+    for word, value in (("observed", finding.observed), ("expected", finding.expected)):
+        if value:
+            text = one_line(value, 300)
+            parts.append(f"{word} {text}" + (unit if unit and not text.endswith(unit.strip()) else ""))
+    return ", ".join(parts)
+
+
+def code_parts(text: str) -> list[tuple[bool, str]]:
+    """The text in pieces, ``(is_code, piece)``: what stands between two backticks is code."""
+    pieces = one_line(text, 2000).split("`")
+    if len(pieces) % 2 == 0:
+        pieces[-2:] = ["`".join(pieces[-2:])]
+    return [(bool(n % 2), piece) for n, piece in enumerate(pieces) if piece]
+
+
+@dataclass(frozen=True)
+class NotJudgedGroup:
+    """Diagnoses that were not judged for one reason."""
+
+    reason: str
+    how_to_enable: str
+    names: tuple[str, ...]
+
+
+def not_judged_groups(items: tuple[NotJudged, ...]) -> list[NotJudgedGroup]:
+    """Diagnoses by reason, the most common reason first."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for item in items:
+        key = (one_line(item.reason, 300), one_line(item.how_to_enable, 300))
+        groups[key].append(one_line(item.name, 80))
+    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    return [NotJudgedGroup(reason, how, tuple(sorted(set(names)))) for (reason, how), names in ordered]

@@ -1,0 +1,1 @@
+"""Diagnoses about how ranks find each other."""

@@ -1,0 +1,166 @@
+"""Traffic between hosts goes through an interface that other hosts cannot reach.
+
+What it finds
+-------------
+Loopback, bridge and virtual interfaces (lo, docker0, br-*, veth*, virbr*, cni*, flannel*) used for
+bootstrap or sockets of a job on several hosts, and container bridge addresses that peers fail to connect
+to.
+
+Why it matters
+--------------
+Peers cannot connect to such addresses: init hangs or fails, or the connection goes through a slow path.
+
+How it decides
+--------------
+The interface that NCCL says it uses, with more than one host in the job, is an error; a virtual interface
+that is only listed beside a real one is a warning when connections over it fail or use it. On one node
+nothing is said.
+
+What to do
+----------
+Name the interface that all hosts share: NCCL_SOCKET_IFNAME=<name>, or exclude the others with
+NCCL_SOCKET_IFNAME=^docker,lo,veth,virbr,br-.
+
+False positives
+---------------
+Overlay networks whose veth or bridge address is routed between hosts (Kubernetes pod networks name theirs
+eth0 inside the pod).
+
+References
+----------
+NCCL troubleshooting guide, networking; stas00/ml-engineering, network debug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("interfaces", "net_devices", "errors")
+VIRTUAL = (
+    r"^(?:lo[0-9]*|docker[0-9]+|br-[0-9a-z]+|veth[0-9a-z]*|virbr[0-9]+|vnet[0-9]+|cni[0-9]+|flannel.*"
+    r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP)$"
+)
+_BRIDGE = r"(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+)<"
+_NEXT = (
+    "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
+    "^docker,lo,veth,virbr,br-"
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """The interface in use, then addresses of container bridges that cannot be reached."""
+    if spans_hosts(run) is False:
+        return
+    listed = _listed(run)
+    virtual = listed.filter(pl.col("name").str.contains(VIRTUAL))
+    several = spans_hosts(run) is True
+    failed = trouble(run, "bootstrap-connect-refused", "bootstrap-connect-timeout")
+    only = virtual.join(
+        listed.filter(~pl.col("name").str.contains(VIRTUAL)),
+        on=["host", "pid", "line"],
+        how="anti",
+        nulls_equal=True,
+    )
+    if only.height and (several or failed is not None):
+        yield _hit(
+            only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None
+        )
+    elif virtual.height and (failed is not None or (several and _used(run, virtual))):
+        yield _hit(
+            virtual,
+            "listed as a network device beside a real one, and used",
+            Severity.WARNING,
+            Confidence.MEDIUM,
+        )
+    elif only.filter(pl.col("name") != "lo").height and spans_hosts(run) is None:
+        yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
+    elif virtual.height and several:
+        yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
+    elif failed is not None and (bridge := failed.matching(_BRIDGE)) is not None:
+        address = bridge.extract(_BRIDGE)
+        if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
+            return
+        yield Hit(
+            title=f"A peer is looked for at {address}, the address of a container bridge or of loopback "
+            f"{bridge.figures}",
+            next_step=_NEXT,
+            explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
+            "reached at it. NCCL took the wrong "
+            "interface there; on a cluster give containers the host's network.",
+            observed=bridge.text,
+            expected="an address that all hosts can route to",
+            severity=Severity.WARNING,
+            confidence=Confidence.MEDIUM,
+            ranks=bridge.ranks,
+            hosts=bridge.hosts,
+            evidence=bridge.evidence,
+        )
+
+
+def _listed(run: Run) -> pl.DataFrame:
+    """Interfaces of bootstrap and sockets: host, pid, name, address, input_id, line."""
+    columns = {
+        "host": pl.String,
+        "pid": pl.Int64,
+        "name": pl.String,
+        "address": pl.String,
+        "input_id": pl.UInt16,
+        "line": pl.UInt64,
+    }
+    parts = []
+    for table, name in (("interfaces", "interface"), ("net_devices", "name")):
+        frame = run.table(table)
+        if table == "net_devices":
+            frame = frame.filter(pl.col("network").str.contains("(?i)socket"))
+        if frame.is_empty() or name not in frame.columns:
+            continue
+        frame = frame.with_columns(pl.col(name).alias("name"))
+        parts.append(
+            frame.select(
+                [
+                    pl.col(c).cast(t) if c in frame.columns else pl.lit(None, t).alias(c)
+                    for c, t in columns.items()
+                ]
+            )
+        )
+    empty = pl.DataFrame(schema=columns)
+    return pl.concat(parts).filter(pl.col("name").is_not_null()) if parts else empty
+
+
+def _used(run: Run, virtual: pl.DataFrame) -> bool:
+    """Whether a socket connection uses the device number of a virtual interface."""
+    devices = run.table("net_devices").filter(pl.col("network").str.contains("(?i)socket"))
+    numbers = devices.join(
+        virtual.select("host", "name").unique(), on=["host", "name"], how="semi", nulls_equal=True
+    )["index"].drop_nulls()
+    links = run.table("connections").filter(pl.col("network").str.contains("(?i)socket").fill_null(False))
+    return bool(links["net_dev"].is_in(numbers.unique().to_list()).any())
+
+
+def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
+    names = rows["name"].unique(maintain_order=True).to_list()
+    hosts = hosts_of(rows)
+    return Hit(
+        title=f"{', '.join(names[:3])} is {role}{f' ({named(hosts)})' if hosts else ''}",
+        next_step=_NEXT,
+        explanation="Loopback, bridge and virtual interfaces have addresses that only this host or its containers "
+        "can reach. Ranks on other "
+        "hosts wait for connections that never come.",
+        observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
+        expected="an interface that all hosts share",
+        severity=severity,
+        confidence=confidence,
+        hosts=hosts,
+        evidence=refs(rows),
+    )

@@ -1,0 +1,1 @@
+"""Diagnoses about the inputs themselves."""

@@ -1,0 +1,76 @@
+"""The log cannot answer the usual questions.
+
+What it finds
+-------------
+NCCL output that holds versions or warnings only, with no line about init, topology or transports.
+
+Why it matters
+--------------
+A log at level WARN or VERSION says little more than that NCCL ran; most diagnoses were not judged.
+
+How it decides
+--------------
+NCCL lines were read, none of them at level INFO or about communicators, networks, channels or connections, and
+no failure among them says by itself what went wrong.
+
+What to do
+----------
+Run again with NCCL_DEBUG=INFO (and NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH for questions about topology),
+one file a process.
+
+False positives
+---------------
+None known.
+
+References
+----------
+NCCL user guide, NCCL_DEBUG and NCCL_DEBUG_SUBSYS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts._cause_patterns import VAGUE
+from nccl_insight.facts.errors import present
+from nccl_insight.facts.settings import refs
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "L"
+SEVERITY = Severity.INFO
+ACTION = Action.CONFIG
+NEEDS = ("inputs",)
+_SUBSTANCE = (
+    "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
+    "channel_counts", "calls", "milestones", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
+)  # fmt: skip
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding when a log holds nothing but versions and warnings."""
+    inputs = run.table("inputs").filter(pl.col("nccl_lines") > 0)
+    if inputs.is_empty() or any(run.has(table) for table in _SUBSTANCE):
+        return
+    informed = (run.table("errors")["level"] == "INFO").any()
+    if informed or present(run) - VAGUE - {"peer-died", "watchdog-timeout", "cuda-driver-shutdown"}:
+        return
+    lines = int(inputs["nccl_lines"].sum())
+    warned = run.has("errors")
+    first = run.table("errors") if warned else run.table("processes")
+    yield Hit(
+        title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
+        f"the log holds {'failures' if warned else 'versions'} only",
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same "
+        "job>",
+        explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
+        "how far init came. Without it "
+        "only failures can be judged.",
+        observed=f"{lines} NCCL lines",
+        expected="NCCL_DEBUG=INFO",
+        evidence=refs(first, 1),
+        absence="no line about communicators, networks, channels or connections",
+    )

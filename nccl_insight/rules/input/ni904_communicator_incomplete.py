@@ -1,0 +1,66 @@
+"""The log holds only some ranks of a communicator.
+
+What it finds
+-------------
+Communicators of which fewer ranks appear than they have.
+
+Why it matters
+--------------
+What is missing cannot be judged: a connection, a setting or an error of an absent rank does not show.
+
+How it decides
+--------------
+The number of ranks that init lines state against the ranks that appear. It does not say that the ranks were
+missing in the job: only that their lines are not here.
+
+What to do
+----------
+Give the logs of all processes, e.g. the whole directory of NCCL_DEBUG_FILE=nccl.%h.%p.log.
+
+False positives
+---------------
+Logs of rank 0 only are often kept on purpose.
+
+References
+----------
+NCCL user guide, NCCL_DEBUG_FILE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.members import comms
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CLASS = "L"
+SEVERITY = Severity.INFO
+ACTION = Action.NONE
+NEEDS = ("communicators",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all communicators, told by the largest gap."""
+    partial = [c for c in comms(run) if 0 < c.ranks_seen < c.nranks]
+    if not partial:
+        return
+    worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
+    others = len(partial) - 1
+    missing = format_ranks(worst.missing) if worst.missing else f"{worst.nranks - worst.ranks_seen} ranks"
+    yield Hit(
+        title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of communicator {worst.comm_id}"
+        + (f" and only parts of {plural(others, 'other communicator')}" if others else ""),
+        explanation="Conclusions from what is absent are lowered or left out for these communicators.",
+        observed=f"{worst.ranks_seen} ranks",
+        expected=f"{worst.nranks} ranks",
+        unit="ranks",
+        next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file a process)",
+        confidence=Confidence.HIGH,
+        ranks=worst.missing,
+        hosts=worst.hosts,
+        comm_id=worst.comm_id,
+        evidence=(Ref(worst.input_id, worst.line),) if worst.line else (),
+        absence=f"no init line of ranks {missing} in the inputs",
+    )

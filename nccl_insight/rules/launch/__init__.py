@@ -1,0 +1,1 @@
+"""Diagnoses about how the job was started and configured."""

@@ -1,0 +1,87 @@
+"""What should be one job runs as several independent ones.
+
+What it finds
+-------------
+Several processes that each create a communicator of one rank, repeated nccl-tests headers, and bootstrap
+roots that see processes of differently sized jobs.
+
+Why it matters
+--------------
+Nothing fails, but nothing is shared either: every "job" computes alone, or ranks of two jobs disturb each
+other.
+
+How it decides
+--------------
+Two or more processes whose largest communicator has one rank and no larger one anywhere in the log; two
+or more headers of nccl-tests for one rank each; or NCCL's message about differing rank counts.
+
+What to do
+----------
+Check how the ranks are launched: an mpirun without MPI support in the program, a missing WORLD_SIZE,
+torchrun started without --nnodes and a common --rdzv-endpoint.
+
+False positives
+---------------
+Programs that use one-rank communicators on purpose, each process by itself.
+
+References
+----------
+NVIDIA/nccl-tests README (MPI=1); PyTorch torchrun documentation; NVIDIA/nccl issue 1267.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("errors", "ranks")
+_NEXT = (
+    "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "
+    "--nnodes and one --rdzv-endpoint"
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """NCCL's message, else worlds of one rank."""
+    if trouble(run, "separate-jobs") is not None:
+        yield from report(
+            run,
+            "separate-jobs",
+            "Processes of differently sized jobs meet at one bootstrap root",
+            _NEXT,
+            explanation="The root was reached by processes that believe in another number of ranks: two jobs share "
+            "an address and port, or the "
+            "ranks were started with different world sizes.",
+            expected="all processes belong to one job",
+            confidence=Confidence.HIGH,
+        )
+        return
+    ranks = run.table("ranks").drop_nulls(["nranks", "pid"])
+    processes = ranks.group_by("host", "pid", maintain_order=True).agg(
+        pl.col("nranks").max(), pl.col("input_id", "line").first()
+    )
+    if processes.height < 2 or processes["nranks"].max() != 1:
+        return
+    hosts = hosts_of(processes)
+    yield Hit(
+        title=f"{plural(processes.height, 'process', 'processes')} run as {processes.height} jobs of one rank "
+        f"each{f' ({named(hosts)})' if hosts else ''}",
+        next_step=_NEXT,
+        explanation="No communicator in this log has more than one rank, so the processes do not know of each other.",
+        observed="nranks 1 in each process",
+        expected=f"one communicator of {processes.height} ranks",
+        hosts=hosts,
+        evidence=refs(processes),
+        severity=Severity.ERROR if len(hosts) > 1 else Severity.WARNING,
+    )

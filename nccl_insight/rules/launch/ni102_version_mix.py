@@ -1,0 +1,129 @@
+"""Ranks of one communicator run different NCCL versions.
+
+What it finds
+-------------
+Several NCCL versions among the processes of a communicator, or of a job that never got as far as a
+communicator and whose processes print different versions.
+
+Why it matters
+--------------
+NCCL's start-up messages differ between releases: mixed versions end in internal errors, truncated messages or a
+silent hang.
+
+How it decides
+--------------
+Versions printed by the members of each communicator are compared with the majority. Processes without a
+communicator are compared only when NCCL reports a mismatch, an error in the start-up exchange, or nobody
+finished init. Hosts whose plugin messages are worded as in another release than the version line of their
+peers are named with less confidence.
+
+What to do
+----------
+Use one container image on every host; look for a second libnccl.so on LD_LIBRARY_PATH.
+
+False positives
+---------------
+Programs that hold several independent jobs in one log: their versions are compared within each communicator
+only.
+
+References
+----------
+NVIDIA/nccl-tests issue 231; NCCL source init.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms, members
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
+from nccl_insight.facts.wording import wording_clashes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("processes", "errors")
+SOURCES = ("NVIDIA/nccl-tests#231",)
+_STARTUP = r"(?i)mismatched NCCL version|message truncated ?: received|Bootstrap.*(mismatch|truncated)"
+_STEP = (
+    "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; ldconfig -p | grep libnccl"
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the communicator that shows it best, else for the job, else from wording."""
+    lines = run.table("processes").select("host", "pid", "input_id", "line")
+    ranks = (
+        members(run)
+        .drop("input_id", "line")
+        .join(lines.unique(["host", "pid"], keep="first"), on=["host", "pid"], how="left", nulls_equal=True)
+    )
+    found = outliers(ranks, "nccl_version")
+    if found:
+        yield _members_hit(max(found, key=lambda o: len(o.ranks) + o.majority_ranks))
+        return
+    yield from _unjoined(run)
+
+
+def _members_hit(odd: Outlier) -> Hit:
+    where = named(odd.hosts) or rank_words(odd.ranks)
+    return Hit(
+        title=f"{where}: NCCL {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
+        f"{odd.majority}",
+        explanation="Ranks of one communicator must run the same NCCL release.",
+        observed=f"{odd.value} and {odd.majority}",
+        expected="one version",
+        next_step=_STEP,
+        ranks=odd.ranks,
+        hosts=odd.hosts,
+        comm_id=odd.comm_id,
+        evidence=(*odd.evidence[:2], *odd.majority_evidence),
+    )
+
+
+def _unjoined(run: Run) -> Iterator[Hit]:
+    """Processes that print different versions and never met."""
+    reported = mentions(run, r"(?i)mismatched NCCL version")
+    trouble = mentions(run, _STARTUP)
+    finished = any(c.init_complete for c in comms(run) if c.nranks > 1)
+    table = run.table("processes").with_columns(
+        pl.col("nccl_version").str.extract(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)").alias("number")
+    )
+    versions = table.filter(pl.col("number").is_not_null()).unique(
+        "number", keep="first", maintain_order=True
+    )
+    numbers = versions.get_column("number").to_list()
+    evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
+    if reported.height or (len(numbers) > 1 and trouble.height and not finished):
+        yield Hit(
+            title="Processes of the job run different NCCL versions"
+            + (f": {', '.join(numbers[:4])}" if len(numbers) > 1 else ""),
+            explanation="Their start-up messages do not fit each other: init cannot finish.",
+            observed=", ".join(numbers[:4]) or "mismatch reported by NCCL",
+            expected="one version",
+            next_step=_STEP,
+            confidence=Confidence.HIGH if reported.height else Confidence.MEDIUM,
+            hosts=hosts_of(versions),
+            evidence=evidence,
+        )
+        return
+    for clash in wording_clashes(run) if not finished else ():
+        yield Hit(
+            title=f"{clash.host} prints messages of NCCL {clash.observed}, but {clash.other_host} "
+            f"those of {clash.expected}",
+            explanation="The wording of a message changes between releases; the two hosts load different ones.",
+            observed=f"wording of {clash.observed}",
+            expected=f"wording of {clash.expected} on every host",
+            next_step=_STEP,
+            confidence=Confidence.MEDIUM,
+            hosts=(clash.host,),
+            evidence=clash.evidence,
+        )
+        return

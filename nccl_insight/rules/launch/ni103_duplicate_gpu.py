@@ -1,0 +1,102 @@
+"""Two ranks of one communicator use the same GPU.
+
+What it finds
+-------------
+NCCL refusing a communicator because two ranks are on one device, and ranks of one communicator that
+report the same host and bus id.
+
+Why it matters
+--------------
+The communicator cannot be created. The usual reason is a rank that does not select its device from
+LOCAL_RANK.
+
+How it decides
+--------------
+NCCL's own message decides. Without it, the same bus id twice on one host, within one communicator with a
+printed commId and by different processes or ranks; without host names nothing is concluded.
+
+What to do
+----------
+Call torch.cuda.set_device(local_rank) before init, or give each process its own CUDA_VISIBLE_DEVICES; do
+not start more ranks a node than GPUs.
+
+False positives
+---------------
+Machines that share one host name; several ranks a GPU on purpose (MIG, NCCL_MULTI_RANK_GPU_ENABLE=1).
+
+References
+----------
+NCCL user guide, one device per rank; NVIDIA/nccl src/init.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("errors", "ranks")
+_NEXT = (
+    'echo "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"   # in each rank; then '
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """NCCL's own complaint, else equal bus ids in one communicator."""
+    found = trouble(run, "duplicate-gpu")
+    if found is not None:
+        device = found.extract(r"CUDA device ([0-9a-fA-F:.]+)")
+        pair = found.matching(r"rank [0-9]+ and rank [0-9]+")
+        first, second = (
+            (pair.extract(r"rank ([0-9]+) and rank"), pair.extract(r"and rank ([0-9]+)"))
+            if pair
+            else (None, None)
+        )
+        who = f"ranks {first} and {second}" if first and second else "ranks"
+        yield from report(
+            run,
+            "duplicate-gpu",
+            f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
+            _NEXT,
+            explanation="NCCL allows one rank a GPU in a communicator. Each process has to select its own device "
+            "before the communicator is created.",
+            expected="a GPU of its own for each rank",
+            quiet=None,
+        )
+        return
+    yield from _same_bus(run)
+
+
+def _same_bus(run: Run) -> Iterator[Hit]:
+    made = run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True)).select("comm_id")
+    ranks = (
+        run.table("ranks")
+        .drop_nulls(["comm_id", "host", "bus_id", "rank", "pid"])
+        .join(made, on="comm_id", how="semi")
+        .filter(~pl.col("init_complete").fill_null(False))
+        .unique(["comm_id", "host", "bus_id", "rank"], keep="first", maintain_order=True)
+        .filter(pl.len().over("comm_id", "host", "bus_id") > 1)
+    )
+    if ranks.is_empty():
+        return
+    yield Hit(
+        title=f"{ranks.height} ranks of one communicator share a GPU on {', '.join(hosts_of(ranks)[:4])}",
+        next_step=_NEXT,
+        explanation="The ranks printed the same host and bus id when they started, and none of them finished init.",
+        observed=f"bus id {ranks['bus_id'][0]} for ranks {', '.join(map(str, ranks['rank'][:2]))}",
+        expected="a GPU of its own for each rank",
+        confidence=Confidence.MEDIUM,
+        ranks=ranks_of(ranks),
+        hosts=hosts_of(ranks),
+        comm_id=str(ranks["comm_id"][0]),
+        evidence=refs(ranks),
+    )

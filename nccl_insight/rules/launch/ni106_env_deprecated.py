@@ -1,0 +1,86 @@
+"""A variable is set that this NCCL version advises against.
+
+What it finds
+-------------
+Deprecated variables in force, such as NCCL_IB_GID_INDEX since 2.21 or NCCL_MIN_NCHANNELS since 2.17.
+
+Why it matters
+--------------
+Such settings are left over from older releases. Some only have a successor; others, such as a fixed GID index,
+break jobs when hosts differ.
+
+How it decides
+--------------
+The release that printed the setting is compared with the release that deprecated it; without a known release
+nothing is said. Where NCCL itself calls a variable deprecated or unused, its word counts.
+
+What to do
+----------
+Remove the variable, or use its successor.
+
+False positives
+---------------
+A setting may still be needed as a workaround on the machine at hand.
+
+References
+----------
+NCCL user guide, environment variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.settings.check import check_deprecated
+from nccl_insight.tables.run import Run
+
+CLASS = "I"
+SEVERITY = Severity.INFO
+ACTION = Action.CONFIG
+NEEDS = ("env", "env_rejected")
+SOURCES = ("NCCL user guide: environment variables",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding a variable."""
+    named: set[str] = set()
+    for setting in user_settings(run):
+        if setting.version is None or setting.name in named:
+            continue
+        issue = check_deprecated(setting.name, setting.version)
+        if issue is not None:
+            named.add(setting.name)
+            yield Hit(
+                title=f"{setting.name}={setting.value[:60]} is set; {issue.title}",
+                next_step=issue.next_step,
+                explanation=issue.explanation,
+                observed=f"{setting.name}={setting.value[:60]} with NCCL {setting.version}",
+                expected="not set",
+                hosts=setting.hosts,
+                evidence=setting.evidence,
+            )
+    yield from _said_by_nccl(run, named)
+
+
+def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
+    rejected = run.table("env_rejected")
+    if not {"message", "name_text"} <= set(rejected.columns):
+        return
+    rows = rejected.filter(pl.col("message").is_in(["env_deprecated", "env_unused"])).drop_nulls("name_text")
+    for (name, message), group in rows.group_by(["name_text", "message"], maintain_order=True):
+        if str(name) in named:
+            continue
+        what = "has no effect in this release" if message == "env_unused" else "is deprecated"
+        yield Hit(
+            title=f"NCCL says that {str(name)[:60]} {what}",
+            next_step=f"Remove {str(name)[:60]} from the environment and from nccl.conf.",
+            observed=f"{str(name)[:60]} set",
+            expected="not set",
+            hosts=hosts_of(group),
+            evidence=refs(group),
+        )

@@ -1,0 +1,125 @@
+"""Ranks of one communicator run with different values of a setting that must agree.
+
+What it finds
+-------------
+A setting that shapes algorithms, channels, buffers or the network and that has different values, or is set on
+some ranks only.
+
+Why it matters
+--------------
+Ranks that choose different algorithms or channel counts wait for each other forever or exchange garbage;
+where they get along, the slowest choice sets the pace.
+
+How it decides
+--------------
+The settings that each process reports are compared within its communicator. A process counts as "not
+set" when its init lines are there, so that its log level would show the setting; in a torn log it must also
+report other settings. Settings that only some ranks read are compared by value alone.
+
+What to do
+----------
+Make the launcher pass the same environment to all hosts (``mpirun -x``, ``srun --export``); look for per-host
+files (/etc/nccl.conf, ~/.nccl.conf).
+
+False positives
+---------------
+Names of interfaces and NICs may differ between hosts and are left out.
+
+References
+----------
+NCCL user guide, environment variables; NCCL RAS report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.members import members, unambiguous
+from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.settings import named, rank_words, settings
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("env",)
+SOURCES = ("NCCL user guide: environment variables",)
+MUST_AGREE: Final = (
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+    "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS", "NCCL_BUFFSIZE",
+    "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_P2P_PCI_CHUNKSIZE",
+    "NCCL_P2P_NVL_CHUNKSIZE", "NCCL_NTHREADS", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE",
+    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET_GDR_LEVEL", "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE",
+    "NCCL_TREE_THRESHOLD", "NCCL_SINGLE_RING_THRESHOLD", "NCCL_IB_SPLIT_DATA_ON_QPS",
+    "NCCL_IB_QPS_PER_CONNECTION",
+)  # fmt: skip
+FATAL: Final = (
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NET",
+    "NCCL_P2P_NET_CHUNKSIZE", "NCCL_IB_DISABLE",
+)  # fmt: skip
+LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_DATA_ON_QPS")
+"""Read by some ranks only, when they need them: silence says nothing."""
+_UNSET: Final = "not set"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each setting, at the largest communicator that shows it."""
+    yield from (_hit(name, odd) for name, odd in _differences(run))
+
+
+def _differences(run: Run) -> list[tuple[str, Outlier]]:
+    values = settings(run)
+    wanted = values.filter(pl.col("name").is_in(MUST_AGREE) & (pl.col("origin") != "config"))
+    if wanted.is_empty():
+        return []
+    ranks = unambiguous(run, members(run)).filter(pl.col("nranks") > 1)
+    ranks = ranks.select("comm_id", "rank", "host", "pid", "input_id", "line")
+    if run.table("inputs").get_column("torn_lines").sum():
+        ranks = ranks.join(values.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
+    found: list[tuple[str, Outlier]] = []
+    for name in wanted.get_column("name").unique(maintain_order=True):
+        mine = wanted.filter(pl.col("name") == name).select(
+            "host", "pid", "value", pl.col("input_id").alias("set_input"), pl.col("line").alias("set_line")
+        )
+        table = (
+            ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
+            .with_columns(
+                pl.col("value") if name in LAZY else pl.col("value").fill_null(_UNSET),
+                pl.coalesce("set_input", "input_id").alias("input_id"),
+                pl.coalesce("set_line", "line").alias("line"),
+            )
+        )  # fmt: skip
+        odd = outliers(table, "value")
+        if odd:
+            found.append(
+                (name, max(odd, key=lambda o: (len(o.ranks) + o.majority_ranks, -min(o.ranks, default=0))))
+            )
+    return found
+
+
+def _hit(name: str, odd: Outlier) -> Hit:
+    explicit = _UNSET not in (odd.value, odd.majority)
+    where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+    mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
+    usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
+    return Hit(
+        title=f"{where}: {mine}, {usual}",
+        explanation="Ranks of one communicator must agree in this setting.",
+        observed=odd.value,
+        expected=odd.majority,
+        next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none; "
+        "look for /etc/nccl.conf on the odd host",
+        severity=Severity.ERROR if explicit and name in FATAL else Severity.WARNING,
+        confidence=Confidence.HIGH if explicit else Confidence.MEDIUM,
+        ranks=odd.ranks,
+        hosts=odd.hosts,
+        comm_id=odd.comm_id,
+        evidence=(*odd.evidence[:2], *odd.majority_evidence),
+        caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
+    )

@@ -1,0 +1,101 @@
+"""One rank number appears twice in a communicator.
+
+What it finds
+-------------
+Two processes that join the same communicator with the same rank, and NCCL's message that a rank has already
+checked in.
+
+Why it matters
+--------------
+The start-up exchange waits for the rank that nobody took: init hangs or fails.
+
+How it decides
+--------------
+Init lines of one communicator id with equal rank from different processes. Made-up ids of old logs are not
+used, since they are guesses. In a log with torn lines it is a warning: a torn number looks like another rank.
+
+What to do
+----------
+Look at how RANK is set: a launcher started twice, a stale rendezvous, two jobs on one port.
+
+False positives
+---------------
+Logs of a restarted job appended to the first run have different communicator ids and do not fire.
+
+References
+----------
+NCCL source bootstrap.cc ("has already checked in").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("ranks", "errors")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each communicator, else one for NCCL's message."""
+    real = [c.comm_id for c in comms(run) if c.comm_id and not c.made]
+    doubled = (
+        run.lazy("ranks")
+        .filter(pl.col("comm_id").is_in(real) & pl.col("pid").is_not_null() & pl.col("host").is_not_null())
+        .unique(["comm_id", "nranks", "rank", "host", "pid"], keep="first", maintain_order=True)
+        .filter(pl.len().over("comm_id", "nranks", "rank") > 1)
+        .collect()
+    )
+    # The rest of a torn line glued to a host name is the same process, not a second one.
+    glued = doubled.join(
+        doubled, on=["comm_id", "nranks", "rank", "pid"], how="inner", suffix="_other"
+    ).filter(
+        (pl.col("host") != pl.col("host_other"))
+        & (
+            pl.col("host").str.ends_with(pl.col("host_other"))
+            | pl.col("host").str.starts_with(pl.col("host_other"))
+        )
+    )
+    doubled = doubled.join(glued, on=["comm_id", "nranks", "rank", "pid", "host"], how="anti").filter(
+        pl.len().over("comm_id", "nranks", "rank") > 1
+    )
+    torn = bool(run.table("inputs").get_column("torn_lines").sum())
+    stated = mentions(run, r"rank [0-9]+ of [0-9]+ ranks has already checked in|has already checked in")
+    for _, rows in doubled.group_by("comm_id", maintain_order=True):
+        ranks = ranks_of(rows)
+        yield Hit(
+            title=f"Rank {format_ranks(ranks)} appears twice in one communicator, on {named(hosts_of(rows))}",
+            explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
+            observed=f"{rows.height} processes for {len(ranks)} rank(s)",
+            expected="one process for each rank",
+            next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
+            "stale MASTER_PORT",
+            severity=Severity.WARNING if torn and stated.is_empty() else Severity.ERROR,
+            confidence=Confidence.LOW if torn and stated.is_empty() else Confidence.HIGH,
+            ranks=ranks,
+            hosts=hosts_of(rows),
+            comm_id=rows.item(0, "comm_id"),
+            evidence=(*refs(rows, 3), *refs(stated, 1)),
+        )
+    if doubled.is_empty() and stated.height:
+        yield Hit(
+            title="A rank joined the communicator twice",
+            explanation="NCCL's root saw the same rank a second time: two processes carry the same RANK.",
+            observed="a rank checked in twice",
+            expected="each rank once",
+            next_step="print RANK and WORLD_SIZE of every process; look for a second launcher or a stale port",
+            confidence=Confidence.HIGH,
+            ranks=ranks_of(stated),
+            hosts=hosts_of(stated),
+            evidence=refs(stated, 2),
+        )

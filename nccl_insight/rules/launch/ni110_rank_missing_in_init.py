@@ -1,0 +1,80 @@
+"""Ranks never started init while the others wait for them.
+
+What it finds
+-------------
+Communicators of which some ranks printed Init START, none finished, and other rank numbers never appear.
+
+Why it matters
+--------------
+Every rank waits in the bootstrap until all have checked in; without a time-out the job hangs for ever.
+
+How it decides
+--------------
+At least two ranks of the communicator started and none of them got past the bootstrap (no rings, trees,
+connections, no Init COMPLETE), the missing numbers appear nowhere, and the log does not say that lines
+are missing. A single waiting rank is not enough: the others' logs may just not be there.
+
+What to do
+----------
+Find out where the missing ranks run and what they printed: never launched, crashed before, other
+environment, firewall.
+
+False positives
+---------------
+Logs of some hosts only, collected while init was still going on.
+
+References
+----------
+NCCL troubleshooting guide; NVIDIA/nccl issue 394.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.settings import hosts_of, rank_words, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
+from nccl_insight.rules._init import waiting
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("ranks",)
+CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding a communicator that waits for ranks."""
+    for stuck in waiting(run):
+        if not stuck.missing:
+            continue
+        if stuck.doubt:
+            yield CannotJudge(
+                stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host"
+            )
+            continue
+        started = stuck.ranks
+        hosts = hosts_of(started)
+        yield Hit(
+            title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
+            f"{stuck.nranks}, "
+            f"while {plural(started.height, 'rank')} wait",
+            next_step="check what rank "
+            + format_ranks(stuck.missing, 4)
+            + " printed and whether it was launched: its exit code, its environment, "
+            "ports between the hosts",
+            explanation="The communicator needs all its ranks before any of them can go on. The ranks named never "
+            "said that they started, and those "
+            "that did got no further than the bootstrap.",
+            observed=f"{started.height} of {stuck.nranks} ranks started",
+            expected=f"{stuck.nranks} ranks start",
+            ranks=stuck.missing,
+            hosts=hosts,
+            comm_id=stuck.comm_id,
+            evidence=refs(started),
+            absence=f"no line of {rank_words(stuck.missing)} in any input",
+        )

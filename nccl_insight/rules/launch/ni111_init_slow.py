@@ -1,0 +1,129 @@
+"""Creating a communicator took long.
+
+What it finds
+-------------
+Init timings above the limit, or ranks whose init takes many times the median of their communicator; the phase
+that took most of it.
+
+Why it matters
+--------------
+Start-up time is paid on every restart by all GPUs. The phase points at the owner: kernels (file system, lazy
+loading), bootstrap (slow or wrong interface), topo and connections (slow NIC or driver), allgathers (waiting
+for a slower rank).
+
+How it decides
+--------------
+``total`` of "Init timings" against 120 s plus 10 ms a rank, and against ten times the median of the
+communicator (at least 5 s): a warning. From 30 s on it is information. Waiting for others counts for the
+others: among slow ranks those with the longest own phases are named, and a rank whose own phases take 30 s and ten
+times the median is a warning by itself.
+
+What to do
+----------
+Look at the named phase on the named host.
+
+False positives
+---------------
+The first init of a process loads kernels and may be slow once.
+
+References
+----------
+NCCL source init.cc, "Init timings".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("init_timings",)
+SOURCES = ("NCCL source init.cc",)
+_OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
+_WAIT = ("bootstrap_s", "allgathers_s")
+_ADVICE = {
+    "kernels_s": "time python -c 'import torch; torch.cuda.init()' on that host; is the library on a slow file system?",
+    "alloc_s": "nvidia-smi -q | grep -i persistence; free memory on the GPU and /dev/shm",
+    "bootstrap_s": "check NCCL_SOCKET_IFNAME and name resolution (getent hosts $(hostname)); try another interface",
+    "allgathers_s": "find the rank that the others wait for: the one with the longest own phases",
+    "topo_s": "time ibv_devinfo; time nvidia-smi topo -m; set NCCL_TOPO_FILE if detection is slow",
+    "graphs_s": "save the searched graph with NCCL_GRAPH_DUMP_FILE and load it with NCCL_GRAPH_FILE",
+    "connections_s": "check the NICs of that host (ibstat); many QPs take time on a slow driver",
+    "rest_s": "profile the start-up of that process (py-spy dump)",
+}
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the slowest communicator."""
+    limit = threshold(run, "init-slow", "total_s", 120.0)
+    factor = threshold(run, "init-slow", "factor", 10.0)
+    least = threshold(run, "init-slow", "least_s", 5.0)
+    table = run.table("init_timings").filter(pl.col("total_s").is_not_null())
+    table = table.with_columns(
+        pl.sum_horizontal(pl.col(*_OWN).fill_null(0.0)).alias("own_s"),
+        pl.len().over("comm_id").alias("n"),
+        pl.col("total_s").median().over("comm_id").alias("median_s"),
+    ).with_columns(pl.col("own_s").median().over("comm_id").alias("own_median_s"))
+    absolute = pl.col("total_s") > limit + 0.01 * pl.col("n")
+    noted = pl.col("total_s") > limit / 4 + 0.01 * pl.col("n")
+    relative = (
+        (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))
+    )
+    alone = (
+        (pl.col("n") > 2)
+        & (pl.col("own_s") > 6 * least)
+        & (pl.col("own_s") > factor * pl.col("own_median_s"))
+    )
+    slow = table.filter(absolute | relative | alone)
+    severity = Severity.WARNING
+    if slow.is_empty():
+        slow, severity = table.filter(noted), Severity.INFO
+    if slow.is_empty():
+        return
+    worst = slow.sort("total_s", descending=True, maintain_order=True).row(0, named=True)
+    yield _hit(run, table, slow, worst["comm_id"], severity)
+
+
+def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None, severity: Severity) -> Hit:
+    inside = slow.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
+    every = table.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
+    guilty = inside.filter(pl.col("own_s") > 3 * pl.col("own_median_s"))
+    named_ranks = guilty if 0 < guilty.height < every.height else inside
+    first = named_ranks.sort("total_s", descending=True, maintain_order=True).row(0, named=True)
+    phase = max((*_OWN, *_WAIT), key=lambda p: first[p] or 0.0)
+    some = named_ranks.height < every.height
+    ranks = ranks_of(named_ranks) if some else ()
+    hosts = hosts_of(
+        rank_hosts(run).join(
+            named_ranks.select("comm_id", "rank"), on=["comm_id", "rank"], how="semi", nulls_equal=True
+        )
+    )
+    median = first["median_s"]
+    who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
+    word = phase.removesuffix("_s")
+    return Hit(
+        title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} "
+        f"({(first[phase] or 0.0):.1f} s): {who}",
+        explanation=f"Median of {plural(every.height, 'rank')}: {median:.1f} s. "
+        + ("Other ranks wait for the slow ones." if some else "All ranks are slow alike."),
+        observed=f"{first['total_s']:.1f} s",
+        expected=f"about {median:.1f} s" if some and median < first["total_s"] / 2 else "a few seconds",
+        unit="s",
+        next_step=_ADVICE[phase],
+        severity=severity,
+        confidence=Confidence.HIGH if some else Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=hosts if some else (),
+        comm_id=comm_id,
+        evidence=(*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
+    )

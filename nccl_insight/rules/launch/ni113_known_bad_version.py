@@ -1,0 +1,133 @@
+"""This NCCL version has a documented bug that the log shows.
+
+What it finds
+-------------
+Versions with a documented defect, only together with the evidence of that defect in the same log.
+
+Why it matters
+--------------
+The fix is an update, and no setting or hardware needs to be searched.
+
+How it decides
+--------------
+The version as NCCL printed it lies in the range of the bug, and the failure or message that the bug
+causes is in the log. A version alone never fires.
+
+What to do
+----------
+Update NCCL to the version named, or apply the workaround.
+
+False positives
+---------------
+The same failure for another reason on an affected version.
+
+References
+----------
+NVIDIA/nccl issues 1125, 1613, 1637, 1758, 1837; NVIDIA/nccl-tests issue 287; aws/aws-ofi-nccl pull
+request 63.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.members import processes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._closed import accepting
+from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._faults import STARTUP
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("errors",)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A defect of the versions ``first`` to before ``fixed``; ``cause`` and ``pattern`` are how it shows."""
+
+    first: tuple[int, int, int]
+    fixed: tuple[int, int, int]
+    cause: str
+    pattern: str
+    what: str
+    workaround: str
+    source: str
+
+
+BUGS = (
+    Bug(
+        (2, 25, 0), (2, 26, 2), "kernel-sharedmem-limit", "",
+        "its kernels ask for more shared memory than GeForce RTX 50 GPUs have",
+        "install NCCL 2.26.2 or later", "NVIDIA/nccl#1637, NVIDIA/nccl-tests#287",
+    ),
+    Bug(
+        (2, 4, 0), (2, 27, 3), "bootstrap-connection-closed", "",
+        "a connection that is closed before NCCL's greeting ends init (port scanners)",
+        "install NCCL 2.27.3 or later", "NVIDIA/nccl#1613",
+    ),
+    Bug(
+        (2, 19, 0), (2, 27, 3), "", r"(?:Accept|accept).*Interrupted system call",
+        "an interrupted accept() ends init",
+        "install NCCL 2.27.3 or later", "NVIDIA/nccl#1758",
+    ),
+    Bug(
+        (2, 27, 0), (2, 28, 0), "ifname-not-found", r"with family [0-9]+ is neither",
+        "an interface name without a match ends in a garbage address family instead of a clear message",
+        "correct NCCL_SOCKET_IFNAME", "NVIDIA/nccl#1837",
+    ),
+    Bug(
+        (2, 5, 0), (2, 20, 0), "topo-xml-invalid", r"Attribute busid of node nic not found",
+        "a network interface without PCI parent (USB) breaks topology detection",
+        "install NCCL 2.20 or later, or inject NCCL_TOPO_FILE", "NVIDIA/nccl#1125",
+    ),
+    Bug(
+        (2, 9, 6), (2, 9, 8), "topo-xml-invalid", r"Attribute \S+ of node pci not found",
+        "topology files without the attributes new in 2.9.6 are refused",
+        "install NCCL 2.9.8 or later", "aws/aws-ofi-nccl#63",
+    ),
+)  # fmt: skip
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each bug whose version and evidence are both in the log."""
+    versions = sorted({v for v in processes(run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})
+    for bug in BUGS:
+        affected = [v for v in versions if bug.first <= _parsed(v) < bug.fixed]
+        found = _evidence(run, bug) if affected else None
+        if found is None:
+            continue
+        yield Hit(
+            title=f"NCCL {affected[0]} has a known bug that this log shows: {bug.what}",
+            next_step=bug.workaround,
+            explanation="Version and symptom both match the report. The finding that the symptom has under its own "
+            "name says more.",
+            observed=f"NCCL {affected[0]}",
+            expected=f"NCCL {'.'.join(map(str, bug.fixed))} or later",
+            ranks=found.ranks,
+            hosts=found.hosts,
+            evidence=found.evidence,
+            sources=(bug.source,),
+        )
+
+
+def _parsed(version: str) -> tuple[int, int, int]:
+    parts = [int(p) for p in version.split(".") if p.isdigit()]
+    return (parts[0], parts[1], parts[2] if len(parts) > 2 else 0) if len(parts) > 1 else (0, 0, 0)
+
+
+def _evidence(run: Run, bug: Bug) -> Trouble | None:
+    if not bug.cause:
+        return Trouble(causes(run)).matching(bug.pattern)
+    if bug.cause == "bootstrap-connection-closed" and present(run) & set(STARTUP):
+        return None  # a rank that stopped closes its connections: no stranger is needed
+    found = trouble(run, bug.cause)
+    if found is None and bug.cause == "bootstrap-connection-closed":
+        rows = causes(run).join(accepting(run), on=["input_id", "line"], how="semi")
+        found = Trouble(rows) if rows.height else None
+    return found.matching(bug.pattern) if found is not None and bug.pattern else found

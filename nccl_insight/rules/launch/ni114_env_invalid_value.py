@@ -1,0 +1,167 @@
+"""A setting has a value that NCCL cannot parse or use.
+
+What it finds
+-------------
+Values that NCCL refuses (NCCL_ALGO=Rign), replaces by a default, cuts to a limit, or reads as something else.
+
+Why it matters
+--------------
+Since 2.24 NCCL stops at an unknown algorithm or protocol. Elsewhere it goes on with another value, and what was
+asked for is not in force.
+
+How it decides
+--------------
+Lines in which NCCL refuses, replaces or cuts a value; values that it reports and that are outside of what it
+accepts. Before 2.24 an NCCL_ALGO of which nothing is usable shows only as "ignoring NCCL_ALGO=COLLNET"; on one node,
+where CollNet is never used, this means a wrong name.
+
+What to do
+----------
+Correct the value or remove the variable; ``nccl-insight lint`` checks scripts and the shell.
+
+False positives
+---------------
+A limit that cuts a value may be wanted.
+
+References
+----------
+NCCL user guide, environment variables; NVIDIA/nccl src/misc/param.cc, src/graph/tuning.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms, processes
+from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.settings.catalogue import at_least, catalogue
+from nccl_insight.settings.check import check_value
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("env", "env_rejected", "errors")
+SOURCES = ("NCCL user guide: environment variables",)
+_LIMITED = (
+    "env_cga_too_big", "env_too_low", "env_not_valid", "env_ctas_above_channels", "env_ctas_crossed",
+    "env_not_boolean", "env_cta_policy", "env_nvls_ctas", "env_min_channels", "env_max_channels", "env_threads",
+    "env_cta_policy_word", "env_cta_policy_legacy", "env_cta_policy_none", "env_netdevs_policy", "env_pool_size",
+    "env_comm_id_multi", "env_magic_invalid",
+)  # fmt: skip
+_STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each variable or wording."""
+    refused = trouble(run, "env-invalid-value")
+    yield from report(
+        run,
+        "env-invalid-value",
+        f"NCCL refuses a setting: {refused.text[:120] if refused else ''}",
+        'env | grep -E "NCCL_(ALGO|PROTO|COMM_ID)"   # correct the value, or unset the variable',
+        explanation="An unknown algorithm, protocol or collective in NCCL_ALGO or NCCL_PROTO, or a malformed address, "
+        "ends the initialisation.",
+        expected="Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT; LL, LL128, Simple",
+        quiet=Severity.WARNING,
+        rows=refused,
+    )
+    yield from _replaced(run)
+    yield from _limited(run)
+    yield from _reported(run, refused is not None)
+    yield from _nothing_usable(run)
+
+
+def _replaced(run: Run) -> Iterator[Hit]:
+    """``Invalid value X for Y, using default Z``."""
+    env = run.table("env")
+    if "default_value" not in env.columns:
+        return
+    rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
+    for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
+        shown, default = str(value or "")[:60], group.get_column("default_value")[0]
+        yield Hit(
+            title=f"{name}={shown} is no valid value; NCCL uses its default {default}",
+            next_step=f"Set {name} to a number, or unset it.",
+            explanation="What was asked for is not in force.",
+            observed=f"{name}={shown}",
+            expected="a number",
+            severity=Severity.WARNING,
+            hosts=hosts_of(group),
+            evidence=refs(group),
+        )
+
+
+def _limited(run: Run) -> Iterator[Hit]:
+    rejected = run.table("env_rejected")
+    if "message" not in rejected.columns:
+        return
+    rows = rejected.filter(pl.col("message").is_in(_LIMITED))
+    for (message,), group in rows.group_by(["message"], maintain_order=True):
+        name = next(
+            (str(n) for c in ("name", "name_text") if c in group.columns for n in group[c].drop_nulls()), ""
+        )
+        values = [c for c in ("config_value", "value") if c in group.columns]
+        value = next((str(v) for c in values for v in group[c].drop_nulls()), "")
+        what = name or str(message).removeprefix("env_").replace("_", " ")
+        yield Hit(
+            title=f"NCCL does not take a setting as given: {what}{f' {value[:40]}' if value else ''}",
+            next_step="Correct or remove the setting that the line names (environment, nccl.conf or ncclConfig_t).",
+            explanation="NCCL limits or ignores the value and goes on.",
+            observed=f"{what} {value[:40]}".strip(),
+            severity=Severity.INFO,
+            hosts=hosts_of(group),
+            evidence=refs(group),
+        )
+
+
+def _reported(run: Run, refused: bool) -> Iterator[Hit]:
+    """Values that NCCL reports and that it cannot use."""
+    for setting in user_settings(run):
+        variable = catalogue().get(setting.name)
+        if variable is None or (refused and setting.name in {"NCCL_ALGO", "NCCL_PROTO", "NCCL_COMM_ID"}):
+            continue
+        issue = check_value(setting.name, setting.value, setting.version)
+        if issue is None:
+            continue
+        yield Hit(
+            title=issue.title,
+            next_step=issue.next_step,
+            explanation=issue.explanation,
+            observed=f"{setting.name}={setting.value[:60]}",
+            expected=issue.expected,
+            severity=Severity.WARNING if variable.type in _STRINGS else Severity.INFO,
+            hosts=setting.hosts,
+            evidence=setting.evidence,
+        )
+
+
+def _nothing_usable(run: Run) -> Iterator[Hit]:
+    """2.14 to 2.23 on one node: no usable name in NCCL_ALGO."""
+    ignored = trouble(run, "collnet-unavailable")
+    rows = ignored.matching("ignoring NCCL_ALGO=") if ignored else None
+    versions = processes(run).get_column("nccl_version").drop_nulls().unique().to_list()
+    known = comms(run)
+    if rows is None or not known or not all(c.single_node for c in known):
+        return
+    if not versions or not all(at_least(v, "2.14") for v in versions):
+        return
+    if any(s.name == "NCCL_ALGO" for s in user_settings(run)):
+        return  # the value is known: judged above
+    yield Hit(
+        title=f"NCCL_ALGO names no algorithm that works here, and NCCL ignores it {rows.figures}",
+        next_step='echo "$NCCL_ALGO"   # use Ring, Tree or both, or unset it',
+        explanation="The message speaks of CollNet, but NCCL prints it for every value without Ring and Tree, misspelt "
+        "ones included; CollNet needs more than one node.",
+        observed=rows.text,
+        expected="Ring, Tree, or not set",
+        severity=Severity.WARNING,
+        hosts=rows.hosts,
+        ranks=rows.ranks,
+        evidence=rows.evidence,
+    )

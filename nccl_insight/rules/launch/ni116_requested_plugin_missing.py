@@ -1,0 +1,113 @@
+"""A plugin that the user asked for was not found.
+
+What it finds
+-------------
+NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN and their kin name a library that could not be loaded.
+
+Why it matters
+--------------
+NCCL goes on with its own implementation: without the network plugin often over sockets, without the tuner with
+other algorithms. The job runs, slowly.
+
+How it decides
+--------------
+"Not found" lines that name another library than NCCL's default one, which is looked for without being asked for.
+Nothing is said when a plugin of that kind was loaded after all.
+
+What to do
+----------
+Make the directory of the library part of LD_LIBRARY_PATH on every host and in the container
+(``ldconfig -p | grep libnccl-net``), or correct or unset the variable.
+
+False positives
+---------------
+An image may set the variable for clouds other than the one at hand; NCCL's own network may be right there.
+
+References
+----------
+NCCL user guide, NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("plugins",)
+SOURCES = ("NCCL user guide: NCCL_NET_PLUGIN",)
+_DEFAULT = re.compile(r"lib[nr]ccl-(?:net|collnet|tuner|profiler|env|gin|rma)\.so")
+_AFTER = r"\.?\s+Using (?:internal|default).*$"
+_NO_NAME = frozenset({"", "none", "static_plugin"})
+_NAMES = ("name", "plugin", "plugin_list")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each kind and name."""
+    rows = _missing(run)
+    if rows.is_empty():
+        return
+    network = set(rows.filter(pl.col("what") == "net").get_column("asked").to_list())
+    for (what, asked), group in rows.group_by(["what", "asked"], maintain_order=True):
+        if what != "net" and asked in network:
+            continue  # the tuner and others also try the network plugin's name
+        variable = f"NCCL_{str(what).upper()}_PLUGIN"
+        hosts = hosts_of(group)
+        shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
+        look = f'ldconfig -p | grep {shlex.quote(shown)}; echo "$LD_LIBRARY_PATH"'
+        yield Hit(
+            title=f"{variable} asks for {shown}, which was not found{where}",
+            next_step=f"{look}   # on the hosts named, in the container",
+            explanation="NCCL goes on with its built-in implementation, which may be much slower on this machine.",
+            observed=f"{shown} not found",
+            expected=f"{shown} loaded, or {variable} not set",
+            hosts=hosts,
+            evidence=refs(group),
+        )
+
+
+def _missing(run: Run) -> pl.DataFrame:
+    """``what`` (net, tuner, ...), ``asked`` (bare name) and provenance of names that are not NCCL's defaults."""
+    plugins = run.table("plugins")
+    names = [pl.col(c).fill_null("") for c in _NAMES if c in plugins.columns]
+    kinds = [pl.col("kind").cast(pl.String)]
+    if "plugin_kind" in plugins.columns:
+        kinds.append(pl.col("plugin_kind").str.to_lowercase())
+    frame = plugins.with_columns(
+        pl.coalesce(*kinds).alias("what"),
+        pl.concat_str(names, separator=" ").str.replace(_AFTER, "").alias("texts"),
+    ).with_columns(pl.col("texts").str.extract_all(r"[^\s,;]+").alias("asked"))
+    loaded = frame.filter(
+        (pl.col("outcome").cast(pl.String) == "loaded") & pl.col("texts").str.contains(r"\.so|libnccl")
+    ).select("host", "pid", "what")
+    rows = (
+        frame.filter(pl.col("outcome").cast(pl.String) == "not_found")
+        .explode("asked")
+        .drop_nulls(["asked", "what"])
+        .with_columns(pl.col("asked").str.strip_chars(" '\"()").str.strip_chars_end("."))
+        .join(loaded, on=["host", "pid", "what"], how="anti", nulls_equal=True)
+    )
+    wanted = rows.get_column("asked").unique().to_list()
+    bare = {text: _bare(text) for text in wanted}
+    return rows.with_columns(
+        pl.col("asked").replace_strict(bare, default=None, return_dtype=pl.String)
+    ).drop_nulls("asked")
+
+
+def _bare(text: str) -> str | None:
+    """``libnccl-net-aws-ofi.so`` -> ``aws-ofi``; None for NCCL's default names."""
+    name = text.rsplit("/", 1)[-1]
+    if _DEFAULT.fullmatch(name) or name.lower() in _NO_NAME:
+        return None
+    match = re.fullmatch(r"lib[nr]ccl-[a-z]+-(.+)\.so(?:\.[0-9]+)*", name)
+    bare = match[1] if match else name
+    return None if bare.lower() in _NO_NAME else bare

@@ -1,0 +1,1 @@
+"""Diagnoses about memory and its limits."""

@@ -1,0 +1,84 @@
+"""Copies between host and GPU use pageable memory and hold up the step.
+
+What it finds
+-------------
+Traces in which copies from or to pageable host memory take a visible part of the step while neither compute nor
+communication hides them.
+
+Why it matters
+--------------
+A pageable copy is staged through a driver buffer: about half the rate of a pinned one, and it blocks the calling
+thread, so it never overlaps.
+
+How it decides
+--------------
+Copy events whose kind says "Pageable", minus the time that kernels of the same device run: at least 1 % of the time
+and 1 ms in all.
+
+What to do
+----------
+``DataLoader(pin_memory=True)``, ``tensor.to(device, non_blocking=True)`` from pinned memory; keep metrics on the GPU
+instead of calling ``.item()`` every step.
+
+False positives
+---------------
+Checkpointing or evaluation inside the recorded window.
+
+References
+----------
+CUDA C++ Best Practices Guide, pinned memory; PyTorch DataLoader pin_memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.overlap import step_summary
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("memcpy",)
+THRESHOLDS = {"share": 0.01, "least_ns": 1_000_000.0}
+SOURCES = ("CUDA C++ Best Practices Guide: pinned memory",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all ranks."""
+    share = threshold(run, "pageable-copies", "share", THRESHOLDS["share"])
+    least = threshold(run, "pageable-copies", "least_ns", THRESHOLDS["least_ns"])
+    exposed = pl.col("exposed_pageable_ns")
+    bad = step_summary(run).filter((exposed >= share * pl.col("duration_ns")) & (exposed >= least))
+    if bad.is_empty():
+        return
+    bad = bad.with_columns(part=exposed / pl.col("duration_ns")).sort("part", descending=True)
+    worst = bad.row(0, named=True)
+    kinds = (
+        run.table("memcpy")
+        .filter(pl.col("pageable") & pl.col("input_id").is_in(bad["input_id"].implode()))
+        .sort("duration_ns", descending=True)
+    )
+    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    yield Hit(
+        title=f"Pageable host copies take {format_ns(worst['exposed_pageable_ns'])} "
+        f"({worst['part']:.0%} of the recorded time) that nothing hides",
+        explanation="Copies from pageable memory are staged by the driver and block the thread that asks for them.",
+        observed=f"{worst['part']:.1%} of the time in pageable copies",
+        expected=f"below {share:.0%}",
+        next_step="pin the host buffers (DataLoader pin_memory=True) and copy with non_blocking=True",
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"{n}: {c:,} copies, {format_bytes(b or 0)}, {format_ns(d)}")
+            for i, n, c, b, d in kinds.select(
+                "input_id", "name", "count", "size_bytes", "duration_ns"
+            ).iter_rows()
+        ),
+    )

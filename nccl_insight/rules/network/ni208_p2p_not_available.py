@@ -1,0 +1,206 @@
+"""GPUs of one node exchange data through host memory because P2P is not possible.
+
+What it finds
+-------------
+Connections over SHM between ranks of one host although nobody switched P2P off, NCCL's own statements that P2P
+is missing, or a topology in which no two GPUs are closer than the CPU.
+
+Why it matters
+--------------
+Shared host memory carries 8-15 GB/s; NVLink and PCIe switches carry more.
+
+How it decides
+--------------
+SHM between GPUs of a PCIe-only machine is normal (consumer cards, other socket, NCCL's distance limit) and is
+information. It is a warning where it is odd: NVLink joins the GPUs throughout, NCCL says that P2P between NVLink
+neighbours is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
+neighbours use P2P.
+
+What to do
+----------
+``nvidia-smi topo -m`` and ``nvidia-smi topo -p2p r`` show what the driver offers; ACS and virtual machines
+take P2P away.
+
+False positives
+---------------
+GPUs on different sockets reach each other over SHM by NCCL's policy. A GPU that is alone on its socket looks
+like a rank without P2P.
+
+References
+----------
+NVIDIA/nccl issues 1516 and 307 (nccl-tests); NCCL user guide, GPU-to-GPU communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
+from nccl_insight.facts.transports import links
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.INFO
+ACTION = Action.NONE
+NEEDS = ("connections", "p2p_check", "errors", "paths")
+SOURCES = ("NVIDIA/nccl#1516", "NVIDIA/nccl-tests#307")
+
+
+@dataclass(frozen=True)
+class _Odd:
+    """What makes SHM on this machine surprising."""
+
+    why: str
+    rows: pl.DataFrame
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    confidence: Confidence = Confidence.HIGH
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the run."""
+    inside = links(run).filter(pl.col("transport").is_in(["P2P", "SHM"]))
+    shm = inside.filter(pl.col("transport") == "SHM")
+    chosen = pl.concat([switched_on(run, "NCCL_P2P_DISABLE"), setting(run, "NCCL_P2P_LEVEL")])
+    shm = shm.join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
+    refused = _refused(run)
+    said = mentions(run, r"P2P is disabled between NVLINK connected GPUs")
+    if chosen.height:
+        said, refused = said.clear(), refused.clear()
+    if shm.height or said.height or refused.height:
+        odd = _odd(run, inside, shm, said)
+        yield _hit(shm, refused if said.is_empty() else said, odd)
+        return
+    if not inside.height and not chosen.height:
+        yield from _by_topology(run)
+
+
+def _refused(run: Run) -> pl.DataFrame:
+    frame = run.table("p2p_check")
+    if frame.is_empty() or "outcome" not in frame.columns:
+        return frame.clear()
+    return frame.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
+
+
+def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame, said: pl.DataFrame) -> _Odd | None:
+    if said.height:
+        return _Odd("NCCL says that P2P is disabled between GPUs that have NVLink", said)
+    if shm.is_empty():
+        return None
+    if nvlink_mesh(run):
+        return _Odd("the GPUs of this machine have NVLink", shm, ranks_of(shm, "src_rank"), hosts_of(shm))
+    return _odd_host(inside, shm) or _odd_rank(inside)
+
+
+def _odd_host(inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:
+    """Hosts with SHM among hosts without, in one communicator."""
+    hosts = (
+        inside.filter(pl.col("src_host").is_not_null())
+        .group_by("comm_id", "src_host", maintain_order=True)
+        .agg(
+            (pl.col("transport") == "SHM").any().alias("shm"),
+            pl.col("n" if "n" in inside.columns else "channel").len(),
+        )
+    )
+    mixed = hosts.group_by("comm_id").agg(
+        pl.len().alias("all"),
+        pl.col("shm").sum().alias("with"),
+        pl.col("src_host").filter("shm").alias("odd"),
+    )
+    mixed = mixed.filter((pl.col("with") > 0) & (pl.col("with") * 2 < pl.col("all")))
+    names = sorted({h for odd in mixed.get_column("odd").to_list() for h in odd})
+    if not names:
+        return None
+    rows = shm.filter(pl.col("src_host").is_in(names))
+    return _Odd("other hosts use P2P only", rows, ranks_of(rows, "src_rank"), tuple(names))
+
+
+def _odd_rank(inside: pl.DataFrame) -> _Odd | None:
+    """A single rank of a host of which every connection is SHM while the rest of the host uses P2P."""
+    ends = pl.concat(
+        [
+            inside.select("comm_id", "src_host", pl.col("src_rank").alias("rank"), "transport"),
+            inside.select("comm_id", "src_host", pl.col("dst_rank").alias("rank"), "transport"),
+        ]
+    )
+    ranks = ends.group_by("comm_id", "src_host", "rank").agg(
+        (pl.col("transport") == "SHM").all().alias("only_shm")
+    )
+    hosts = ranks.group_by("comm_id", "src_host").agg(
+        pl.len().alias("all"),
+        pl.col("only_shm").sum().alias("odd"),
+        pl.col("rank").filter("only_shm").first(),
+    )
+    odd = hosts.filter((pl.col("odd") == 1) & (pl.col("all") >= 4)).sort("comm_id", "rank")
+    if odd.is_empty():
+        return None
+    rank = odd.item(0, "rank")
+    rows = inside.filter(
+        pl.col("comm_id").eq_missing(pl.lit(odd.item(0, "comm_id"), dtype=pl.String))
+        & ((pl.col("src_rank") == rank) | (pl.col("dst_rank") == rank))
+    )
+    return _Odd(
+        f"rank {rank} has SHM only while the other ranks of its host use P2P",
+        rows, (rank,), hosts_of(rows, "src_host"), Confidence.MEDIUM,
+    )  # fmt: skip
+
+
+def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
+    n_pairs = shm.select("comm_id", "src_rank", "dst_rank").n_unique()
+    hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
+    ranks = odd.ranks if odd and odd.ranks else ()
+    count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
+    return Hit(
+        title="P2P is not available"
+        + (f" on {named(hosts)}" if hosts else "")
+        + f": {count} exchange data through host memory (SHM)"
+        + (f"; {odd.why}" if odd else ""),
+        explanation=(
+            f"This is odd because {odd.why}."
+            if odd
+            else "Normal for consumer cards and for GPUs behind different CPUs or host bridges."
+        ),
+        observed=f"SHM between {count}" if n_pairs else "P2P refused",
+        expected="P2P on every pair of the host" if odd else "P2P where the hardware offers it",
+        unit="pairs",
+        next_step="nvidia-smi topo -p2p r; nvidia-smi topo -m   # OK, or NS / CNS for every pair?",
+        severity=Severity.WARNING if odd else Severity.INFO,
+        confidence=odd.confidence if odd else Confidence.HIGH,
+        action=Action.TRIAGE if odd else Action.NONE,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=(*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
+        caused_by=("env-mismatch", "p2p-disabled-by-env"),
+    )
+
+
+def _by_topology(run: Run) -> Iterator[Hit | CannotJudge]:
+    paths = gpu_paths(run)
+    if (
+        paths.is_empty()
+        or has_nvlink(run)
+        or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height
+    ):
+        return
+    kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
+    hosts = hosts_of(paths)
+    yield Hit(
+        title="No two GPUs"
+        + (f" on {named(hosts)}" if hosts else "")
+        + f" are closer than the CPU ({kinds}): NCCL uses host memory between them",
+        explanation="There is neither NVLink nor a common PCIe switch. A property of the machine, not a fault.",
+        observed=f"paths {kinds}",
+        expected="NVL, PIX or PXB for P2P by NCCL's default distance limit",
+        next_step="nvidia-smi topo -p2p r   # does the driver offer P2P at all?",
+        severity=Severity.INFO,
+        confidence=Confidence.MEDIUM,
+        hosts=hosts,
+        evidence=refs(paths, 3),
+    )

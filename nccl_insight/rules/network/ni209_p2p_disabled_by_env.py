@@ -1,0 +1,90 @@
+"""P2P between GPUs is switched off or limited by a setting.
+
+What it finds
+-------------
+NCCL_P2P_DISABLE=1, or NCCL_P2P_LEVEL at a level below the default.
+
+Why it matters
+--------------
+Without P2P, GPUs of a node exchange data through shared host memory: 8-15 GB/s instead of NVLink's hundreds.
+On consumer cards, or where P2P hangs, the setting is right.
+
+How it decides
+--------------
+The settings that NCCL reports. When only some ranks of a communicator have it, it is a warning, since one
+slow rank slows all.
+
+What to do
+----------
+If the machine has NVLink or a common PCIe switch, run once without the setting and compare.
+
+False positives
+---------------
+NCCL_P2P_LEVEL=NVL on PCIe-only machines is a choice; it stays information.
+
+References
+----------
+NCCL user guide, environment variables NCCL_P2P_DISABLE and NCCL_P2P_LEVEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import members
+from nccl_insight.facts.settings import hosts_of, rank_words, ranks_of, refs, setting, settings, switched_on
+from nccl_insight.facts.transports import links
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "I"
+SEVERITY = Severity.INFO
+ACTION = Action.CONFIG
+NEEDS = ("env",)
+SOURCES = ("NCCL user guide: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL",)
+_LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each setting."""
+    for rows, effect in (
+        (switched_on(run, "NCCL_P2P_DISABLE"), "GPUs of a node exchange data through host memory"),
+        (
+            setting(run, "NCCL_P2P_LEVEL").filter(pl.col("value").str.to_lowercase().is_in(_LOW_LEVELS)),
+            "only GPUs that are this close use P2P",
+        ),
+    ):
+        if rows.height:
+            yield _hit(run, rows, effect)
+
+
+def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
+    name, value = rows.item(0, "name"), rows.item(0, "value")
+    everyone = members(run).select("comm_id", "rank", "host", "pid", "nranks").filter(pl.col("nranks") > 1)
+    affected = everyone.join(rows.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
+    sharing = everyone.join(affected.select("comm_id").unique(), on="comm_id", how="semi", nulls_equal=True)
+    if run.table("inputs").get_column("torn_lines").sum():
+        speaking = settings(run).select("host", "pid")
+        sharing = sharing.join(speaking, on=["host", "pid"], how="semi", nulls_equal=True)
+    some = 0 < affected.select("host", "pid").n_unique() < sharing.select("host", "pid").n_unique()
+    shm = links(run).filter(pl.col("transport") == "SHM")
+    ranks = ranks_of(affected) if some else ()
+    only = f" on {rank_words(ranks)} only" if some else ""
+    return Hit(
+        title=f"{name}={value} is set{only}: {effect}",
+        explanation=(
+            "Ranks of one communicator differ in this setting; the slowest pair sets the pace of all."
+            if some
+            else "A choice of the user; it costs bandwidth where the GPUs could reach each other directly."
+        ),
+        observed=f"{name}={value}{only}",
+        expected="unset (NCCL decides by distance)",
+        next_step=f"run once with {name} unset and compare the bandwidth, e.g. with all_reduce_perf",
+        severity=Severity.WARNING if some else Severity.INFO,
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts_of(rows),
+        evidence=(*refs(rows, 2), *refs(shm, 1)),
+    )

@@ -1,0 +1,125 @@
+"""Nodes talk over TCP sockets although RDMA was there or asked for.
+
+What it finds
+-------------
+A job on several nodes whose network is Socket (or FastSocket on an InfiniBand interface) without a setting
+that asks for it, and what in the log says why.
+
+Why it matters
+--------------
+NCCL falls back without an error. TCP is three to ten times slower than RDMA and loads the CPU.
+
+How it decides
+--------------
+The network is TCP, nobody chose it (NCCL_IB_DISABLE, NCCL_NET), and RDMA was expected: a device that cannot
+be opened, a plugin that failed to start, an IP-over-InfiniBand interface, RDMA settings, or other hosts
+of the job on RDMA. Then it is a warning, with the most likely missing piece first. With no sign
+of RDMA hardware it is information: TCP may be all there is. On one node it says nothing.
+
+What to do
+----------
+Run the command of the first candidate in the container of the job; then the others in order.
+
+False positives
+---------------
+Clusters that route storage over InfiniBand but want NCCL on Ethernet: set NCCL_IB_DISABLE=1 to state it.
+
+References
+----------
+NVIDIA/nccl issue 451; NCCL troubleshooting guide, networking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.networks import process_networks, socket_processes
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("processes", "net_devices", "connections")
+SOURCES = ("NVIDIA/nccl#451", "NCCL user guide: networking troubleshooting")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all processes on sockets that did not choose them."""
+    sockets = socket_processes(run)
+    reach = spans_hosts(run)
+    if sockets.is_empty() or reach is False:
+        return
+    failed = plugin_failures(run)
+    if failed.is_empty():
+        chosen = chosen_by_user(run).select("host", "pid")
+        sockets = sockets.join(chosen, on=["host", "pid"], how="anti", nulls_equal=True)
+    if sockets.is_empty():
+        return
+    reasons = causes(run)
+    hints = rdma_hints(run)
+    elsewhere = process_networks(run).filter(rdma_expr("network") & pl.col("host").is_not_null())
+    elsewhere = elsewhere.join(sockets.select("host"), on="host", how="anti")
+    certain = [c for c in reasons if c.certain]
+    expected = bool(certain or hints or (elsewhere.height and reach))
+    if reach is None and not expected:
+        return
+    if elsewhere.height:
+        hints.append((f"other processes use {elsewhere.item(0, 'network')}", elsewhere))
+    yield _hit(sockets, reasons, hints, expected, bool(certain))
+
+
+def _hit(
+    sockets: pl.DataFrame,
+    reasons: tuple[Cause, ...],
+    hints: list[tuple[str, pl.DataFrame]],
+    expected: bool,
+    certain: bool,
+) -> Hit:
+    hosts = hosts_of(sockets)
+    network = sockets.item(0, "network")
+    where = f" on {named(hosts)}" if hosts else ""
+    evidence: list[Ref] = [*refs(sockets, 2)]
+    for cause in reasons[:2]:
+        evidence += refs(cause.rows, 1)
+    for _, rows in hints[:2]:
+        evidence += refs(rows, 1)
+    first = reasons[0] if reasons else None
+    others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
+    signs = "; ".join(text for text, _ in hints)
+    if not expected:
+        return Hit(
+            title=f"Traffic between nodes goes over TCP ({network}){where}; the log shows no RDMA network",
+            explanation="Fine where the hosts have Ethernet only; TCP is 3-10 times slower than RDMA.",
+            observed=f"network {network}",
+            expected="RDMA if the hosts have it",
+            next_step=first.check
+            if first
+            else "ibv_devinfo   # inside the container: does it list a device?",
+            severity=Severity.INFO,
+            confidence=Confidence.LOW,
+            hosts=hosts,
+            evidence=tuple(evidence),
+        )
+    likely = first.what if first else "the RDMA network of these hosts was not set up"
+    return Hit(
+        title=f"Traffic falls back to TCP ({network}){where}: {likely}",
+        explanation=(
+            f"Most likely: {likely}."
+            + (f" Signs of RDMA: {signs}." if signs else "")
+            + (f" Otherwise: {others}." if others else "")
+        ),
+        observed=f"network {network}",
+        expected="an RDMA network (IB, RoCE or the cloud's plugin)",
+        next_step=first.check if first else "ibv_devinfo; ls /dev/infiniband   # inside the container",
+        confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
+        hosts=hosts,
+        evidence=tuple(evidence),
+        caused_by=(*(c.diagnosis for c in reasons[:1] if c.diagnosis), "mixed-networks"),
+    )

@@ -1,0 +1,89 @@
+"""A network plugin was found and cannot be used.
+
+What it finds
+-------------
+Plugins that NCCL opened but could not use: no symbol of a supported version, a missing dependency, an
+initialisation that failed.
+
+Why it matters
+--------------
+NCCL falls back to its internal networks, which on such clusters usually means TCP; or it stops, when the
+plugin was asked for.
+
+How it decides
+--------------
+A `plugins` row with outcome failed for the network plugin, or NCCL's message that it supports none of the
+plugin's versions. A plugin that is not found is no fault, and neither is the search through older symbol
+versions that ends well.
+
+What to do
+----------
+Install the plugin release that belongs to this NCCL; `ldd` shows missing libraries. Unset NCCL_NET_PLUGIN
+if no plugin is wanted.
+
+False positives
+---------------
+Images that carry a plugin for another platform on purpose.
+
+References
+----------
+NVIDIA/nccl issues 1267 and 1292; NVIDIA/nccl ext-net/README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import trouble
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("plugins", "errors", "processes")
+_TOO_OLD = r"Failed to find ncclNetPlugin symbol|ncclNetPlugin symbols v[0-9]+ and lower are not supported"
+_BROKEN = r"(?i)NET/Plugin.*(?:undefined symbol|version .GLIBC|wrong ELF class|incompatible version)"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """Plugins that were opened and not used."""
+    rows = mentions(run, rf"{_TOO_OLD}|{_BROKEN}")
+    if rows.is_empty():
+        failed = run.table("plugins").filter(
+            (pl.col("kind").cast(pl.String) == "net")
+            & (pl.col("outcome").cast(pl.String) == "failed")
+            & ~pl.col("name").fill_null("").is_in(["IB", "Socket", "Sockets"])
+            & ~pl.col("detail").fill_null("").str.contains(r"(?i)no such file|could not find|_v[0-9]+ symbol")
+            & pl.col("name").is_not_null()
+        )
+        rows = failed.with_columns(pl.coalesce("detail", "name").alias("text"))
+    if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
+        return
+    old_only = not mentions(run, _TOO_OLD).is_empty() and mentions(run, _BROKEN).is_empty()
+    networks = run.table("processes")["network"].drop_nulls()
+    harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
+    text = (
+        "only interface versions that this NCCL no longer supports"
+        if old_only
+        else "the library was opened and not used"
+    )
+    hosts = hosts_of(rows)
+    where = f", {named(hosts)}" if hosts else ""
+    yield Hit(
+        title=f"A network plugin was found but cannot be used ({plural(rows.height, 'line')}{where})",
+        next_step="ldconfig -p | grep libnccl-net; ldd <that file>; echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   "
+        "# then install the plugin release for this NCCL",
+        explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
+        "library could not be linked. It goes on with its internal networks.",
+        observed=text,
+        expected="a plugin that offers an interface version of this NCCL",
+        severity=Severity.INFO if harmless else None,
+        hosts=hosts,
+        evidence=refs(rows),
+    )

@@ -1,0 +1,80 @@
+"""libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE.
+
+What it finds
+-------------
+"Failed to open libibverbs.so".
+
+Why it matters
+--------------
+Harmless without RDMA hardware or on one node. On RDMA hosts the whole job runs over TCP because one package is
+missing in the image.
+
+How it decides
+--------------
+The line itself. It becomes a warning when the job needs a network and something shows that the hosts have
+RDMA: an IP-over-InfiniBand interface, RDMA settings, or other processes on RDMA.
+
+What to do
+----------
+Install the package in the image: ``apt-get install libibverbs1 ibverbs-providers`` (``rdma-core`` on RPM
+systems).
+
+False positives
+---------------
+Cloud images whose RDMA network is a plugin (EFA) do not need it; the plugin's network is then in use.
+
+References
+----------
+sgl-project/sglang issue 1427; NCCL source misc/ibvsymbols.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.mentions import library_missing
+from nccl_insight.facts.networks import socket_processes
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.INFO
+ACTION = Action.CONFIG
+NEEDS = ("host", "errors")
+SOURCES = ("sgl-project/sglang#1427",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the run."""
+    rows = library_missing(run)
+    if rows.is_empty():
+        return
+    hosts = hosts_of(rows)
+    hints = rdma_hints(run)
+    matters = bool(
+        hints
+        and spans_hosts(run) is not False
+        and chosen_by_user(run).is_empty()
+        and socket_processes(run).height
+    )
+    yield Hit(
+        title="libibverbs is not installed"
+        + (f" on {named(hosts)}" if hosts else "")
+        + (": RDMA cannot be used although " + hints[0][0] if matters else ""),
+        explanation=(
+            "NCCL loads libibverbs at run time; without it there is no InfiniBand or RoCE."
+            if matters
+            else "Harmless on hosts without RDMA hardware and in jobs on one node."
+        ),
+        observed="libibverbs.so[.1] cannot be opened",
+        expected="present on hosts with RDMA hardware",
+        next_step="ldconfig -p | grep libibverbs || apt-get install -y libibverbs1 ibverbs-providers   # in the image",
+        severity=Severity.WARNING if matters else Severity.INFO,
+        confidence=Confidence.HIGH,
+        action=Action.CONFIG if matters else Action.NONE,
+        hosts=hosts,
+        evidence=(*refs(rows, 2), *(refs(hints[0][1], 1) if matters else ())),
+    )

@@ -1,0 +1,112 @@
+"""InfiniBand and RoCE devices are used together.
+
+What it finds
+-------------
+A host that lists both link layers in "NET/IB : Using", or hosts of one communicator with different ones.
+
+Why it matters
+--------------
+The odd device is mostly a management bond or a cloud's virtual function: slow, and on another network. NCCL
+builds channels over it all the same, and the slowest channel sets the pace; devices of different link layers
+cannot connect at all.
+
+How it decides
+--------------
+The link layer of each listed device. When NCCL_IB_HCA names devices of both kinds, the user chose them and
+the finding is information.
+
+What to do
+----------
+Leave out the odd device: ``NCCL_IB_HCA=^mlx5_bond_0``, or name the good ones exactly.
+
+False positives
+---------------
+Machines where both fabrics carry job traffic on purpose.
+
+References
+----------
+ml-engineering, network debugging; NCCL user guide, NCCL_IB_HCA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, refs, setting
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("net_devices",)
+SOURCES = ("stas00/ml-engineering network/debug", "NCCL user guide: NCCL_IB_HCA")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for hosts that list both, or for hosts that differ."""
+    rdma = nics(run).filter(pl.col("link_layer").is_in(["IB", "RoCE"]))
+    per_host = rdma.group_by("host", maintain_order=True).agg(
+        pl.col("link_layer").n_unique().alias("layers"),
+        pl.col("link_layer").first().alias("layer"),
+        pl.col("input_id", "line").first(),
+    )
+    both = per_host.filter(pl.col("layers") > 1)
+    if both.height:
+        yield _within(run, rdma.join(both.select("host"), on="host", how="semi", nulls_equal=True))
+    elif per_host.get_column("layer").n_unique() > 1 and spans_hosts(run):
+        yield _between(per_host)
+
+
+def _within(run: Run, rows: pl.DataFrame) -> Hit:
+    counts = rows.unique(["host", "name", "port"]).group_by("link_layer").len().sort("len", descending=True)
+    usual, odd = counts.item(0, "link_layer"), counts.item(1, "link_layer")
+    names = rows.filter(pl.col("link_layer") == odd).get_column("name").unique(maintain_order=True).to_list()
+    usual_names = rows.filter(pl.col("link_layer") == usual).get_column("name").unique(maintain_order=True)
+    wanted = setting(run, "NCCL_IB_HCA")
+    asked = wanted.item(0, "value") if wanted.height else ""
+    chosen = bool(
+        asked and not asked.startswith("^") and any(n in asked for n in names)
+        and any(n in asked for n in usual_names)
+    )  # fmt: skip
+    what = ", ".join(names[:4])
+    alone = spans_hosts(run) is False
+    hosts = hosts_of(rows)
+    return Hit(
+        title=f"{odd} device {what} is used beside {usual_names.len()} {usual} devices"
+        + (f" on {named(hosts)}" if hosts else ""),
+        explanation=(
+            "NCCL_IB_HCA names devices of both link layers, so this is wanted."
+            if chosen
+            else f"{what} is probably a management or storage port; channels over it slow the others down."
+        ),
+        observed=f"{usual} and {odd}",
+        expected=f"{usual} only",
+        next_step=f"run with NCCL_IB_HCA=^{','.join(names[:4])} and compare the bandwidth",
+        severity=Severity.INFO if chosen or alone else Severity.WARNING,
+        confidence=Confidence.HIGH if not chosen else Confidence.MEDIUM,
+        hosts=hosts,
+        evidence=(*refs(rows, 2), *refs(wanted, 1)),
+    )
+
+
+def _between(per_host: pl.DataFrame) -> Hit:
+    counts = per_host.group_by("layer").len().sort("len", descending=True)
+    usual = counts.item(0, "layer")
+    odd = per_host.filter(pl.col("layer") != usual)
+    hosts = hosts_of(odd)
+    return Hit(
+        title=f"{named(hosts)}: {odd.item(0, 'layer')} devices, the other hosts: {usual}",
+        explanation="Devices of different link layers cannot connect to each other.",
+        observed=str(odd.item(0, "layer")),
+        expected=f"{usual} on every host",
+        next_step="ibv_devinfo on both kinds of host; choose one fabric with NCCL_IB_HCA",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
+        hosts=hosts,
+        evidence=(*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
+    )

@@ -1,0 +1,74 @@
+"""InfiniBand packets were not acknowledged in spite of all retries.
+
+What it finds
+-------------
+Completions with retry exceeded (status 12, vendor error 129) or receiver-not-ready retries exceeded
+(status 13).
+
+Why it matters
+--------------
+The connection is lost; the communicator aborts. It points at the path between two NICs, or at a peer that
+stopped.
+
+How it decides
+--------------
+The completion status decides. The peers named in the messages are listed; a port or device event, or a
+failure at the peer, is taken as the cause when the log has one.
+
+What to do
+----------
+Check link, cable, switch and error counters at both ends; with one host named by all messages start
+there. Raising NCCL_IB_TIMEOUT helps only against short interruptions.
+
+False positives
+---------------
+A peer that crashed or was killed for another reason; look for its own first error.
+
+References
+----------
+NVIDIA/nccl issue 1405; NCCL user guide, NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.settings import named
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.ISOLATE
+NEEDS = ("errors",)
+CAUSED_BY = (
+    "ib-port-error", "ib-device-fatal", "xid-error", "cuda-oom-init", "cuda-unhandled", "shm-too-small",
+    "ib-local-access-violation", "ib-completion-local-prot", "collective-mismatch", "invalid-argument",
+)  # fmt: skip
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all completions, with the peers named."""
+    found = trouble(run, "ib-completion-retry-exceeded")
+    if found is None:
+        return
+    peers = sorted(found.rows["text"].str.extract(r"from peer (\S+?)<").drop_nulls().unique())
+    receiver = found.matching(r"(?:status|error)[= ](?:IBV_WC_[A-Z_]+\()?13\b|RNR_RETRY") is not None
+    what = "the receiver did not post buffers (RNR)" if receiver else "packets were not acknowledged"
+    towards = f" by {named(peers)}" if peers and not receiver else ""
+    yield from report(
+        run,
+        "ib-completion-retry-exceeded",
+        f"InfiniBand retries exceeded: {what}{towards}",
+        "rdma statistic show link <device>/1; ibqueryerrors; mlxlink -d <device> -e   # both ends; then "
+        "ib_write_bw between them",
+        explanation=(
+            "The peer's NIC works but its process does not take data: look at why that rank is stuck."
+            if receiver
+            else "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
+            "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "
+            "again and again is the suspect."
+        ),
+        expected="status 0",
+    )

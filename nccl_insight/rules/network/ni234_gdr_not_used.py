@@ -1,0 +1,145 @@
+"""RDMA connections go through host memory: GPUDirect RDMA is not used.
+
+What it finds
+-------------
+Network connections over RDMA without /GDRDMA, or lines that say that GPUDirect is off for every way from a
+GPU to a NIC.
+
+Why it matters
+--------------
+Each message is copied to host memory and back. Large messages lose about half of the bandwidth between nodes
+and latency grows.
+
+How it decides
+--------------
+Connections of RDMA networks are counted by host with and without GDRDMA. Hosts without it among hosts that
+have it, or its absence on NVIDIA NICs next to NVLink GPUs, are a warning. When the user switched it off, or
+when nothing shows that the hardware could do it, it is information. Proxied connections (PXN, ``IB/1(1)``)
+count by their own flag. Without any connection line only explicit statements count.
+
+What to do
+----------
+The first candidate is the one that the log supports best; each has the command that tells it apart.
+
+False positives
+---------------
+GeForce cards and NICs without peer memory support cannot do GPUDirect.
+
+References
+----------
+NCCL user guide, GPU troubleshooting; NVIDIA/nccl issue 1151; NVIDIA/nccl-tests issue 245.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.gdr import gdr_by_host
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.networks import networks_in_use, nics
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
+from nccl_insight.facts.transports import is_rdma, net_links
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gdr import PLUGIN_OFF, Missing, devices_refused, missing, paths_blocked
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("connections", "gdr", "errors", "unknown")
+SOURCES = ("NCCL user guide: GPUDirect", "NVIDIA/nccl#1151", "NVIDIA/nccl-tests#245")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for hosts that differ, else one for the whole run."""
+    hosts = gdr_by_host(run)
+    without = hosts.filter(pl.col("without") > 0)
+    if hosts.is_empty():
+        yield from _stated(run)
+        return
+    if without.is_empty():
+        return
+    reasons = missing(run)
+    none_direct = without.filter(pl.col("direct") == 0)
+    uneven = none_direct.height < hosts.height
+    concerned = none_direct if uneven and none_direct.height else without
+    yield _hit(run, hosts, concerned, uneven, reasons)
+
+
+def _capable(run: Run) -> bool:
+    """NVIDIA NICs next to GPUs that have NVLink: such machines are made for GPUDirect."""
+    names = nics(run).get_column("name").drop_nulls()
+    nvlink = run.table("graphs").get_column("type_intra").is_in(["NVL", "NVB"]).any()
+    nvlink = nvlink or bool(
+        run.table("topology_links").filter(pl.col("link").cast(pl.String) == "NVL").height
+        or run.table("channel_counts").filter(pl.col("nvls_channels") > 0).height
+    )
+    return bool(names.str.starts_with("mlx5_").any()) and bool(nvlink)
+
+
+def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
+    names = hosts_of(concerned, "local_host")
+    ranks = tuple(sorted({r for rows in concerned.get_column("ranks").to_list() for r in rows}))
+    total, without = int(hosts["total"].sum()), int(hosts["without"].sum())
+    first = reasons[0]
+    supported = first.rows.height > 0
+    by_user = first.by_user and not uneven
+    loud = not by_user and (uneven or _capable(run))
+    direct = net_links(run).filter(pl.col("gdr").fill_null(False))
+    where = f" on {named(names)}" if uneven and names else ""
+    return Hit(
+        title=(
+            f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"
+        ),
+        explanation=_explain(reasons, supported),
+        observed=f"{total - without} of {total} with GDRDMA",
+        expected=f"{total} of {total}" if loud else "GDRDMA where GPU, NIC and drivers can do it",
+        unit="connections",
+        next_step=first.check,
+        severity=Severity.WARNING if loud else Severity.INFO,
+        confidence=Confidence.HIGH if uneven or supported else Confidence.MEDIUM,
+        action=Action.NONE if by_user else Action.CONFIG,
+        ranks=ranks if uneven else (),
+        hosts=names,
+        evidence=(*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
+        caused_by=("env-mismatch",) if uneven else (),
+    )
+
+
+def _explain(reasons: list[Missing], supported: bool) -> str:
+    likely = f"Most likely: {reasons[0].what}" + ("" if supported else " (nothing in the log says so)")
+    rest = "; ".join(f"{m.what} (`{m.check}`)" for m in reasons[1:4])
+    return f"{likely}. Alternatives: {rest}." if rest else f"{likely}."
+
+
+def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
+    """Without connections: what NCCL or its plugin says in words."""
+    networks = networks_in_use(run)
+    if spans_hosts(run) is False or (networks and not any(is_rdma(n) for n in networks)):
+        return
+    rows = mentions(run, PLUGIN_OFF)
+    refused, far = devices_refused(run), paths_blocked(run)
+    if not (rows.height or refused.height or far.height):
+        return
+    reasons = missing(run)
+    first = reasons[0]
+    evidence = (*refs(rows, 2), *refs(refused, 2), *refs(far, 2))
+    hosts = tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)}))
+    ranks = net_links(run).get_column("local_rank_id").drop_nulls().unique().sort().to_list()
+    yield Hit(
+        title="GPUDirect RDMA is off"
+        + (f" on {named(hosts)}" if hosts else "")
+        + (f" ({rank_words(ranks)})" if ranks else "")
+        + f": {first.what}",
+        explanation=_explain(reasons, first.rows.height > 0),
+        observed="GPUDirect off",
+        expected="on where GPU, NIC and drivers can do it",
+        next_step=first.check,
+        severity=Severity.INFO,
+        confidence=Confidence.HIGH,
+        hosts=hosts,
+        evidence=evidence,
+    )

@@ -1,0 +1,93 @@
+"""Ranks of one communicator chose different networks.
+
+What it finds
+-------------
+A communicator in which some processes use another network than the rest: InfiniBand here, sockets there, or
+a plugin against the built-in network.
+
+Why it matters
+--------------
+NCCL cannot join different networks: connections fail, hang or exchange garbage. The odd node is the one to
+repair.
+
+How it decides
+--------------
+The network that each process reports ("Using network") is compared with the majority of its communicator;
+hosts of which every rank differs are named.
+
+What to do
+----------
+Compare the odd host with a good one: RDMA devices in the container, the plugin library, NCCL_NET and
+NCCL_IB_DISABLE.
+
+False positives
+---------------
+Communicators on one host, where the network is not used, are left out.
+
+References
+----------
+NCCL source init.cc (local net device counts); NCCL user guide, NCCL_NET.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.facts.networks import member_networks, process_networks, used_networks
+from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.transports import is_rdma
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("processes",)
+SOURCES = ("NCCL user guide: NCCL_NET",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each odd network of the job, at the largest communicator that shows it."""
+    wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}
+    found: dict[tuple[str, str, tuple[str, ...]], Outlier] = {}
+    for odd in _odd(run, [c for c in wide if c]):
+        key = (odd.value, odd.majority, odd.hosts)
+        if key not in found or len(found[key].ranks) < len(odd.ranks):
+            found[key] = odd
+    for odd in found.values():
+        done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
+        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        crossing = is_rdma(odd.value) != is_rdma(odd.majority)
+        yield Hit(
+            title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
+            f"chose {odd.majority}",
+            explanation="NCCL cannot connect ranks that chose different networks.",
+            observed=f"{odd.value} on {rank_words(odd.ranks)}",
+            expected=f"{odd.majority} on every rank",
+            next_step=(
+                f"on {named(odd.hosts) or 'the odd host'}: ibv_devinfo; ls /dev/infiniband; env | grep NCCL_"
+                "   # compare with a good host"
+            ),
+            severity=Severity.ERROR if crossing or not done else Severity.WARNING,
+            confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
+            ranks=odd.ranks,
+            hosts=odd.hosts,
+            comm_id=odd.comm_id,
+            evidence=(*odd.evidence, *odd.majority_evidence),
+            caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
+        )
+
+
+def _odd(run: Run, comm_ids: list[str]) -> tuple[Outlier, ...]:
+    """Odd networks by what processes say, else by what their connections use."""
+    for networks in (process_networks(run), used_networks(run)):
+        frame = member_networks(run, networks).filter(pl.col("comm_id").is_in(comm_ids))
+        odd = outliers(frame, "network")
+        if odd:
+            return odd
+    return ()

@@ -1,0 +1,105 @@
+"""A host lists fewer NICs than the other hosts of its communicator.
+
+What it finds
+-------------
+Hosts whose list of RDMA devices is shorter than the majority's, and NCCL's own message about mixed counts.
+
+Why it matters
+--------------
+A lost NIC costs its share of the node's bandwidth, and all ranks wait for the slowest node. NCCL 2.30 and
+later refuse such a communicator.
+
+How it decides
+--------------
+The number of distinct devices of the network in use, host by host, against the most frequent count. Socket
+interfaces are not counted: their number rarely matters.
+
+What to do
+----------
+On the short host: ``ibv_devinfo -l``, ``ibstat``; look for ports that are down, or for another NCCL_IB_HCA.
+
+False positives
+---------------
+Clusters with nodes of different builds.
+
+References
+----------
+NCCL source init.cc, local net device counts; NCCL user guide, NCCL_IGNORE_NET_MISMATCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.ISOLATE
+NEEDS = ("net_devices", "errors")
+SOURCES = ("NCCL user guide: NCCL_IGNORE_NET_MISMATCH",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the short hosts, else one for NCCL's message."""
+    counted = (
+        nics(run)
+        .filter(rdma_expr("network") & pl.col("host").is_not_null() & pl.col("listed"))
+        .group_by("host", "network", maintain_order=True)
+        .agg(
+            pl.struct("name", "port").n_unique().alias("count"),
+            pl.col("name"),
+            pl.col("input_id", "line").first(),
+        )
+    )
+    known = run.table("ranks").select("host").drop_nulls().unique()
+    if known.height:
+        counted = counted.join(known, on="host", how="semi", maintain_order="left")
+    usual = counted.group_by("network", "count").len().sort("len", "count", descending=True)
+    found = False
+    for network in counted.get_column("network").unique(maintain_order=True):
+        expected = usual.filter(pl.col("network") == network).item(0, "count")
+        of_network = counted.filter(pl.col("network") == network)
+        short = of_network.filter(pl.col("count") < expected)
+        if short.height:
+            found = True
+            yield _hit(short, of_network.filter(pl.col("count") == expected), expected, network)
+    if found:
+        return
+    rows = mentions(run, r"mixed local (Net|CollNet) device counts|has [0-9]+ local Net devices \(max")
+    if rows.height:
+        yield Hit(
+            title="NCCL reports different numbers of NICs across the ranks of a communicator",
+            explanation="A host has lost a NIC, or its devices are filtered differently.",
+            observed="mixed counts",
+            expected="the same number of NICs on every host",
+            next_step="ibv_devinfo -l on every host; compare NCCL_IB_HCA",
+            confidence=Confidence.HIGH,
+            ranks=ranks_of(rows),
+            hosts=hosts_of(rows),
+            evidence=refs(rows, 3),
+        )
+
+
+def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
+    hosts = hosts_of(short)
+    missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
+    lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
+    return Hit(
+        title=f"{named(hosts)}: {short.item(0, 'count')} {network} NICs{lacking}, other hosts: {expected}",
+        explanation="All ranks wait for the node with the fewest NICs.",
+        observed=f"{short.item(0, 'count')} NICs",
+        expected=f"{expected} NICs",
+        unit="NICs",
+        next_step=f"on {hosts[0]}: ibv_devinfo -l; ibstat   # and compare NCCL_IB_HCA with a good host",
+        confidence=Confidence.HIGH if good.height > short.height else Confidence.MEDIUM,
+        hosts=hosts,
+        evidence=(*refs(short, 2), *refs(good, 1)),
+    )

@@ -1,0 +1,97 @@
+"""Several GPUs send over one NIC while other NICs of the host are idle.
+
+What it finds
+-------------
+A host of which two or more GPUs send their channels over the same NIC although further NICs of the same kind
+carry nothing.
+
+Why it matters
+--------------
+A NIC per GPU is what such machines are built for; sharing one halves the bandwidth of both GPUs.
+
+How it decides
+--------------
+Sending RDMA connections of rings and trees (not those of send/recv) are counted by host and NIC; a NIC counts as
+shared when different ranks use it for different channels. Idle are listed NICs of the same network and link
+layer that no connection of the host uses. It is a warning when three GPUs or more of a host use a single NIC,
+or when fewer than half of the hosts do it; else NCCL may have had its reasons, and it is information. PXN routes
+through the NIC's own GPU and is left out. Fewer NICs than GPUs in the machine is not a fault.
+
+What to do
+----------
+Look at ``nvidia-smi topo -m`` and at NCCL_IB_HCA, NCCL_CROSS_NIC and CUDA_VISIBLE_DEVICES order.
+
+False positives
+---------------
+Jobs that use a few GPUs of a large host leave NICs idle on purpose when these are far from the GPUs.
+
+References
+----------
+NCCL user guide, NCCL_CROSS_NIC and NCCL_IB_HCA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
+from nccl_insight.facts.traffic import nic_load
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("connections",)
+SOURCES = ("NCCL user guide: NCCL_IB_HCA, NCCL_CROSS_NIC",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all hosts that share a NIC."""
+    load = nic_load(run).filter(pl.col("host").is_not_null())
+    if load.is_empty():
+        return
+    listed = (
+        nics(run)
+        .filter(pl.col("index").is_not_null())
+        .group_by("host", "network", maintain_order=True)
+        .agg(pl.col("index").unique().alias("listed"), pl.col("link_layer").n_unique().alias("layers"))
+        .filter(pl.col("layers") == 1)
+    )
+    used = load.group_by("host", "network", maintain_order=True).agg(
+        pl.col("net_dev").unique().alias("used"),
+        pl.col("sharers").max(),
+        pl.len().alias("nics"),
+    )
+    judged = used.join(listed, on=["host", "network"], how="inner").with_columns(
+        pl.col("listed").list.set_difference("used").list.len().alias("idle")
+    )
+    bad = judged.filter((pl.col("sharers") > 1) & (pl.col("idle") >= pl.col("sharers") - 1))
+    if bad.is_empty():
+        return
+    every = load.select("host").n_unique()
+    crowded = bad.filter((pl.col("nics") == 1) & (pl.col("sharers") > 2))
+    loud = crowded.height > 0 or bad.select("host").n_unique() * 2 < every
+    rows = load.join(bad.select("host", "network"), on=["host", "network"], how="semi")
+    shared = rows.filter(pl.col("sharers") > 1)
+    hosts = hosts_of(bad)
+    ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
+    idle = int(bad.item(0, "idle"))
+    yield Hit(
+        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while "
+        f"{plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing",
+        explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
+        observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
+        expected="GPUs spread over the listed NICs",
+        unit="NICs",
+        next_step="nvidia-smi topo -m   # which NIC is near which GPU? then check NCCL_IB_HCA and NCCL_CROSS_NIC",
+        severity=Severity.WARNING if loud else Severity.INFO,
+        confidence=Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=refs(shared, 3),
+    )

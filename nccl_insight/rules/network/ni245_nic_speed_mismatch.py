@@ -1,0 +1,75 @@
+"""A NIC runs at a lower speed than its peers.
+
+What it finds
+-------------
+Devices whose speed, as NCCL lists it, is below the majority of the same network.
+
+Why it matters
+--------------
+A port that came up at a lower rate (HDR instead of NDR, one lane of four) slows every channel that uses it, and
+all ranks wait.
+
+How it decides
+--------------
+The speeds in NCCL's device lines ("NET/IB: [0] mlx5_0:.. speed=400000") or in device tables, host by host,
+against the most frequent speed of the network. Management ports of another link layer are left out.
+
+What to do
+----------
+``ibstat`` or ``ethtool`` on the named host: rate, width, error counters; reseat or replace the cable.
+
+False positives
+---------------
+Machines that are built with NICs of two speeds: then many hosts show them, and nothing is said.
+
+References
+----------
+NCCL source transport/net_ib.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.ISOLATE
+NEEDS = ("net_devices",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each network with slow devices."""
+    known = nics(run).filter(
+        rdma_expr("network") & (pl.col("speed_gbit") > 0) & pl.col("link_layer").is_in(["IB", "RoCE"])
+    )
+    for (network, layer), rows in known.group_by("network", "link_layer", maintain_order=True):
+        votes = rows.group_by("speed_gbit").len().sort("len", "speed_gbit", descending=True)
+        usual, count = int(votes.item(0, "speed_gbit")), int(votes.item(0, "len"))
+        slow = rows.filter(pl.col("speed_gbit") < usual)
+        # Two speeds on many devices are how the machines are built.
+        if slow.is_empty() or 3 * slow.height > count:
+            continue
+        hosts = hosts_of(slow)
+        first = slow.row(0, named=True)
+        yield Hit(
+            title=f"{first['name']}"
+            + (f" on {named(hosts)}" if hosts else "")
+            + f" runs at {first['speed_gbit']} Gb/s, {plural(count, 'other device')} at {usual} Gb/s",
+            explanation=f"Every channel over this {layer} port of network {network} is slower; all ranks wait.",
+            observed=f"{first['speed_gbit']} Gb/s",
+            expected=f"{usual} Gb/s",
+            unit="Gb/s",
+            next_step=f"ibstat {first['name']}   # rate and width; then cable and switch port",
+            confidence=Confidence.HIGH,
+            hosts=hosts,
+            evidence=(*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
+        )

@@ -1,0 +1,1 @@
+"""Diagnoses about errors and hangs."""

@@ -1,0 +1,97 @@
+"""Another rank went away.
+
+What it finds
+-------------
+Connections that a peer closed or reset, broken pipes, ncclRemoteError, and notes of the kernel or the launcher
+that a process was killed.
+
+Why it matters
+--------------
+It says that the fault is somewhere else: the rank at the other end stopped first.
+
+How it decides
+--------------
+The messages decide that a peer is gone, never why. Any failure in the log that can stop a process is
+taken as the cause; without one the peers named in the messages are where to look.
+
+What to do
+----------
+Look at the log and exit status of the ranks that are not among the reporters, and of the hosts named as
+peers: exceptions, OOM killer, preemption, Xid.
+
+False positives
+---------------
+Connections closed in the course of an orderly end of the job.
+
+References
+----------
+NCCL user guide, ncclRemoteError; NVIDIA/nccl src/misc/socket.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.settings import named
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._closed import accepting
+from nccl_insight.rules._errors import Trouble, report
+from nccl_insight.rules._faults import ANY
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+CLASS = "S"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("errors",)
+CAUSED_BY = ANY
+ENDED = ("kernel_oom", "mpirun_killed", "elastic_failed", "srun_failed")
+_KILLED = r"Killed process|signal|SIG[A-Z]+|exitcode: -"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for closed connections and ended processes, with the peers named."""
+    lost = (
+        causes(run)
+        .filter(pl.col("cause") == "peer-died")
+        .join(accepting(run), on=["input_id", "line"], how="anti")
+    )
+    ended = causes(run).filter(pl.col("message").is_in(list(ENDED)) & pl.col("text").str.contains(_KILLED))
+    rows = pl.concat([ended, lost])
+    if rows.is_empty():
+        return
+    found = Trouble(rows)
+    named_peers = (
+        lost["text"].str.extract(r"(?:peer|from|to) ([0-9A-Za-z_.:%-]+?)<").drop_nulls().unique().sort()
+    )
+    silent = _silent(run, Trouble(lost)) if lost.height else []
+    where = f" by {named(named_peers.to_list())}" if len(named_peers) else ""
+    quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
+    killed = " ".join(str(ended["text"][0]).split())[:160] if ended.height else ""
+    yield from report(
+        run,
+        "peer-died",
+        f"A process of the job was ended: {killed}"
+        if killed
+        else f"A connection was closed{where}: another rank went away",
+        "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; dmesg -T | grep -i oom   # on the hosts "
+        "of the peers",
+        explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
+        + quiet,
+        expected="connections stay open until the communicator is destroyed",
+        rows=found,
+    )
+
+
+def _silent(run: Run, found: Trouble) -> list[int]:
+    """Ranks of the largest communicator that did not report a closed connection, if they are few."""
+    ranks = run.table("ranks").drop_nulls("rank")
+    if ranks.is_empty() or not found.ranks:
+        return []
+    largest = ranks.sort("nranks", descending=True)["comm_id"][0]
+    every = set(ranks.filter(pl.col("comm_id") == largest)["rank"])
+    rest = sorted(every - set(found.ranks))
+    return rest if rest and len(rest) * 2 <= len(every) else []

@@ -1,0 +1,111 @@
+"""Ranks of one communicator issue different collectives.
+
+What it finds
+-------------
+NCCL's own complaints (mismatched collective, truncated message, collective mismatch error), call logs
+whose n-th collective differs between ranks in operation, type, count or root, and Flight Recorder dumps in which
+one sequence number of a process group stands for different operations, data types or sizes.
+
+Why it matters
+--------------
+NCCL does not check this in general: the job hangs, aborts or computes wrong results.
+
+How it decides
+--------------
+Messages decide. Call logs are compared by their order within each rank and communicator, only where init
+is in the log and every rank that it holds printed calls; the first difference is reported, with the
+minority named.
+
+What to do
+----------
+Make all ranks issue the same sequence: look at data-dependent branches, uneven last batches, parameters
+used on some ranks only. TORCH_DISTRIBUTED_DEBUG=DETAIL finds the Python line.
+
+False positives
+---------------
+Logs that lost lines of some ranks; those that say so are not compared.
+
+References
+----------
+NCCL user guide, collective operations; NVIDIA/nccl src/transport/net_ib.cc and net_socket.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._dumps import mismatches
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("errors", "calls", "flight_recorder")
+_NEXT = (
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL <the same job>   # shows "
+    "the differing call"
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """What NCCL says, what the dumps say, and what the call logs show."""
+    yield from mismatches(run)
+    if trouble(run, "collective-mismatch") is not None:
+        yield from report(
+            run,
+            "collective-mismatch",
+            "NCCL reports collectives that do not match between ranks",
+            _NEXT,
+            explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
+            "collective. Usually one rank skipped "
+            "a call, made an extra one, or passed another count.",
+            expected="the same collectives in the same order on all ranks",
+        )
+    if not run.has("calls"):
+        return
+    if log_is_cut(run):
+        yield CannotJudge(
+            "lines are missing from the log, so the order of calls cannot be compared",
+            "keep one complete log a rank: NCCL_DEBUG_FILE=nccl.%h.%p",
+        )
+        return
+    yield from _differences(run)
+
+
+def _differences(run: Run) -> Iterator[Hit]:
+    calls = collective_calls(run).join(judgeable(run), on="comm_id", how="semi")
+    what = ["op", "count", "dtype", "root"]
+    shown = pl.format("{} count {} {} root {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in what))
+    calls = calls.with_columns(shown.alias("call"))
+    differing = (
+        calls.group_by("comm_id", "nth")
+        .agg(pl.col("call").n_unique().alias("kinds"))
+        .filter(pl.col("kinds") > 1)
+        .group_by("comm_id")
+        .agg(pl.col("nth").min())
+    )
+    for comm_id, nth in differing.sort("comm_id").head(5).iter_rows():
+        at = calls.filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == nth))
+        kinds = at.group_by("call", maintain_order=True).agg(pl.len().alias("n")).sort("n", descending=True)
+        usual = kinds["call"][0]
+        odd = at.filter(pl.col("call") != usual)
+        yield Hit(
+            title=f"Collective {nth + 1} of a communicator differs: ranks {format_ranks(odd['rank'])} issue "
+            f"{odd['call'][0]}, the others {usual}",
+            next_step=_NEXT,
+            explanation="The calls are numbered in the order of the log within each rank. From this one on the "
+            "ranks are not in the same collective.",
+            observed=str(odd["call"][0]),
+            expected=str(usual),
+            ranks=ranks_of(odd),
+            hosts=hosts_of(odd),
+            comm_id=str(comm_id),
+            evidence=(*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
+        )

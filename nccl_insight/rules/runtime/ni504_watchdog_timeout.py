@@ -1,0 +1,89 @@
+"""The framework's watchdog gave up on a collective.
+
+What it finds
+-------------
+Time-outs of PyTorch's process group watchdog, with operation, sequence number and ranks.
+
+Why it matters
+--------------
+A collective did not finish within the time limit. It is a symptom: the cause is on the rank that did not
+take part, or in the network.
+
+How it decides
+--------------
+The watchdog's message decides; one that only says that it is stuck itself is a warning.
+Any other failure in the log is taken as the cause; the rank that reports
+is usually only waiting.
+
+What to do
+----------
+Compare the last sequence number of all ranks: those that lag behind are where to look. Turn on the flight
+recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1).
+
+False positives
+---------------
+Legitimately long steps (first step, checkpoints, graph capture): raise the time limit.
+
+References
+----------
+PyTorch documentation, distributed (flight recorder); NCCL troubleshooting guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._faults import ANY
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("errors",)
+CAUSED_BY = (*ANY, "hang-after-init", "hang-in-init", "rank-missing-in-init", "rank-desync", "peer-died")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all time-outs."""
+    found = trouble(run, "watchdog-timeout")
+    if found is None:
+        return
+    timed_out = found.matching(r"(?i)timed out|timeout|WorkNCCL|work:") is not None
+    ops = found.rows["text"].str.extract(r"OpType=(\w+)").drop_nulls().unique(maintain_order=True).to_list()
+    numbers = (
+        found.rows["text"]
+        .str.extract(r"SeqNum=([0-9]+)")
+        .cast(pl.Int64, strict=False)
+        .drop_nulls()
+        .unique()
+        .sort()
+        .to_list()
+    )
+    limit = found.extract(r"Timeout\(ms\)=([0-9]+)")
+    what = f"{ops[0]} " if ops else ""
+    seq = (
+        f"sequence {numbers[0]}"
+        if len(numbers) == 1
+        else f"sequences {numbers[0]} to {numbers[-1]}"
+        if numbers
+        else ""
+    )
+    after = f" after {int(limit) / 1000:g} s" if limit and len(limit) < 12 else ""
+    headline = f"The watchdog timed out on {what or 'a collective '}{seq}{after}".rstrip()
+    yield from report(
+        run,
+        "watchdog-timeout",
+        headline if timed_out else "The framework's watchdog thread is stuck",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 <the same job>   # then analyse the dumps "
+        "of all ranks together with the logs",
+        explanation="A collective was issued here and did not finish. Either a rank never issued it, or issued "
+        "another one, or the network lost it. "
+        "The ranks that report are usually the ones that wait.",
+        expected="the collective finishes within the time limit",
+        severity=None if timed_out else Severity.WARNING,
+        quiet=None,
+    )

@@ -1,0 +1,99 @@
+"""Init started on all ranks and never finished.
+
+What it finds
+-------------
+Communicators whose ranks all printed Init START, none of them Init COMPLETE, in a log that holds nothing
+of them afterwards.
+
+Why it matters
+--------------
+The job hangs before its first collective: network set-up, a dead peer, P2P that does not work.
+
+How it decides
+--------------
+All ranks are in the log, at least two of them, all started, none finished, and the log is not known to be
+cut. Ranks that printed how far they came are described. In versions
+that print ranks only after the bootstrap, two or more processes that stop after choosing their network count as
+well. A log that shows less is not judged.
+
+What to do
+----------
+Look for the last thing each rank printed; try NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 in turn to find
+the transport that hangs; take a stack with py-spy or gdb.
+
+False positives
+---------------
+A log that was copied while init was going on.
+
+References
+----------
+NCCL troubleshooting guide; NVIDIA/nccl issue 394.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._init import waiting, waiting_early
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("ranks", "networks")
+CAUSED_BY = (
+    *STARTUP,
+    "bootstrap-connect-refused",
+    "bootstrap-connect-timeout",
+    "ifname-wrong",
+    "rank-missing-in-init",
+    "peer-died",
+    "env-mismatch",
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding a communicator whose ranks are all there and stuck."""
+    for stuck in waiting(run):
+        if stuck.missing:
+            continue
+        if stuck.doubt:
+            yield CannotJudge(
+                stuck.doubt,
+                "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p",
+            )
+            continue
+        yield Hit(
+            title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
+            next_step="py-spy dump --pid <pid of a rank>; then NCCL_P2P_DISABLE=1 <the same job>, then "
+            "NCCL_IB_DISABLE=1, to find the transport that hangs",
+            explanation="All ranks said that they start, none that it is done, and nothing of them follows. "
+            + stuck.reached,
+            observed=f"0 of {stuck.nranks} ranks finished",
+            expected=f"{stuck.nranks} times Init COMPLETE",
+            ranks=ranks_of(stuck.ranks),
+            hosts=hosts_of(stuck.ranks),
+            comm_id=stuck.comm_id,
+            evidence=refs(stuck.ranks),
+            absence="no Init COMPLETE of this communicator in any input",
+        )
+    early = waiting_early(run)
+    if early.height:
+        yield Hit(
+            title=f"{early.height} processes chose their network and then waited: no communicator came into being",
+            next_step="check that all ranks were launched and that WORLD_SIZE and MASTER_ADDR agree; py-spy dump "
+            "--pid <pid>",
+            explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "
+            "rank that never "
+            "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
+            observed=f"{early.height} processes in the bootstrap, 0 ranks",
+            expected="Init START and Init COMPLETE of each rank",
+            hosts=hosts_of(early),
+            evidence=refs(early),
+            absence="no line about ranks, rings or communicators in any input",
+        )

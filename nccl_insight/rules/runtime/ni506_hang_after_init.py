@@ -1,0 +1,83 @@
+"""Init finished on all ranks and the first collective did not.
+
+What it finds
+-------------
+A watchdog time-out of the very first collective of a process group whose communicator was created.
+
+Why it matters
+--------------
+Creation works over TCP and the collective does not: the data path (P2P, InfiniBand, GPUDirect) is what
+hangs.
+
+How it decides
+--------------
+The watchdog says that no collective has completed yet (last completed -1 or 0, or sequence 1 timed out),
+and the log shows that init completed. A log that merely ends after Init COMPLETE proves nothing, since
+NCCL prints nothing while it works.
+
+What to do
+----------
+Try NCCL_P2P_DISABLE=1, then NCCL_NET_GDR_LEVEL=0, then NCCL_IB_DISABLE=1: the first that helps names the
+path. On bare metal disable ACS.
+
+False positives
+---------------
+A first step that is longer than the watchdog's limit.
+
+References
+----------
+NVIDIA/nccl issue 1027; NCCL troubleshooting guide, GPU Direct and ACS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._faults import APPLICATION, DEVICE, NETWORK
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("ranks",)
+CAUSED_BY = (*DEVICE, *NETWORK, *APPLICATION, "shm-too-small", "peer-died")
+_FIRST = r"WorkNCCL\(SeqNum=[01],|last completed NCCL work: ?(?:-1|0)\b"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """A watchdog that saw no collective complete, after an init that did."""
+    ranks = run.table("ranks")
+    if ranks.is_empty() or not bool(ranks["init_complete"].fill_null(False).all()):
+        return
+    watchdog = trouble(run, "watchdog-timeout")
+    first = watchdog.matching(_FIRST) if watchdog else None
+    if first is None:
+        loud = causes(run).filter(pl.col("loud")).height
+        if (
+            not run.has("connections")
+            and not run.has("calls")
+            and not loud
+            and ranks["destroyed"].cast(pl.String).eq("no").all()
+        ):
+            yield CannotJudge(
+                "the log ends after init: NCCL prints nothing more while it works or hangs",
+                "add NCCL_DEBUG_SUBSYS=INIT,ENV,COLL, or the framework's watchdog output",
+            )
+        return
+    yield from report(
+        run,
+        "watchdog-timeout",
+        "Init completed, but the first collective never finished",
+        "NCCL_P2P_DISABLE=1 <the same job>; then NCCL_NET_GDR_LEVEL=0; then NCCL_IB_DISABLE=1   # the first that "
+        "helps names the path that hangs",
+        explanation="The ranks found each other, so launch and bootstrap are right. No collective has completed "
+        "since: data does not move on one of the paths.",
+        expected="the first collective completes",
+        rows=first,
+    )

@@ -1,0 +1,123 @@
+"""NCCL's RAS report says that ranks of a communicator have launched different numbers of operations.
+
+What it finds
+-------------
+MISMATCH entries of a RAS report (text) and unequal collective counts (JSON): which ranks differ and by how much.
+
+Why it matters
+--------------
+In a running job ranks are never at exactly the same operation, so a mismatch by itself is normal. It is a trace
+of a fault when the counts no longer move: the ranks with the lower count are the ones the others wait for.
+
+How it decides
+--------------
+Counts as reported, per communicator and collective. Ranks with the lowest count are named, unless they are the
+majority: then those that are ahead are.
+
+What to do
+----------
+Ask RAS twice, some seconds apart. Counts that stand still on the ranks that are behind mark a hang.
+
+False positives
+---------------
+Any job in progress; RAS of 2.27.0 to 2.27.3 also reports communicators that do not exist.
+
+References
+----------
+NCCL user guide, troubleshooting with RAS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CLASS = "I"
+SEVERITY = Severity.INFO
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.HIGH
+NEEDS = ("ras", "ras_counts")
+SOURCES = ("NCCL user guide: RAS",)
+
+_NEXT = "ncclras -v; sleep 10; ncclras -v   # or: echo verbose status | nc localhost 28028, twice"
+_EXPECTED = "equal counts, or counts that move between two queries"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding a communicator and kind of operation."""
+    ras = run.table("ras")
+    if {"event", "comm_hash", "report"} <= set(ras.columns):
+        rows = ras.filter(
+            pl.col("event").is_in(["mismatch", "mismatch_member"])
+            & pl.col("report").is_not_null()
+            & pl.col("comm_hash").is_not_null()
+        )
+        for part in rows.partition_by("input_id", "report", "comm_hash", "op", maintain_order=True):
+            if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
+                yield _from_text(part)
+    counts = run.table("ras_counts")
+    if "op_count" in counts.columns:
+        yield from _from_json(counts)
+
+
+def _from_text(part: pl.DataFrame) -> Hit:
+    claims = part.filter(pl.col("event") == "mismatch")
+    members = part.filter(pl.col("event") == "mismatch_member")
+    comm, op = part["comm_hash"][0], part["op"][0]
+    ranks = tuple(sorted({r for r in members["rank"].to_list() if r is not None and 0 <= r < 2**31}))
+    hosts = tuple(sorted({h for h in members["host"].to_list() if h}))
+    what = "status" if op == "status" else f"{'' if op in (None, 'collective') else op + ' '}operation counts"
+    observed = "; ".join(t for t in claims["text"].to_list() if t)[:300]
+    values = claims["op_count"].drop_nulls()
+    spread = f", {values.max() - values.min():,} apart" if values.len() > 1 else ""  # type: ignore[operator]
+    low = values.min() if values.len() else None
+    behind = (
+        members.filter(pl.col("op_count") == low)["rank"].drop_nulls().to_list() if low is not None else []
+    )
+    role = f"; ranks {format_ranks(behind)} are behind" if behind else ""
+    named = f", listed: ranks {format_ranks(ranks)}" if ranks and not behind else ""
+    refs = part.select("input_id", "line", "text").iter_rows()
+    return Hit(
+        title=f"RAS: ranks of communicator {comm} have different {what}{spread}{role}{named}",
+        next_step=_NEXT,
+        explanation="A mismatch by itself is normal in a running job. "
+        + (
+            "The ranks that are listed are the smaller set, which may be ahead."
+            if ranks and not behind
+            else ""
+        ),
+        observed=observed,
+        expected=_EXPECTED,
+        ranks=ranks,
+        hosts=hosts,
+        comm_id=f"0x{comm.lstrip('0')}",
+        evidence=tuple(Ref(i, n, t) for i, n, t in refs),
+    )
+
+
+def _from_json(counts: pl.DataFrame) -> Iterator[Hit]:
+    summary = counts.group_by("input_id", "comm_hash", "op", maintain_order=True).agg(
+        pl.col("op_count").min().alias("low"),
+        pl.col("op_count").max().alias("high"),
+        pl.col("rank").filter(pl.col("op_count") == pl.col("op_count").min()).sort().alias("behind"),
+        pl.len().alias("ranks"),
+    )
+    for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
+        behind = [r for r in row["behind"] if r is not None]
+        observed = f"{row['low']:,} to {row['high']:,} {row['op']} operations"
+        yield Hit(
+            title=f"RAS: ranks of communicator {row['comm_hash']} have launched {observed}; "
+            f"{plural(len(behind), 'rank')} at the lowest count: {format_ranks(behind)}",
+            next_step=_NEXT,
+            explanation="A mismatch by itself is normal in a running job.",
+            observed=observed,
+            expected=_EXPECTED,
+            ranks=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
+            comm_id=f"0x{row['comm_hash'].lstrip('0')}",
+            evidence=(Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
+        )

@@ -1,0 +1,112 @@
+"""NCCL's RAS report lacks data of some processes, or calls them dead.
+
+What it finds
+-------------
+INCOMPLETE and DEAD entries of a RAS report, missing ranks in its JSON, PEER_DEAD events of its monitor mode.
+
+Why it matters
+--------------
+A process that does not answer RAS has ended, is stopped, or its host cannot be reached.
+
+How it decides
+--------------
+Entries as reported. A dead process raises the severity to a warning: RAS declares it so after it could not be
+reached for a minute. Counts that no communicator can have are called what they are.
+
+What to do
+----------
+Look at the named processes on their hosts.
+
+False positives
+---------------
+RAS of 2.27.0 to 2.27.3 reports communicators that do not exist, with impossible counts. Jobs that are ending.
+
+References
+----------
+NCCL user guide, troubleshooting with RAS; NVIDIA/nccl issue 1762.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CLASS = "I"
+SEVERITY = Severity.INFO
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.HIGH
+NEEDS = ("ras",)
+SOURCES = ("NCCL user guide: RAS",)
+
+_EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all that is missing."""
+    ras = run.table("ras")
+    if not {"event", "report", "comm_hash"} <= set(ras.columns):
+        return
+    ras = ras.filter(pl.col("report").is_not_null())
+    lost = pl.col("event").is_in(_EVENTS) | ((pl.col("event") == "peer") & (pl.col("status") == "PEER_DEAD"))
+    rows = ras.filter(lost)
+    if rows.is_empty():
+        return
+    corrupt = _corrupt(ras, rows)
+    sound = (
+        rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True) if corrupt.height else rows
+    )
+    members = sound.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null())
+    dead = rows.filter(pl.col("event").is_in(["dead", "dead_member", "peer"]))
+    ranks = tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31}))
+    processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
+    named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
+    what = []
+    if named:
+        shown = ", ".join(named[:4]) + (f" and {len(named) - 4:,} more" if len(named) > 4 else "")
+        what.append(f"{plural(len(named), 'process', 'processes')} missing ({shown})")
+    elif sound.height:
+        what.append(f"data of {plural(_most(sound), 'process', 'processes')} missing")
+    if ranks:
+        what.append(f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)}")
+    if corrupt.height:
+        what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
+    yield Hit(
+        title=f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}",
+        next_step="ps -o pid,stat,etime,cmd -p <pid>   # on the host named; then dmesg -T | tail",
+        explanation=(
+            "The values that no communicator can have come from a known fault of RAS itself (NCCL 2.27.0 to 2.27.3); "
+            "they say nothing about the job."
+            if corrupt.height
+            else ""
+        ),
+        observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
+        expected="data of every process",
+        severity=Severity.WARNING if dead.height else None,
+        ranks=ranks,
+        hosts=tuple(sorted({h for h in processes["host"].to_list() if h})),
+        evidence=tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
+    )
+
+
+def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Entries with more missing ranks than their communicator has, or ranks beyond it."""
+    sizes = ras.filter(pl.col("event") == "group").select(
+        "input_id", "report", "group", pl.col("ranks_per_comm").alias("_size")
+    )
+    known = rows.filter(pl.col("group").is_not_null()).join(
+        sizes, on=["input_id", "report", "group"], how="left"
+    )
+    return known.filter(
+        (pl.col("count") > pl.col("_size"))
+        | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))
+    )
+
+
+def _most(rows: pl.DataFrame) -> int:
+    value = rows["count"].max()
+    return value if isinstance(value, int) else 1

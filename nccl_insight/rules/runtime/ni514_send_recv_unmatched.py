@@ -1,0 +1,128 @@
+"""A send has no receive, or the reverse.
+
+What it finds
+-------------
+Point-to-point calls between two ranks of a communicator whose numbers or sizes do not pair, and NCCL's
+complaint about sends to oneself.
+
+Why it matters
+--------------
+The unmatched side waits for ever.
+
+How it decides
+--------------
+NCCL's message, or the calls of both ranks counted per direction. Only where init of the communicator is
+in the log, both ranks printed calls, and the log is not known to be cut.
+
+What to do
+----------
+Pair the calls in the program: each ncclSend needs an ncclRecv of the same size at the peer, in the same
+group or order.
+
+False positives
+---------------
+A log that ends while transfers are under way.
+
+References
+----------
+NCCL user guide, point-to-point communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.settings import refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("errors", "calls")
+_NEXT = (
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "
+    "ranks"
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """What NCCL says, and what the call logs show."""
+    if trouble(run, "send-recv-unmatched") is not None:
+        yield from report(
+            run,
+            "send-recv-unmatched",
+            "A send to the own rank has no matching receive",
+            _NEXT,
+            explanation="In a group, ncclSend and ncclRecv with the own rank as peer have to come in pairs.",
+            expected="a receive for each send",
+            confidence=Confidence.HIGH,
+            quiet=None,
+        )
+    if run.has("calls") and not log_is_cut(run):
+        yield from _counted(run)
+
+
+def _counted(run: Run) -> Iterator[Hit]:
+    calls = (
+        run.table("calls")
+        # NCCL prints the peer of a Send or Recv in the field of the root.
+        .with_columns(pl.col("op").cast(pl.String), pl.coalesce("peer", "root").alias("peer"))
+        .filter(
+            pl.col("op").is_in(["Send", "Recv"])
+            & pl.col("comm_id").is_not_null()
+            & pl.col("rank").is_not_null()
+            & pl.col("peer").is_not_null()
+        )
+    )
+    if calls.is_empty():
+        return
+    ended = (
+        run.table("ranks")
+        .filter(pl.col("destroyed").cast(pl.String) == "destroyed")
+        .select("comm_id")
+        .unique()
+    )
+    known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
+    send = pl.col("op") == "Send"
+    paired = (
+        calls.join(ended, on="comm_id", how="anti")
+        .with_columns(
+            pl.when(send).then("rank").otherwise("peer").alias("src"),
+            pl.when(send).then("peer").otherwise("rank").alias("dst"),
+        )
+        .join(known.rename({"rank": "src"}), on=["comm_id", "src"], how="semi")
+        .join(known.rename({"rank": "dst"}), on=["comm_id", "dst"], how="semi")
+    )
+    seen = calls.select("comm_id", "rank").unique()
+    paired = paired.join(seen.rename({"rank": "src"}), on=["comm_id", "src"], how="semi").join(
+        seen.rename({"rank": "dst"}), on=["comm_id", "dst"], how="semi"
+    )
+    counts = (
+        paired.group_by("comm_id", "src", "dst", maintain_order=True)
+        .agg((pl.col("op") == "Send").sum().alias("sends"), (pl.col("op") == "Recv").sum().alias("recvs"))
+        .filter(pl.col("sends") != pl.col("recvs"))
+        .sort("comm_id", "src", "dst")
+    )
+    for comm_id, part in counts.group_by("comm_id", maintain_order=True):
+        src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
+        more = f" and {part.height - 1} further pairs" if part.height > 1 else ""
+        lines = paired.filter(
+            (pl.col("comm_id") == comm_id[0]) & (pl.col("src") == src) & (pl.col("dst") == dst)
+        )
+        yield Hit(
+            title=f"Rank {src} sends {sends} times to rank {dst}, which receives {recvs} times{more}",
+            next_step=_NEXT,
+            explanation="Each ncclSend needs an ncclRecv at the peer. Both ranks' calls are in the log, and their "
+            "numbers differ.",
+            observed=f"{sends} sends, {recvs} receives",
+            expected="as many receives as sends",
+            ranks=tuple(sorted({int(src), int(dst)})),
+            comm_id=str(comm_id[0]),
+            evidence=refs(lines.tail(3)),
+        )

@@ -1,0 +1,91 @@
+"""NCCL reported trouble that no diagnosis explains.
+
+What it finds
+-------------
+Failing results that reached NCCL's interface, framework exceptions about NCCL, and warnings, when none of
+them is evidence of a known diagnosis.
+
+Why it matters
+--------------
+A log with such lines is not healthy, even if the reason is not known here.
+
+How it decides
+--------------
+Only where no other failure was recognised in the log. A framework's exception or a failing test is an
+error, result traces that reached init or group calls together with a warning are a warning, single
+warnings are information.
+
+What to do
+----------
+Read the first line; search for its text; report it to nccl-insight so that the next version knows it.
+
+False positives
+---------------
+Warnings of NCCL that are harmless and not known as such.
+
+References
+----------
+NCCL user guide, troubleshooting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts._cause_patterns import BENIGN, CONSEQUENCE, OTHER
+from nccl_insight.facts.errors import causes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import Trouble, report
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.LOW
+NEEDS = ("errors",)
+CAUSED_BY = ("env-mismatch", "version-mix", "duplicate-rank")
+_SILENT = {
+    BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
+    "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
+}  # fmt: skip
+_THROWN = ("torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure")
+_REACHED = r"(?:^|/)(?:group|init|enqueue)\.cc:[0-9]+(?: \(\w+\))? -> [1-6](?: \[Async thread\])?\s*$"
+_NOISE = r"^(?:Retrieve|dlsym failed|dlvsym failed|User asked|minCTAs|maxCTAs|NCCL_CGA|splitShare|HINT)"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding, and only where nothing else was recognised."""
+    rows = causes(run)
+    if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
+        return
+    thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
+    reached = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("text").str.contains(_REACHED))
+    unknown = rows.filter(
+        (pl.col("cause") == OTHER)
+        & (pl.col("level") == "WARN")
+        & ~pl.col("text").fill_null("").str.contains(_NOISE)
+    )
+    if thrown.height:
+        severity, shown = Severity.ERROR, pl.concat([unknown, thrown])
+    elif reached.height and unknown.height:
+        severity, shown = Severity.WARNING, pl.concat([unknown, reached])
+    elif unknown.height:
+        severity, shown = Severity.INFO, unknown
+    else:
+        return
+    found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
+    yield from report(
+        run,
+        "unexplained-failure",
+        "NCCL reported trouble that no diagnosis explains",
+        "search for the text of the first line; NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # "
+        "shows more",
+        explanation="The lines are shown as they are. Their wording is not known here, so nothing is said about "
+        "the cause.",
+        expected="no failing call",
+        severity=severity,
+        quiet=severity,
+        rows=found,
+    )

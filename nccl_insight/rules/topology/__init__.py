@@ -1,0 +1,1 @@
+"""Diagnoses about links and paths inside a host."""

@@ -1,0 +1,78 @@
+"""PCIe peer-to-peer may hang because ACS or an IOMMU redirects it.
+
+What it finds
+-------------
+Jobs that stop in their first collective with P2P connections over PCIe, and NCCL's own hint about ACS.
+
+Why it matters
+--------------
+With ACS on, transfers between PCIe devices go through the root complex; on many machines they stall or
+corrupt there.
+
+How it decides
+--------------
+A candidate, never a verdict: it needs a hang after init (hang-after-init) with P2P connections on GPUs
+without NVLink in the log, or NCCL's hint. The ACS setting itself is not in the log.
+
+What to do
+----------
+Run once with NCCL_P2P_DISABLE=1. If that works, disable ACS on bare metal (or IOMMU pass-through), and
+check with p2pBandwidthLatencyTest.
+
+False positives
+---------------
+All other reasons for a hang on a P2P path.
+
+References
+----------
+NCCL troubleshooting guide, GPU Direct and ACS; NVIDIA/nccl issue 1027.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.INFO
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.LOW
+NEEDS = ("connections",)
+_FIRST = r"WorkNCCL\(SeqNum=[01],|last completed (?:NCCL )?work: ?(?:-1|0)\b"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """P2P over PCIe together with a first collective that never finished."""
+    p2p = run.table("connections").filter(
+        (pl.col("transport").cast(pl.String) == "P2P")
+        & ~pl.col("method").fill_null("").str.contains("(?i)mnnvl")
+    )
+    links = run.table("topology_links")
+    if p2p.is_empty() or (links["link"].cast(pl.String) == "NVL").any():
+        return
+    watchdog = trouble(run, "watchdog-timeout")
+    hung = watchdog is not None and watchdog.matching(_FIRST) is not None
+    stated = not mentions(run, r"ACS is enabled").is_empty()
+    if not hung and not stated:
+        return
+    yield Hit(
+        title="Candidate: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
+        next_step="NCCL_P2P_DISABLE=1 <the same job>   # works: sudo lspci -vvv | grep ACSCtl; cat /proc/cmdline | "
+        "grep -o 'iommu[^ ]*'",
+        explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "
+        "PCIe switches; in virtual machines "
+        "it cannot be, and P2P has to be disabled.",
+        observed=f"{p2p.height} P2P connections and no completed collective",
+        expected="P2P transfers complete",
+        severity=Severity.WARNING if stated else None,
+        ranks=ranks_of(p2p, "src_rank"),
+        hosts=hosts_of(p2p),
+        evidence=(*(watchdog.evidence[:1] if watchdog is not None else ()), *refs(p2p, 2)),
+    )

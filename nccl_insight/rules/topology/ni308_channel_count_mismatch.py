@@ -1,0 +1,79 @@
+"""Ranks of one communicator have different numbers of channels.
+
+What it finds
+-------------
+Ranks or hosts whose line "N coll channels, ..." differs from the majority of their communicator.
+
+Why it matters
+--------------
+Channels carry the bandwidth. A rank with fewer channels has lost a NIC or a link, or runs with other settings;
+NCCL expects all ranks to agree.
+
+How it decides
+--------------
+The counts that every rank prints (collective, NVLS, point-to-point) against the majority of the
+communicator, hosts first.
+
+What to do
+----------
+Compare settings (NCCL_MIN/MAX_NCHANNELS, CTAS) and topology (``nvidia-smi topo -m``) of the odd host with a
+good one.
+
+False positives
+---------------
+None known: NCCL takes the minimum over the ranks before it prints the line.
+
+References
+----------
+NCCL source init.cc; nccl-doctor rule ALGO-04.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.members import rank_hosts, unambiguous
+from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("channel_counts",)
+_FACTS = (
+    ("coll_channels", "collective channels"),
+    ("nvls_channels", "NVLS channels"),
+    ("collnet_channels", "CollNet channels"),
+    ("p2p_channels", "point-to-point channels"),
+    ("p2p_channels_per_peer", "point-to-point channels per peer"),
+)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each set of odd ranks, for the first count that differs."""
+    counts = unambiguous(run, run.table("channel_counts")).join(
+        rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    found: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[Outlier, str]] = {}
+    for column, words in _FACTS:
+        for odd in outliers(counts, column):
+            found.setdefault((odd.ranks, odd.hosts), (odd, words))
+    for odd, words in found.values():
+        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        yield Hit(
+            title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
+            f"{odd.majority}",
+            explanation="The ranks with fewer channels limit all others, or settings differ between hosts.",
+            observed=f"{odd.value} {words}",
+            expected=f"{odd.majority} {words}",
+            unit="channels",
+            next_step="compare `env | grep NCCL_` and `nvidia-smi topo -m` of the odd host with a good one",
+            confidence=Confidence.HIGH,
+            ranks=odd.ranks,
+            hosts=odd.hosts,
+            comm_id=odd.comm_id,
+            evidence=(*odd.evidence[:2], *odd.majority_evidence),
+            caused_by=("env-mismatch", "nic-count-mismatch"),
+        )

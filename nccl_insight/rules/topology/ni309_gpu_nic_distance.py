@@ -1,0 +1,91 @@
+"""A GPU reaches its NIC through the CPU.
+
+What it finds
+-------------
+Graphs of which the way between nodes has type PHB, NODE or SYS: over the host bridge, across the CPU, or across
+sockets.
+
+Why it matters
+--------------
+Such a way carries 8-15 GB/s and rules GPUDirect out by default; behind a PCIe switch (PIX, PXB) or by PXN the NIC
+runs at full speed.
+
+How it decides
+--------------
+The graphs that NCCL found (subsystem GRAPH) for communicators over several hosts on RDMA. SYS and NODE are a
+warning, and so is a host that is worse than the majority; PHB alone is information, since many servers and
+virtual machines have nothing better.
+
+What to do
+----------
+``nvidia-smi topo -m`` shows the distances. In virtual machines give NCCL the real topology with NCCL_TOPO_FILE.
+
+False positives
+---------------
+Machines with a coherent link between CPU and GPU (C2C) reach the NIC through the CPU at full speed; NCCL gives
+their ways other names.
+
+References
+----------
+NCCL user guide, NCCL_TOPO_FILE; NVIDIA/nccl issue 1667.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.networks import networks_in_use
+from nccl_insight.facts.outliers import outliers
+from nccl_insight.facts.reach import spans_hosts
+from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.transports import is_rdma
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("graphs",)
+SOURCES = ("NVIDIA/nccl#1667", "NCCL user guide: NCCL_TOPO_FILE")
+_FAR = ("PHB", "NODE", "SYS")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for hosts that differ, else one for the whole job."""
+    networks = networks_in_use(run)
+    if spans_hosts(run) is not True or (networks and not any(is_rdma(n) for n in networks)):
+        return
+    graphs = (
+        run.table("graphs")
+        .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_inter").is_not_null())
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    )
+    far = graphs.filter(pl.col("type_inter").is_in(_FAR))
+    if far.is_empty():
+        return
+    odd = [o for o in outliers(graphs, "type_inter") if o.value in _FAR and o.majority not in _FAR]
+    kind = far.item(0, "type_inter")
+    if odd:
+        first = odd[0]
+        ranks, hosts, kind = first.ranks, first.hosts, first.value
+        usual = first.majority
+    else:
+        ranks, hosts, usual = ranks_of(far), hosts_of(far), "PIX or PXB (one or several PCIe switches)"
+    loud = bool(odd) or kind in ("SYS", "NODE")
+    yield Hit(
+        title=f"The way from GPU to NIC crosses the CPU ({kind}): {rank_words(ranks)}"
+        + (f" on {named(hosts)}" if hosts else ""),
+        explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",
+        observed=kind,
+        expected=usual,
+        next_step="nvidia-smi topo -m   # in a virtual machine: set NCCL_TOPO_FILE to the cloud's file",
+        severity=Severity.WARNING if loud else Severity.INFO,
+        confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=refs(far.filter(pl.col("type_inter") == kind), 3),
+    )

@@ -1,0 +1,82 @@
+"""Rings cross node borders more often than once per node.
+
+What it finds
+-------------
+Rings of a communicator over several nodes that leave a node and come back to it.
+
+Why it matters
+--------------
+Each crossing costs network bandwidth: a ring that leaves every node twice needs twice the NICs for the same
+speed.
+
+How it decides
+--------------
+The order of ranks in each ring ("Channel cc/nn : 0 1 2 ...") and the host of each rank. A ring over n hosts
+needs n crossings. Rings that the log cuts short (more than 20 ranks) are judged from what each rank printed of
+its neighbours, else not at all. Hosts joined by NVLink (MNNVL) count as one node.
+
+What to do
+----------
+Remove a stale NCCL_GRAPH_FILE; check that hosts are told apart correctly (host name, boot id in
+containers); let NCCL order ranks by node.
+
+False positives
+---------------
+Several containers on one machine look like several hosts.
+
+References
+----------
+NCCL source graph/rings.cc and graph/connect.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.facts.settings import refs, setting
+from nccl_insight.facts.traffic import ring_crossings
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("rings", "ring_neighbours")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each communicator; says when rings were too short to judge."""
+    wide = {c.comm_id: c for c in comms(run) if len(c.hosts) > 1 and c.nodes != 1}
+    wide = {i: c for i, c in wide.items() if c.nodes is None or c.nodes <= len(c.hosts)}
+    if not wide:
+        return
+    rings = ring_crossings(run).filter(pl.col("comm_id").is_in([i for i in wide if i]))
+    if rings.is_empty():
+        yield CannotJudge(
+            "the log shows rings in part only (20 ranks) or not the hosts of all ranks",
+            "record with NCCL_DEBUG_SUBSYS=INIT,GRAPH: every rank then prints its neighbours",
+        )
+        return
+    bad = rings.filter(pl.col("crossings") > pl.col("hosts"))
+    graph_file = setting(run, "NCCL_GRAPH_FILE")
+    for (comm_id,), rows in bad.group_by("comm_id", maintain_order=True):
+        worst = rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True)
+        total = rings.filter(pl.col("comm_id") == comm_id).height
+        yield Hit(
+            title=f"{rows.height} of {total} rings cross node borders up to {worst['crossings']} times for "
+            f"{worst['hosts']} hosts",
+            explanation="Every crossing above one per host takes network bandwidth from the ring.",
+            observed=f"{worst['crossings']} crossings",
+            expected=f"{worst['hosts']} crossings",
+            unit="crossings",
+            next_step="unset NCCL_GRAPH_FILE"
+            if graph_file.height
+            else "compare hostname and /proc/sys/kernel/random/boot_id of the ranks; place ranks of a host together",
+            confidence=Confidence.HIGH,
+            hosts=wide[str(comm_id)].hosts,
+            comm_id=str(comm_id),
+            evidence=(*refs(rows, 2), *refs(graph_file, 1)),
+        )

@@ -1,0 +1,89 @@
+"""GPUs of one node reach each other through the CPU although they have NVLink.
+
+What it finds
+-------------
+Ring graphs whose way inside the node has type PHB, NODE or SYS on machines of which GPUs have NVLink.
+
+Why it matters
+--------------
+One such hop in a ring drops it from hundreds of GB/s to 8-15 GB/s.
+
+How it decides
+--------------
+The ring graph (pattern 4) that NCCL found, and NVLinks in the topology. Bridged pairs (two GPUs on a bridge each)
+are built like that: then it is information. It is a warning when every GPU of the host has NVLink to a switch or
+to most others, or when other hosts of the communicator do better.
+
+What to do
+----------
+``nvidia-smi nvlink -s`` and ``nvidia-smi topo -m``: look for a missing link; use GPUs of one NVLink island.
+
+False positives
+---------------
+Jobs on GPUs of two islands of a machine: choose the GPUs of one island.
+
+References
+----------
+NCCL user guide, troubleshooting; hardware documentation of NVLink bridges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.outliers import outliers
+from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
+from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs, settings
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("graphs",)
+_FAR = ("PHB", "NODE", "SYS")
+_ENV = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the run."""
+    graphs = (
+        run.table("graphs")
+        .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_intra").is_not_null())
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    )
+    far = graphs.filter(pl.col("type_intra").is_in(_FAR))
+    if far.is_empty() or settings(run).filter(pl.col("name").is_in(_ENV)).height:
+        return
+    odd = [o for o in outliers(graphs, "type_intra") if o.value in _FAR and o.majority in ("NVL", "NVB")]
+    linked = nvlink_per_gpu(run).join(far.select("host").unique(), on="host", how="semi", nulls_equal=True)
+    if linked.is_empty() and not odd:
+        return
+    paths = gpu_paths(run)
+    near = paths.filter(pl.col("path") == "NVL").height
+    meshed = bool(paths.height) and 2 * near >= paths.height
+    kind = odd[0].value if odd else far.item(0, "type_intra")
+    ranks = odd[0].ranks if odd else ranks_of(far)
+    hosts = odd[0].hosts if odd else hosts_of(far)
+    loud = bool(odd) or meshed
+    yield Hit(
+        title=f"The ring of {rank_words(ranks)}"
+        + (f" on {named(hosts)}" if hosts else "")
+        + f" goes through the CPU ({kind}) although the GPUs have NVLink",
+        explanation="A link is missing or inactive."
+        if loud
+        else "The GPUs are bridged in groups; the ring has to leave its group.",
+        observed=kind,
+        expected="NVL",
+        next_step="nvidia-smi nvlink -s; nvidia-smi topo -m",
+        severity=Severity.WARNING if loud else Severity.INFO,
+        confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=(*refs(far, 2), *refs(linked, 1)),
+        caused_by=("nvlink-degraded",),
+    )

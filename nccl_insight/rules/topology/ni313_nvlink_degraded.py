@@ -1,0 +1,135 @@
+"""A GPU has fewer or slower NVLinks than its peers.
+
+What it finds
+-------------
+GPUs whose NVLink bandwidth in the topology is below that of the majority, and links that ``nvidia-smi nvlink -s``
+shows as inactive or slower.
+
+Why it matters
+--------------
+A lost link takes its share of every collective of that GPU, and all others wait for it.
+
+How it decides
+--------------
+The sum of NVLink bandwidths of each GPU (topology dump in the log or topology XML) against the most frequent
+value; active links of ``nvidia-smi nvlink`` output against the other GPUs of the host and against the board, and
+link speeds against the fastest. GPUs at the
+edge of an uneven mesh (V100 servers) have equal sums.
+
+What to do
+----------
+``nvidia-smi nvlink -s`` and ``-e`` on the host; drain it, check cables, bridges and the fabric manager.
+
+False positives
+---------------
+Machines with bridges between some of the GPUs only.
+
+References
+----------
+NVIDIA documentation of NVLink; NCCL source graph/topo.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.paths import nvlink_per_gpu
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.ISOLATE
+_MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
+"""Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
+NEEDS = ("topology_links", "nvlinks")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding from the topology, one from nvidia-smi."""
+    yield from _topology(run)
+    yield from _smi(run)
+
+
+def _topology(run: Run) -> Iterator[Hit]:
+    gpus = nvlink_per_gpu(run).filter(pl.col("bw_gbps") > 0).with_columns(pl.col("bw_gbps").round(1))
+    votes = gpus.group_by("bw_gbps").len().sort("len", "bw_gbps", descending=True)
+    if votes.height < 2:
+        return
+    usual, count = float(votes.item(0, "bw_gbps")), int(votes.item(0, "len"))
+    low = gpus.filter(pl.col("bw_gbps") < usual * 0.95)
+    # A property of the machine, not a lost link, when many GPUs are alike in it.
+    if low.is_empty() or 3 * low.height > count:
+        return
+    names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
+    hosts = hosts_of(low)
+    yield Hit(
+        title=f"{names}"
+        + (f" on {named(hosts)}" if hosts else "")
+        + f" has less NVLink bandwidth than {count} "
+        f"other GPUs ({usual:.0f} GB/s)",
+        explanation="NCCL counts active links only: some links of this GPU are down or slower.",
+        observed=f"{low.item(0, 'bw_gbps'):.0f} GB/s",
+        expected=f"{usual:.0f} GB/s",
+        unit="GB/s",
+        next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
+        confidence=Confidence.HIGH,
+        hosts=hosts,
+        evidence=(*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
+    )
+
+
+def _smi(run: Run) -> Iterator[Hit]:
+    links = run.table("nvlinks")
+    if links.is_empty() or not {"gpu", "active", "speed_gbps", "model"} <= set(links.columns):
+        return
+    per_gpu = (
+        links.group_by("input_id", "gpu", maintain_order=True)
+        .agg(
+            pl.col("active").fill_null(True).sum().alias("up"),
+            pl.col("speed_gbps").filter(pl.col("active").fill_null(True)).min().alias("slowest"),
+            pl.col("model").first(),
+            pl.col("line").filter(~pl.col("active").fill_null(True)).first().alias("line"),
+        )
+        .with_columns(
+            pl.coalesce(
+                *(pl.when(pl.col("model").str.contains(m)).then(pl.lit(n)) for m, n in _MODEL_LINKS),
+                pl.lit(None, dtype=pl.Int32),
+            ).alias("built"),
+            pl.col("up").max().over("input_id").alias("most"),
+            pl.col("slowest").max().over("input_id").alias("fastest"),
+        )
+    )
+    short = per_gpu.filter(
+        (pl.col("up") < pl.max_horizontal("most", "built")) & ((pl.col("up") > 0) | (pl.col("most") > 0))
+    )
+    slow = per_gpu.filter(pl.col("slowest") < 0.95 * pl.col("fastest"))
+    if short.height:
+        row = short.row(0, named=True)
+        usual = max(row["most"], row["built"] or 0)
+        gpus = ", ".join(str(g) for g in short.get_column("gpu").unique().sort().to_list()[:8])
+        yield Hit(
+            title=f"GPU {gpus}: {row['up']} active NVLinks, expected {usual}"
+            + (f" ({row['model']})" if row["model"] and row["built"] else ""),
+            explanation="An inactive link takes its share of the bandwidth of that GPU, and all others wait for it.",
+            observed=f"{row['up']} active links",
+            expected=f"{usual} active links",
+            unit="links",
+            next_step="nvidia-smi nvlink -e; systemctl status nvidia-fabricmanager; drain the host",
+            confidence=Confidence.HIGH,
+            evidence=refs(short, 3),
+        )
+    elif slow.height:
+        row = slow.row(0, named=True)
+        yield Hit(
+            title=f"GPU {row['gpu']}: an NVLink runs at {row['slowest']:.1f} GB/s, others at {row['fastest']:.1f} GB/s",
+            explanation="A link that came up at a lower speed slows every collective of that GPU.",
+            observed=f"{row['slowest']:.1f} GB/s",
+            expected=f"{row['fastest']:.1f} GB/s",
+            unit="GB/s",
+            next_step="nvidia-smi nvlink -e; reset the GPU or drain the host",
+            confidence=Confidence.HIGH,
+        )

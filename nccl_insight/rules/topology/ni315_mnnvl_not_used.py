@@ -1,0 +1,100 @@
+"""Hosts of one NVLink domain do not use multi-node NVLink.
+
+What it finds
+-------------
+A communicator over several hosts with "MNNVL 0" although its GPUs report a working fabric of the same
+cluster.
+
+Why it matters
+--------------
+Inside an NVL72 rack NVLink joins all trays at 900 GB/s a GPU; without it the trays talk over their NICs at a
+tenth of that.
+
+How it decides
+--------------
+"MNNVL busId .. fabric UUID .. state 3" (fabric ready) with the same UUID on several hosts, while the communicator
+says MNNVL 0. NCCL_MNNVL_ENABLE=0 makes it a choice (information).
+
+What to do
+----------
+``nvidia-imex-ctl -N`` must show every node as READY; the channel files in /dev/nvidia-caps-imex-channels must be
+writable for the job.
+
+False positives
+---------------
+Racks that are partitioned on purpose have different clique ids and do not fire.
+
+References
+----------
+NCCL user guide, NCCL_MNNVL_ENABLE; NVIDIA IMEX documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.facts.settings import hosts_of, named, refs, setting
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("mnnvl",)
+SOURCES = ("NCCL user guide: NCCL_MNNVL_ENABLE",)
+_READY = 3
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the largest domain."""
+    table = run.table("mnnvl")
+    needed = {"event", "fabric_uuid_high", "fabric_uuid_low", "fabric_state", "host"}
+    if not needed <= set(table.columns):
+        return
+    fabric = table.filter(
+        (pl.col("event") == "fabric")
+        & (pl.col("fabric_state") == _READY)
+        & ~(pl.col("fabric_uuid_high").str.contains("^0*$") & pl.col("fabric_uuid_low").str.contains("^0*$"))
+    )
+    clique = [c for c in ("clique_id_prefixed", "clique_id") if c in fabric.columns]
+    domains = (
+        fabric.group_by("fabric_uuid_high", "fabric_uuid_low", *clique[:1], maintain_order=True)
+        .agg(pl.col("host").drop_nulls().unique().sort().alias("hosts"), pl.col("input_id", "line").first())
+        .filter(pl.col("hosts").list.len() > 1)
+    )
+    if domains.is_empty():
+        return
+    hosts = max(domains.get_column("hosts").to_list(), key=len)
+    apart = [c for c in comms(run) if len(set(c.hosts) & set(hosts)) > 1 and c.nodes and c.nodes > 1]
+    said = table.filter(pl.col("event") == "clique")
+    if "mnnvl_state" in said.columns:
+        said = said.filter(pl.col("mnnvl_state").cast(pl.String) == "0")
+    # One node of the domain may hold several hosts of another rack: only hosts of this domain count.
+    apart = [c for c in apart if c.nodes and c.nodes >= len(c.hosts)]
+    if not apart:
+        return
+    off = setting(run, "NCCL_MNNVL_ENABLE").filter(pl.col("value") == "0")
+    rows = fabric.filter(pl.col("host").is_in(hosts))
+    yield Hit(
+        title=f"{len(hosts)} hosts share one NVLink domain ({named(hosts)}) and the communicator does not use it "
+        "(MNNVL 0)",
+        explanation="NCCL_MNNVL_ENABLE=0 switches it off."
+        if off.height
+        else "Most likely the IMEX daemon or its channel files are not usable in the job.",
+        observed=f"{apart[0].nodes} nodes for {len(apart[0].hosts)} hosts",
+        expected="1 node: all hosts joined by NVLink",
+        unit="nodes",
+        next_step="unset NCCL_MNNVL_ENABLE"
+        if off.height
+        else "nvidia-imex-ctl -N; ls -l /dev/nvidia-caps-imex-channels",
+        severity=Severity.INFO if off.height else Severity.WARNING,
+        confidence=Confidence.HIGH if off.height or said.height else Confidence.MEDIUM,
+        action=Action.NONE if off.height else Action.CONFIG,
+        hosts=hosts_of(rows),
+        comm_id=apart[0].comm_id,
+        evidence=(*refs(rows, 2), *refs(said, 1), *refs(off, 1)),
+        caused_by=("mnnvl-imex-missing",),
+    )

@@ -1,0 +1,87 @@
+"""A topology or graph file that was asked for cannot be read.
+
+What it finds
+-------------
+NCCL_TOPO_FILE or NCCL_GRAPH_FILE naming a file that does not open.
+
+Why it matters
+--------------
+NCCL goes on with what it detects; in virtual machines that is often much slower.
+
+How it decides
+--------------
+The message decides. The file that NCCL looks for by itself
+(/var/run/nvidia-topologyd/virtualTopology.xml) may be missing and is left out.
+
+What to do
+----------
+Mount the file into the container at the path that the variable names, on every host.
+
+False positives
+---------------
+Files that only some hosts need.
+
+References
+----------
+NCCL user guide, NCCL_TOPO_FILE and NCCL_GRAPH_FILE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, report
+from nccl_insight.tables.run import Run
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("errors", "topo")
+_DEFAULT = "virtualTopology.xml"
+_NEXT = (
+    'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the container, on each host '
+    "named"
+)
+_WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all lines, from the errors or from the notes about topology files."""
+    own = pl.col("text").str.contains(_DEFAULT, literal=True)
+    asked = causes(run).filter((pl.col("cause") == "topo-file-missing") & ~own)
+    if asked.height:
+        yield from report(
+            run,
+            "topo-file-missing",
+            "The requested topology file cannot be read",
+            _NEXT,
+            explanation=_WHY,
+            expected="a readable file",
+            quiet=None,
+            rows=Trouble(asked),
+        )
+        return
+    notes = run.table("topo")
+    if not {"event", "file_path"} <= set(notes.columns):
+        return
+    found_by_default = pl.col("file_path").str.contains(_DEFAULT, literal=True)
+    rows = notes.filter((pl.col("event") == "file_unopened") & ~found_by_default)
+    if rows.is_empty():
+        return
+    hosts = hosts_of(rows)
+    where = f" on {named(hosts)}" if hosts else ""
+    reason = rows["reason"][0] if "reason" in rows.columns else None
+    yield Hit(
+        title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
+        next_step=_NEXT,
+        explanation=_WHY,
+        observed=str(reason or "not opened"),
+        expected="a readable file",
+        hosts=hosts,
+        evidence=refs(rows),
+    )

@@ -1,0 +1,89 @@
+"""A host finds slower ways through its topology than the other hosts of its communicator.
+
+What it finds
+-------------
+Ranks whose searched graph has another bandwidth inside the node or between nodes than the majority's, at the same
+pattern.
+
+Why it matters
+--------------
+All ranks of a communicator go on with the slowest graph: one host with a missing link or NIC lowers everyone.
+
+How it decides
+--------------
+The lines "Pattern .., nChannels .., bw intra/inter" (subsystem GRAPH), rank by rank against the majority of the
+communicator, for the same pattern. Only lower values count.
+
+What to do
+----------
+``nvidia-smi topo -m`` and ``ibstat`` on the named host against a good one.
+
+False positives
+---------------
+Communicators over nodes with different numbers of ranks have different graphs by nature and are left out.
+
+References
+----------
+NCCL source graph/search.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import members, rank_hosts, unambiguous
+from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("graphs",)
+_FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
+_RING = 4
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for each set of slower ranks of the ring graph."""
+    per_host = (
+        members(run)
+        .group_by("comm_id", "host")
+        .len()
+        .group_by("comm_id")
+        .agg(pl.col("len").n_unique().alias("sizes"))
+        .filter(pl.col("sizes") > 1)
+    )
+    graphs = (
+        unambiguous(run, run.table("graphs"))
+        .filter((pl.col("pattern") == _RING) & (pl.col("n_channels") > 0) & pl.col("comm_id").is_not_null())
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", maintain_order="left")
+        .join(per_host, on="comm_id", how="anti", maintain_order="left")
+    )
+    found: dict[tuple[int, ...], tuple[Outlier, str]] = {}
+    for column, words in _FACTS:
+        for odd in outliers(graphs, column):
+            if float(odd.value) < float(odd.majority):
+                found.setdefault(odd.ranks, (odd, words))
+    for odd, words in found.values():
+        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        yield Hit(
+            title=f"{where}: {float(odd.value):g} GB/s a channel {words}, while "
+            f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
+            explanation="All ranks go on with the slowest graph.",
+            observed=f"{float(odd.value):g} GB/s",
+            expected=f"{float(odd.majority):g} GB/s",
+            unit="GB/s",
+            next_step="nvidia-smi topo -m; ibstat   # on the named host and on a good one",
+            confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
+            ranks=odd.ranks,
+            hosts=odd.hosts,
+            comm_id=odd.comm_id,
+            evidence=(*odd.evidence[:2], *odd.majority_evidence),
+            caused_by=("nvlink-degraded", "nic-count-mismatch", "gpu-nic-distance"),
+        )

@@ -1,0 +1,1 @@
+"""Diagnoses about performance."""

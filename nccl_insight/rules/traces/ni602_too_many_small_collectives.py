@@ -1,0 +1,146 @@
+"""Most collectives are too small to use the bandwidth.
+
+What it finds
+-------------
+Jobs in which most collectives of a rank are far below the size at which bandwidth counts.
+
+Why it matters
+--------------
+A small collective costs its latency (10-50 us) whatever its size; thousands of them a step cost more than one
+large one.
+
+How it decides
+--------------
+Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
+than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
+10 % of the communication time; if they do not but are 100 or more in each step, it is information only. Kernels of
+unknown size count as small when they run for less than 25 us, which no large message does.
+
+What to do
+----------
+Larger gradient buckets (DDP ``bucket_cap_mb``), fused or coalesced calls, ``ncclGroupStart/End``.
+
+False positives
+---------------
+Inference with tensor parallelism sends small messages by nature; look at the time that they take.
+
+References
+----------
+PyTorch DistributedDataParallel, bucket_cap_mb; hardware notes on latency-bound sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import refs
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+NEEDS = ("calls", "collectives")
+SOURCES = ("PyTorch DDP documentation: bucket_cap_mb",)
+_SHORT_NS = 25_000
+_COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding from traces, else one from the log."""
+    name = "too-many-small-collectives"
+    limit = threshold(run, name, "small_bytes", 64 << 10)
+    least = threshold(run, name, "least_calls", 200)
+    share = threshold(run, name, "share", 0.5)
+    time_share = threshold(run, name, "time_share", 0.1)
+    per_step = threshold(run, name, "per_step", 100)
+    traced = _per_rank(run, "collectives", limit)
+    if traced.height:
+        bad = traced.filter(
+            (pl.col("calls") >= least)
+            & (pl.col("small") > share * pl.col("calls"))
+            & (
+                (pl.col("small_ns") > time_share * pl.col("total_ns"))
+                | (pl.col("small") >= per_step * pl.col("steps"))
+            )
+        )
+    else:
+        traced = _per_rank(run, "calls", limit)
+        bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
+    if bad.height:
+        bad = bad.with_columns(costly=pl.col("small_ns") > time_share * pl.col("total_ns"))
+        yield _hit(run, bad, limit)
+
+
+def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
+    frame = run.lazy(table).filter(pl.col("op").cast(pl.String).is_in(_COLLECTIVES))
+    small = pl.col("size_bytes") < limit
+    steps = pl.lit(None, dtype=pl.UInt32)
+    if table == "collectives":
+        frame = frame.filter(~pl.col("source").cast(pl.String).is_in(["nccl_tests"])).filter(
+            pl.col("size_bytes").is_not_null() | (pl.col("source").cast(pl.String) == "kernel")
+        )
+        short = pl.col("size_bytes").is_null() & (pl.col("duration_ns") < _SHORT_NS)
+        small = small.fill_null(False) | short
+        steps = pl.col("step").drop_nulls().n_unique().clip(1)
+        keys = ["rank"]
+        time = [
+            pl.col("duration_ns").filter(small).sum().alias("small_ns"),
+            pl.col("duration_ns").sum().alias("total_ns"),
+        ]
+    else:
+        frame = frame.filter(pl.col("size_bytes").is_not_null())
+        keys = ["comm_id", "host", "pid", "rank"]
+        time = [
+            pl.lit(None, dtype=pl.Int64).alias("small_ns"),
+            pl.lit(None, dtype=pl.Int64).alias("total_ns"),
+        ]
+        frame = frame.with_columns(pl.col("comm_id"))
+    return (
+        frame.group_by(keys, maintain_order=True)
+        .agg(
+            pl.len().alias("calls"),
+            small.sum().alias("small"),
+            pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
+            pl.col("size_bytes").median().alias("median_bytes"),
+            pl.col("duration_ns" if table == "collectives" else "size_bytes").median().alias("median_ns"),
+            steps.alias("steps"),
+            *time,
+        )
+        .collect()
+    )
+
+
+def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
+    worst = bad.sort("small", descending=True, maintain_order=True).row(0, named=True)
+    percent = 100 * worst["small"] / worst["calls"]
+    ranks = tuple(sorted(set(bad.get_column("rank").drop_nulls().to_list())))
+    spent = f", {format_ns(worst['small_ns'])} in all" if worst["small_ns"] else ""
+    sized = worst["median_bytes"] is not None
+    fused = max(1, round(worst["small_bytes"] / (25 << 20)))
+    evidence: tuple[Ref, ...] = ()
+    if worst["total_ns"] is None:
+        calls = run.lazy("calls").filter(pl.col("size_bytes") < limit).head(2).collect()
+        evidence = refs(calls, 2)
+    return Hit(
+        title=f"{percent:.0f} % of {worst['calls']:,} collectives a rank are smaller than {format_bytes(limit)}{spent}"
+        if sized
+        else f"{percent:.0f} % of {worst['calls']:,} collectives a rank run below {format_ns(_SHORT_NS)}{spent}",
+        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "
+        "would do. Each costs its latency whatever its size."
+        if sized
+        else "Their sizes are not recorded; so short a kernel moves little. Each costs its launch and latency.",
+        observed=f"median size {format_bytes(worst['median_bytes'])}"
+        if sized
+        else f"median duration {format_ns(worst['median_ns'])}",
+        expected="mostly above 1 MiB",
+        next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
+        confidence=Confidence.HIGH if sized and worst["total_ns"] is not None else Confidence.MEDIUM,
+        severity=None if worst["total_ns"] is None or worst["costly"] else Severity.INFO,
+        ranks=ranks,
+        evidence=evidence,
+    )

@@ -1,0 +1,92 @@
+"""Communication that compute does not hide takes a large part of the step.
+
+What it finds
+-------------
+Ranks whose steps spend much time in NCCL kernels while no compute kernel of the same GPU runs.
+
+Why it matters
+--------------
+Only exposed communication costs step time; what runs behind compute is free.
+
+How it decides
+--------------
+Interval arithmetic per GPU: union of communication kernels minus union of compute kernels (copies do not count as
+compute), over the recorded steps. Warning from 15 % of the step, information from 10 %. Where several ranks were
+traced, the part that is only waiting for the last rank is told separately.
+
+What to do
+----------
+If most of it is waiting, look for the late rank first. Otherwise overlap with the backward pass (DDP buckets, FSDP
+prefetch), accumulate gradients to synchronise less often, keep tensor parallelism inside the NVLink domain.
+
+False positives
+---------------
+Windows that hold start-up or evaluation; inference with tensor parallelism, where nothing can run beside it.
+
+References
+----------
+Interval definitions as in HolisticTraceAnalysis and the PyTorch distributed view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.overlap import step_summary, wait_share
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("steps",)
+THRESHOLDS = {"warning_share": 0.15, "info_share": 0.10}
+CAUSED_BY = (
+    "straggler-rank",
+    "busbw-below-expected",
+    "net-socket-fallback",
+    "gdr-not-used",
+    "p2p-not-available",
+)
+SOURCES = ("HolisticTraceAnalysis: communication-computation overlap",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all ranks."""
+    warn = threshold(run, "exposed-communication", "warning_share", THRESHOLDS["warning_share"])
+    info = threshold(run, "exposed-communication", "info_share", THRESHOLDS["info_share"])
+    bad = step_summary(run).filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
+    if bad.is_empty():
+        return
+    worst = bad.row(0, named=True)
+    severe = worst["exposed_share"] >= warn
+    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    waiting = wait_share(run)
+    explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
+    if waiting is not None:
+        explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
+    yield Hit(
+        title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
+        + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
+        + f": {format_ns(worst['exposed_comm_ns'])} of {format_ns(worst['duration_ns'])}",
+        explanation=explanation,
+        observed=f"{worst['exposed_share']:.1%} exposed, {worst['overlap_share'] or 0:.1%} of communication hidden",
+        expected=f"below {warn:.0%} of the step",
+        severity=None if severe else Severity.INFO,
+        next_step="find the late rank first"
+        if waiting is not None and waiting > 0.5
+        else "overlap with compute (DDP buckets, FSDP prefetch) or synchronise less often (gradient accumulation)",
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
+            for i, r, x, d, s in bad.select(
+                "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
+            ).iter_rows()
+        ),
+    )

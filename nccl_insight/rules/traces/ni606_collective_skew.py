@@ -1,0 +1,76 @@
+"""Ranks start their collectives far apart, without one guilty rank.
+
+What it finds
+-------------
+Runs in which ranks wait long for each other in collectives while the last to arrive changes.
+
+Why it matters
+--------------
+The waiting costs as much as a straggler does, but replacing one node will not help: the load is uneven or jittery.
+
+How it decides
+--------------
+Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10 % or
+more in at least 20 collectives, and no rank passes the straggler test. CPU collectives (Gloo), where
+scheduling noise is normal, are reported as information only.
+
+What to do
+----------
+Balance the work per rank (sequence lengths, experts, data loading), pin CPU threads, look for garbage collection and
+for jobs that share the machine.
+
+False positives
+---------------
+Pipelines, whose stages start apart by design; few collectives in the window.
+
+References
+----------
+TraceLens implicit sync analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.straggler import arrivals, late_hosts
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._traces import input_of_rank, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("collectives",)
+THRESHOLDS = {"wait_share": 0.10, "least_collectives": 20.0}
+SOURCES = ("TraceLens implicit sync analysis",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding; a straggler explains the skew and silences it."""
+    found = arrivals(run)
+    if found is None or found.stragglers or late_hosts(run):
+        return
+    limit = threshold(run, "collective-skew", "wait_share", THRESHOLDS["wait_share"])
+    least = threshold(run, "collective-skew", "least_collectives", THRESHOLDS["least_collectives"])
+    if found.collectives < least or found.wait_share < limit:
+        return
+    inputs = input_of_rank(run)
+    rows = found.ranks.select("rank", "times_last", "collectives", "mean_wait_ns").sort("rank")
+    yield Hit(
+        title=f"Ranks wait {found.wait_share:.0%} of the recorded time for each other in collectives, and the last "
+        "one changes",
+        explanation="No rank is last significantly more often than chance: uneven work or jitter rather than one slow "
+        "rank." + (" These are CPU collectives, where scheduling noise is normal." if found.cpu_only else ""),
+        observed=f"{found.wait_share:.1%} waiting in {found.collectives} matched collectives",
+        expected=f"below {limit:.0%}",
+        severity=Severity.INFO if found.cpu_only else None,
+        next_step="compare the work per rank (batch shapes, experts, data loading) and the CPU load of the hosts",
+        ranks=tuple(rows["rank"].to_list()),
+        evidence=trace_refs(
+            (inputs.get(r), f"rank {r}: last in {n} of {c}, waits {format_ns(w or 0)} a collective")
+            for r, n, c, w in rows.iter_rows()
+        ),
+    )

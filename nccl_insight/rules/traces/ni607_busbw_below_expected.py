@@ -1,0 +1,137 @@
+"""Large collectives reach much less bus bandwidth than their links allow.
+
+What it finds
+-------------
+Traced collectives of 16 MiB and more whose bus bandwidth stays below half of what the link reaches in benchmarks.
+
+Why it matters
+--------------
+The transfer itself is slow: no better overlap or schedule repairs it.
+
+How it decides
+--------------
+Only where the link is known: a group that provably sits on one node of a known GPU model, or a group across nodes whose
+NICs the log lists. Where several ranks were traced the shortest duration of each collective counts, so that waiting is
+left out, and the median is judged. With one rank traced, waiting cannot be separated: the best of at least 10 is
+judged, against a lower bar.
+
+What to do
+----------
+Read the transport in the log of the same run (SHM, NET/Socket, missing GDRDMA), compare with nccl-tests on the same
+nodes, look for pinned NCCL_* settings.
+
+False positives
+---------------
+Compute kernels that run beside the collective take memory bandwidth and SMs from it.
+
+References
+----------
+nccl-tests doc/PERFORMANCE.md; NVIDIA data sheets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.facts.wire import transfers
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._links import Expectation, expected_busbw, transport_text
+from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_gbps, format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("collectives",)
+THRESHOLDS = {"share": 0.5, "single_rank_share": 0.35, "least_bytes": float(16 << 20), "least": 5.0}
+CAUSED_BY = (
+    "p2p-disabled-by-env", "p2p-not-available", "p2p-through-cpu", "net-socket-fallback", "net-socket-by-config",
+    "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
+)  # fmt: skip
+SOURCES = ("nccl-tests PERFORMANCE.md", "NVIDIA data sheets")
+_OPS = ("AllReduce", "AllGather", "ReduceScatter")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the worst operation and size of each group."""
+    least_bytes = threshold(run, "busbw-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
+    rows = transfers(run).filter(
+        pl.col("op").cast(pl.String).is_in(_OPS)
+        & (pl.col("size_bytes") >= least_bytes)
+        & pl.col("busbw_gbps").is_not_null()
+        & (pl.col("source") == "kernel")
+    )
+    if rows.is_empty():
+        return
+    unknown = 0
+    groups = rows.with_columns(
+        members=pl.coalesce("group_ranks", "ranks"),
+        n=pl.coalesce("group_size", pl.col("ranks").list.len().cast(pl.Int32)),
+    )
+    for part in groups.partition_by("members", "n", maintain_order=True):
+        members, n = tuple(part["members"][0].to_list()), int(part["n"][0])
+        expected = expected_busbw(run, members, n)
+        if expected is None:
+            unknown += 1
+            continue
+        hit = _judge(run, part, members, n, expected)
+        if hit is not None:
+            yield hit
+    if unknown:
+        yield CannotJudge(
+            f"the links of {unknown} traced group(s) are not known (node layout, GPU model or NIC speed)",
+            "give the NCCL log of the same run (NCCL_DEBUG=INFO) beside the traces",
+        )
+
+
+def _judge(
+    run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int, expected: Expectation
+) -> Hit | None:
+    least = threshold(run, "busbw-below-expected", "least", THRESHOLDS["least"])
+    matched = part.filter("matched")
+    if matched.height >= least:
+        rows, how = matched, "median, waiting left out"
+        value = pl.col("busbw_gbps").median()
+        limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
+    elif part.height >= 2 * least:
+        rows, how = part, "best one; waiting cannot be separated with one rank traced"
+        value = pl.col("busbw_gbps").max()
+        limit = threshold(run, "busbw-below-expected", "single_rank_share", THRESHOLDS["single_rank_share"])
+    else:
+        return None
+    kinds = (
+        rows.group_by("op", "size_bytes", maintain_order=True)
+        .agg(
+            busbw=value, count=pl.len(), wire=pl.col("wire_ns").median(), input_id=pl.col("input_id").first()
+        )
+        .filter(pl.col("count") >= least)
+        .sort("size_bytes", descending=True)
+    )
+    # The largest messages reach the most; if they reach enough, smaller ones are a matter of latency.
+    if kinds.is_empty() or float(kinds.select(pl.col("busbw").max()).item()) >= limit * expected.gbps:
+        return None
+    comm_ids = rows["comm_id"].drop_nulls().unique().to_list()
+    comm_id = comm_ids[0] if len(comm_ids) == 1 else None
+    best = kinds.sort("busbw", descending=True).row(0, named=True)
+    observed, wanted = format_gbps(best["busbw"]), format_gbps(expected.gbps)
+    return Hit(
+        title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {n} ranks reaches {observed} busbw; expected "
+        f"{wanted}",
+        explanation=f"Over {best['count']} collectives ({how}). Expected from {expected.why}. "
+        + transport_text(run, comm_id),
+        observed=f"{observed} busbw",
+        expected=f"{wanted} or more; warned below {limit:.0%} of it",
+        next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
+        ranks=members,
+        comm_id=comm_id,
+        hosts=hosts_of(run, members),
+        evidence=trace_refs(
+            (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")
+            for op, s, b, c, w, i in kinds.iter_rows()
+        ),
+    )

@@ -1,0 +1,80 @@
+"""Communication takes a dominating part of the step.
+
+What it finds
+-------------
+Ranks whose GPUs spend 20 % of the recorded time or more in communication kernels, hidden or not.
+
+Why it matters
+--------------
+Communication above 15-20 % of the step limits scaling: adding ranks adds more of it.
+
+How it decides
+--------------
+Union of the communication kernels of a GPU over its recorded steps, over their duration. A warning if 10 % or more
+of the step is also exposed; information otherwise.
+
+What to do
+----------
+Send less (gradient accumulation, bigger micro-batches, mixed precision), send nearer (tensor parallelism inside the
+NVLink domain, hierarchical reduction), or find out why the transfers are slow.
+
+False positives
+---------------
+Kernels that wait for other ranks count too; see the waiting share.
+
+References
+----------
+Rule of thumb of the PyTorch and NCCL communities: 10-15 % deserves a look, 15-20 % is a bottleneck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.overlap import step_summary, wait_share
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ns
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+NEEDS = ("steps",)
+THRESHOLDS = {"share": 0.20, "exposed_share": 0.10}
+CAUSED_BY = ("straggler-rank", "collective-skew", "busbw-below-expected")
+SOURCES = ("PyTorch performance notes on distributed training",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all ranks."""
+    limit = threshold(run, "comm-dominates-step", "share", THRESHOLDS["share"])
+    exposed = threshold(run, "comm-dominates-step", "exposed_share", THRESHOLDS["exposed_share"])
+    bad = step_summary(run).filter(pl.col("comm_share") >= limit).sort("comm_share", descending=True)
+    if bad.is_empty():
+        return
+    worst = bad.row(0, named=True)
+    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    waiting = wait_share(run)
+    costly = bad["exposed_share"].max()
+    yield Hit(
+        title=f"Communication takes {worst['comm_share']:.0%} of the recorded time: {format_ns(worst['comm_ns'])} of "
+        f"{format_ns(worst['duration_ns'])}",
+        explanation="Union of the communication kernels of a GPU."
+        + (
+            f" {waiting:.0%} of the matched time is waiting for the last rank." if waiting is not None else ""
+        ),
+        observed=f"{worst['comm_share']:.1%} of the step",
+        expected=f"below {limit:.0%}",
+        severity=None if isinstance(costly, float) and costly >= exposed else Severity.INFO,
+        next_step="send less (accumulation, precision), nearer (NVLink domain), or find why the transfers are slow",
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"rank {'?' if r is None else r}: {format_ns(c)} of {format_ns(d)}")
+            for i, r, c, d in bad.select("input_id", "rank", "comm_ns", "duration_ns").iter_rows()
+        ),
+    )

@@ -1,0 +1,1 @@
+"""NCCL's variables: their catalogue, checks of settings, and the lint of launch scripts."""

@@ -1,0 +1,162 @@
+"""Checks of values: what NCCL reads from the text, and what was meant."""
+
+from __future__ import annotations
+
+import re
+
+from nccl_insight.model import Severity
+from nccl_insight.settings.catalogue import Catalogue, Variable, at_least, catalogue
+from nccl_insight.settings.check.issue import NUMBER, Issue, as_number, source_of
+
+_SUFFIX = re.compile(r"(?i)\s*(k|m|g|t)i?b?$")
+_FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
+_LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+_PROTOS = ("ll", "ll128", "simple")
+_ALGOS = {
+    "ring": ("2.5", None), "tree": ("2.5", None), "collnet": ("2.5", "2.14"), "collnetchain": ("2.14", None),
+    "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
+    "pat": ("2.23", None),
+}  # fmt: skip
+_FUNCTIONS = frozenset(
+    {"broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv", "send", "recv", "alltoall",
+     "gather", "scatter", "allgatherv"}
+)  # fmt: skip
+
+
+def check_value(
+    name: str, value: str, version: str | None = None, data: Catalogue | None = None
+) -> Issue | None:
+    """``env-invalid-value``: NCCL cannot parse the value, or reads something else than was meant."""
+    data = data or catalogue()
+    variable = data.get(name)
+    if variable is None or value.strip() == "":
+        return None
+    problem = _problem(variable, value, version)
+    if problem is None:
+        return None
+    severity, text, expected = problem
+    shown = value if len(value) <= 80 else f"{value[:80]}..."
+    return Issue(
+        "env-invalid-value", severity, name, f"{name}={shown}: {text}",
+        f"Set {name} to {expected}, or remove it.", _why(variable), shown, expected, source_of(data, name),
+    )  # fmt: skip
+
+
+def _why(variable: Variable) -> str:
+    if variable.type in {"int", "bool"}:
+        return "NCCL reads integers with strtoll: it stops at the first character that is no digit; no digits are 0."
+    return ""
+
+
+def _problem(variable: Variable, value: str, version: str | None) -> tuple[Severity, str, str] | None:
+    kind = variable.type
+    if kind in {"int", "bool"}:
+        return _number_problem(variable, value)
+    if kind in {"bool01", "boolword"}:
+        ok = value.strip().lower() in _WORDS or NUMBER.fullmatch(value.strip()) is not None
+        return None if ok else (Severity.WARNING, "not a truth value", "0 or 1")
+    if kind == "enum":
+        return _enum_problem(variable, value)
+    if kind == "set":
+        words = value.lstrip("^").split(",")
+        wrong = [w for w in words if w.strip() and w.strip().upper() not in variable.values]
+        expected = f"a comma list of {', '.join(variable.values)}"
+        return (Severity.WARNING, f"{', '.join(wrong)} is not known and ignored", expected) if wrong else None
+    if kind == "level":
+        return _level_problem(value)
+    if kind in {"algo", "proto"}:
+        return _choice_problem(kind, value, version)
+    if kind == "ctapolicy":
+        words = [w.strip().upper() for w in value.split("|")]
+        ok = value.strip() in {"0", "1", "2"} or all(w in {"DEFAULT", "EFFICIENCY", "ZERO"} for w in words)
+        return (
+            None if ok else (Severity.WARNING, "unknown policy", "DEFAULT, EFFICIENCY or ZERO, joined by |")
+        )
+    if kind == "hostport" and not re.fullmatch(
+        r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()
+    ):
+        return (Severity.ERROR, "not an address with a port", "HOST:PORT, an IPv6 address in brackets")
+    if kind == "float" and not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?", value.strip()):
+        return (Severity.WARNING, "not a number", "a number")
+    return None
+
+
+def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    low, high = variable.min, variable.max
+    expected = "0 or 1" if variable.type == "bool" else "an integer"
+    if low is not None or high is not None:
+        expected = f"{low} to {high}" if low is not None and high is not None else f"{low} or more" if low is not None else f"at most {high}"  # fmt: skip  # noqa: E501
+    number = as_number(value)
+    if not NUMBER.fullmatch(text):
+        suffix = _SUFFIX.search(text)
+        if NUMBER.match(text) and suffix:
+            meant = number * _FACTOR[suffix[1].lower()]
+            return (Severity.ERROR, f"NCCL knows no unit suffixes and reads {number}", f"{meant}")
+        if NUMBER.match(text):
+            return (Severity.WARNING, f"NCCL reads {number} and drops the rest", expected)
+        return (Severity.ERROR, f"not a number: NCCL reads 0 ({_effect(variable)})", expected)
+    if (low is not None and number < low) or (high is not None and number > high):
+        return (Severity.WARNING, f"outside {expected}", expected)
+    return None
+
+
+def _effect(variable: Variable) -> str:
+    if variable.type != "bool":
+        return "which is rarely what was meant"
+    return "so nothing is disabled" if variable.name.endswith("DISABLE") else "so it is off"
+
+
+def _enum_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    if text in variable.values or (not variable.case_sensitive and text.upper() in variable.values):
+        return None
+    expected = (
+        ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}"
+        if variable.values
+        else "a listed value"
+    )
+    if variable.name == "NCCL_DEBUG":
+        expected = "VERSION, WARN, INFO or TRACE"
+        return (Severity.WARNING, "not a level, so NCCL prints nothing", expected)
+    hint = " (upper and lower case matter)" if text.upper() in variable.values else ""
+    return (Severity.WARNING, f"not one of the accepted values{hint}", expected)
+
+
+def _level_problem(value: str) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    expected = "LOC, NVL, PIX, PXB, PHB or SYS"
+    if text in _LEVELS or text[:1].isdigit():
+        return None
+    if text.upper() in _LEVELS:
+        return (Severity.WARNING, "path types are upper case; NCCL ignores this value", text.upper())
+    return (Severity.WARNING, "not a path type; NCCL ignores it", expected)
+
+
+def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severity, str, str] | None:
+    """NCCL_ALGO and NCCL_PROTO: ``[^]a,b[;function:[^]c,...]`` (functions since 2.24)."""
+    known = _ALGOS if kind == "algo" else dict.fromkeys(_PROTOS, ("2.5", None))
+    expected = "a comma list of " + ", ".join(("Ring", "Tree", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT") if kind == "algo" else ("LL", "LL128", "Simple"))  # fmt: skip  # noqa: E501
+    strict = at_least(version, "2.24")
+    severity = Severity.WARNING if strict is False else Severity.ERROR
+    effect = "is ignored" if strict is False else "makes NCCL 2.24 and later stop at start"
+    for position, entry in enumerate(value.split(";")):
+        function, colon, elements = entry.rpartition(":")
+        if colon and function.strip().lower() not in _FUNCTIONS:
+            return (severity, f"{function.strip() or '(nothing)'} is no collective, which {effect}", expected)
+        if not colon and position > 0:
+            return (severity, f"every entry after the first needs a collective in front, which otherwise {effect}", expected)  # fmt: skip  # noqa: E501
+        for element in elements.lstrip("^").split(","):
+            word = element.lower()
+            if not word:
+                continue
+            if word not in known:
+                what = "algorithm" if kind == "algo" else "protocol"
+                return (severity, f"{element} is no {what}, which {effect}", expected)
+            first, gone = known[word]
+            if at_least(version, first) is False:
+                return (severity, f"{element} exists since NCCL {first} only", expected)
+            if gone and at_least(version, gone):
+                return (severity, f"{element} is gone since NCCL {gone}", expected)
+    return None

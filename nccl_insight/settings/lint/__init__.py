@@ -1,0 +1,8 @@
+"""Checks launch scripts and environments before a job spends its allocation. Executes nothing."""
+
+from __future__ import annotations
+
+from nccl_insight.settings.lint.check import KINDS, kind_of, lint_environment, lint_text
+from nccl_insight.settings.lint.model import LintFinding, LintResult, Setting
+
+__all__ = ["KINDS", "LintFinding", "LintResult", "Setting", "kind_of", "lint_environment", "lint_text"]

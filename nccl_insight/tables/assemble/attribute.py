@@ -1,0 +1,71 @@
+"""Which communicator does a line without a communicator belong to?
+
+Lines of one thread belong to the init that the thread is in: from its Init START (2.18+), or, where older versions
+print only Init COMPLETE, from the thread's previous completion on. A line of a thread that never ran an init
+belongs to the latest init of the same process and device, then of the process.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.assemble.comms import Pointers, asof, keyed
+
+_KEYS: Final = (
+    ["input_id", "_host", "_pid", "_tid", "_dev"],
+    ["input_id", "_host", "_pid", "_tid"],
+    ["input_id", "_host", "_pid", "_dev"],
+    ["input_id", "_host", "_pid"],
+    ["_host", "_pid"],
+)
+
+
+class Owners:
+    """The lives of all ranks, ready to be asked for the owner of a line; built once for all tables."""
+
+    def __init__(self, ranks: pl.DataFrame) -> None:
+        self._any = ranks.height > 0
+        starts = ranks.with_columns(
+            _started=pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
+        ) if self._any else ranks  # fmt: skip
+        self._lives = [_intervals(starts, by) for by in _KEYS] if self._any else []
+        self._pointers = Pointers(ranks, "comm")
+
+    def attribute(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line)."""
+        has_pointer = "comm" in rows.columns
+        base = rows.drop("comm_id", strict=False)
+        if not self._any:
+            out = rows.with_columns(comm_id=pl.lit(None, pl.String), _own_rank=pl.lit(None, pl.Int32))
+            return out if "rank" in out.columns else out.rename({"_own_rank": "rank"})
+        missing = rows.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("_row"), "_pos", *_KEYS[0])
+        found: list[pl.DataFrame] = []
+        for by, lives in zip(_KEYS, self._lives, strict=True):
+            if not missing.height:
+                break
+            joined = asof(missing, lives, by)
+            found.append(joined.filter(pl.col("comm_id").is_not_null()).select("_row", "comm_id", "_rank"))
+            missing = joined.filter(pl.col("comm_id").is_null()).select(missing.columns)
+        owned = pl.concat([*found, missing.select("_row", comm_id=None, _rank=None)], how="vertical_relaxed")
+        owned = owned.sort("_row")
+        out = base.hstack([owned["comm_id"], owned["_rank"].alias("_own_rank")])
+        if has_pointer:
+            pointed = self._pointers.resolve(out.select("input_id", "_host", "_pid", "_pos", "comm"))
+            out = out.with_columns(comm_id=pl.coalesce(pointed["comm_id"], pl.col("comm_id")))
+        own = pl.col("_own_rank")
+        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own)
+
+
+def _intervals(ranks: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Where each rank's life begins for lines of a key: its start, or behind the previous completion."""
+    ordered = ranks.sort("_pos")
+    previous = pl.col("_done").shift(1).over(by).fill_null(0) + 1
+    begin = pl.when(pl.col("_started")).then(pl.col("_pos")).otherwise(previous)
+    return keyed(
+        ordered.with_columns(_begin=begin).select(
+            *by, pl.col("_begin").cast(pl.UInt64).alias("_pos"), "comm_id", pl.col("rank").alias("_rank")
+        ),
+        by,
+    )

@@ -1,0 +1,68 @@
+"""Rows of tables from rows of messages; positions that order the lines of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from nccl_insight.language.syntax import Grammar
+from nccl_insight.readers.nccl_log.records import attach_heads, with_constants
+from nccl_insight.tables.normalise import NORMALISERS
+
+POSITION: Final = (
+    (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")
+).alias("_pos")
+
+
+Frames: TypeAlias = Mapping[str, Sequence[pl.DataFrame]]
+
+
+def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames below each other; columns that one lacks are null."""
+    if len(frames) == 1:
+        return frames[0]
+    same = all(frame.schema == frames[0].schema for frame in frames)
+    return pl.concat(frames, how="vertical" if same else "diagonal_relaxed")
+
+
+def table_rows(
+    frames: Frames,
+    grammar: Grammar,
+    heads: pl.DataFrame,
+    fields: Sequence[str],
+) -> pl.DataFrame:
+    """Rows of one table from those of its rules in reading order, normalised.
+
+    They have the rule's name as ``message`` and the columns ``fields`` of their heads.
+    """
+    parts: list[pl.DataFrame] = []
+    for name, found in frames.items():
+        rule = grammar.messages[name]
+        rows = with_constants(stack(found), rule)
+        for step in rule.directives.get("normalise", "").replace(",", " ").split():
+            if step in NORMALISERS:
+                rows = NORMALISERS[step](rows)
+        family = rule.directives.get("family")
+        if family and "family" not in rows.columns:
+            rows = rows.with_columns(family=pl.lit(family))
+        parts.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
+    rows = stack(parts)
+    rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
+    return attach_heads(rows, heads, fields) if "_hid" in rows.columns else rows
+
+
+def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.DataFrame:
+    """Head columns under their public names (``line``, ``host``, ``pid`` ...) where no capture has that name."""
+    names = {"_line": "line", "_host": "host", "_pid": "pid", **(also or {})}
+    moved = {old: new for old, new in names.items() if old in rows.columns and new not in rows.columns}
+    out = rows.rename(moved)
+    return out.drop([c for c in out.columns if c.startswith("_")])
+
+
+def column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+    """The column, or nulls of that type when no message gave it."""
+    return (
+        pl.col(name).cast(dtype, strict=False) if name in frame.columns else pl.lit(None, dtype).alias(name)
+    )

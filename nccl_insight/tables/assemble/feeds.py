@@ -1,0 +1,101 @@
+"""The rows of all logs, given out table by table, whole or in pieces.
+
+A table of millions of rows is put together piece by piece: joining its rules' rows all at once would need
+several times its own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.language.syntax import Grammar
+from nccl_insight.readers.nccl_log.log import LogPart
+from nccl_insight.readers.nccl_log.records import shifted
+from nccl_insight.tables.assemble.base import Frames, finish, table_rows
+
+PROCESS: Final = ("_host", "_pid")
+_PIECE_ROWS: Final = 100_000
+
+
+class Feeds:
+    """Rows by rule of all logs."""
+
+    def __init__(self, parts: Sequence[LogPart], grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._heads = pl.concat([part.heads for part in parts])
+        self._chunks: dict[str, list[dict[str, pl.DataFrame]]] = {}
+        first = 0
+        for part in parts:
+            for chunk in part.chunks:
+                tables: dict[str, dict[str, pl.DataFrame]] = {}
+                for rule, rows in chunk.items():
+                    table = grammar.messages[rule].table
+                    if table is not None:
+                        tables.setdefault(table, {})[rule] = shifted(rows, "_hid", first)
+                for table, rules in tables.items():
+                    self._chunks.setdefault(table, []).append(rules)
+            first += part.heads.height
+
+    def tables(self) -> list[str]:
+        """The tables that have rows, the largest first."""
+        return sorted(self._chunks, key=lambda table: (-self.height(table), table))
+
+    def height(self, table: str) -> int:
+        """Number of lines that feed a table."""
+        return sum(rows.height for chunk in self._chunks.get(table, ()) for rows in chunk.values())
+
+    def whole(self, table: str, fields: Sequence[str] = PROCESS) -> pl.DataFrame | None:
+        """All rows of a table in reading order, with ``fields`` of their heads; None when there are none."""
+        chunks = self._chunks.get(table)
+        return self._rows(_by_rule(chunks), fields) if chunks else None
+
+    def pieces(self, table: str, fields: Sequence[str] = PROCESS) -> Iterator[pl.DataFrame]:
+        """Like :meth:`whole`, in several frames, whose columns may differ."""
+        group: list[dict[str, pl.DataFrame]] = []
+        rows = 0
+        for chunk in self._chunks[table]:
+            group.append(chunk)
+            rows += sum(frame.height for frame in chunk.values())
+            if rows >= _PIECE_ROWS:
+                yield self._rows(_by_rule(group), fields)
+                group, rows = [], 0
+        if group:
+            yield self._rows(_by_rule(group), fields)
+
+    def sample(self, table: str) -> pl.DataFrame:
+        """A frame without rows that has all columns of :meth:`whole`."""
+        chunks = self._chunks[table]
+        return self._rows({rule: [f[0].clear()] for rule, f in _by_rule(chunks).items()}, PROCESS)
+
+    def _rows(self, frames: Frames, fields: Sequence[str]) -> pl.DataFrame:
+        return table_rows(frames, self._grammar, self._heads, fields)
+
+
+def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:
+    found: dict[str, list[pl.DataFrame]] = {}
+    for chunk in chunks:
+        for rule, rows in chunk.items():
+            found.setdefault(rule, []).append(rows)
+    return dict(sorted(found.items()))
+
+
+class DetailTable:
+    """A large table of inner workings, which exists as rows of its rules until it is asked for."""
+
+    def __init__(self, feeds: Feeds, table: str) -> None:
+        self._feeds = feeds
+        self._table = table
+        self.height = feeds.height(table)
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows in reading order, in frames of the same columns."""
+        schema = finish(self._feeds.sample(self._table)).schema
+        for piece in self._feeds.pieces(self._table):
+            rows = finish(piece)
+            yield rows.select(
+                pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
+                for name, dtype in schema.items()
+            )

@@ -1,0 +1,200 @@
+"""All tables of a run from the messages of all its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.language.syntax import Grammar
+from nccl_insight.readers.nccl_log.keep import DETAIL_TABLES
+from nccl_insight.readers.nccl_log.log import LogPart
+from nccl_insight.tables.assemble.attribute import Owners
+from nccl_insight.tables.assemble.base import column, finish, stack
+from nccl_insight.tables.assemble.comms import communicators, rank_rows
+from nccl_insight.tables.assemble.connections import connection_rows
+from nccl_insight.tables.assemble.feeds import PROCESS, DetailTable, Feeds
+from nccl_insight.tables.assemble.topology import topology_tables
+from nccl_insight.tables.assemble.trouble import error_rows
+from nccl_insight.tables.schema import conform
+
+# Tables whose rows belong to a communicator, which most messages do not name.
+_OWNED: Final = (
+    "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "milestones", "tuning_choice",
+    "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
+)  # fmt: skip
+# Tables that others need: read first.
+_EARLY: Final = ("versions", "networks", "host")
+# Its rows can only be judged together.
+_WHOLE: Final = ("calls",)
+_THREAD: Final = ("_host", "_pid", "_tid", "_dev")
+_ERROR_HEADS: Final = {
+    "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
+}  # fmt: skip
+_NO_RANKS: Final = pl.DataFrame(
+    schema={
+        "input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "comm": pl.String, "rank": pl.Int32,
+        "comm_id": pl.String, "_pos": pl.UInt64, "nranks": pl.Int32,
+    }
+)  # fmt: skip
+
+
+def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
+    schema = {"_host": pl.String, "_pid": pl.Int64, "nccl_version": pl.String, "cuda_version": pl.String,
+              "library": pl.String, "input_id": pl.UInt16, "_pos": pl.UInt64}  # fmt: skip
+    if rows is None or "nccl_version" not in rows.columns:
+        return pl.DataFrame(schema=schema)
+    return rows.filter(pl.col("nccl_version").is_not_null()).select(
+        column(rows, n, t) for n, t in schema.items()
+    )
+
+
+def _place_versions(versions: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Gives a version line without a head to the ranks 0 of its input: only a rank 0 prints one.
+
+    Where the lines without head of an input disagree, they stay without a process.
+    """
+    bare = versions.filter(pl.col("_host").is_null() & pl.col("_pid").is_null())
+    named = versions.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
+    if not bare.height or not ranks.height:
+        return versions
+    agreed = bare.group_by("input_id", maintain_order=True).agg(
+        pl.col("nccl_version", "cuda_version", "library").first(), pl.col("_pos").first(),
+        pl.col("nccl_version").n_unique().alias("_n"),
+    ).filter(pl.col("_n") == 1)  # fmt: skip
+    zeros = ranks.filter(pl.col("rank") == 0).select("input_id", "_host", "_pid").unique(maintain_order=True)
+    zeros = zeros.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
+    placed = zeros.join(agreed, on="input_id", maintain_order="left").select(versions.columns)
+    placed = placed.join(named, on=["_host", "_pid"], how="anti", nulls_equal=True)
+    rest = bare.join(placed.select("input_id").unique(), on="input_id", how="anti")
+    rest = rest.join(
+        agreed.select("input_id").join(named.select("input_id").unique(), on="input_id"),
+        on="input_id",
+        how="anti",
+    )
+    return pl.concat([named, placed, rest]).sort("_pos")
+
+
+def _processes(heads: pl.DataFrame, versions: pl.DataFrame, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    key = ["_host", "_pid"]
+    base = heads.group_by(key, maintain_order=True).agg(
+        pl.col("input_id").first(), pl.col("_line").first(), pl.col("_launcher_rank").drop_nulls().first()
+    )
+    known = versions.group_by(key, maintain_order=True).agg(
+        pl.col("nccl_version", "cuda_version", "library").drop_nulls().first()
+    )
+    base = base.join(known, on=key, how="left", nulls_equal=True, maintain_order="left")
+    for table, name in (("networks", "network"), ("host", "driver_version")):
+        frame = rows.get(table)
+        if frame is not None and name in frame.columns:
+            values = (
+                frame.filter(pl.col(name).is_not_null())
+                .group_by(key, maintain_order=True)
+                .agg(pl.col(name).last())
+            )
+            base = base.join(values, on=key, how="left", nulls_equal=True, maintain_order="left")
+    anonymous = pl.col("_host").is_null() & pl.col("_pid").is_null()
+    facts = [c for c in ("nccl_version", "network", "driver_version") if c in base.columns]
+    empty = pl.all_horizontal(pl.col(c).is_null() for c in facts)
+    base = base.filter(~(anonymous & empty))
+    if "library" in base.columns:
+        base = base.with_columns(pl.col("library").fill_null("nccl"))
+    return base.rename({"_launcher_rank": "launcher_rank"})
+
+
+def _ring_rows(rings: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Marks rings that show fewer ranks than their communicator has."""
+    sizes = ranks.group_by("comm_id").agg(pl.col("nranks").max().alias("_nranks"))
+    seen = pl.len().over("input_id", "_line", "_sub")
+    out = rings.join(sizes, on="comm_id", how="left", nulls_equal=False, maintain_order="left")
+    return out.with_columns(truncated=pl.col("truncated") | (seen < pl.col("_nranks")).fill_null(False))
+
+
+def _named_devices(devices: pl.DataFrame) -> pl.DataFrame:
+    """Devices that have a line of their own print their name and speed under other words."""
+    name, speed = column(devices, "hca_name", pl.String), column(devices, "speed_mbps", pl.Int64)
+    return devices.with_columns(
+        name=pl.coalesce(column(devices, "name", pl.String), name),
+        speed_gbit=pl.coalesce(column(devices, "speed_gbit", pl.Int64), speed // 1000),
+    )
+
+
+def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
+    """At level TRACE one call prints a CALL line and a COLL line: the CALL lines go where COLL lines are."""
+    api = pl.col("_level") == "CALL"
+    both = api.any().over("_host", "_pid") & (~api).any().over("_host", "_pid")
+    return calls.filter(~(api & both).fill_null(False))
+
+
+class LogTable:
+    """A table that is put together from the lines of the logs when it is asked for."""
+
+    def __init__(self, build: Callable[[], pl.DataFrame], height: int) -> None:
+        self._build = build
+        self.height = height
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """All rows, in one frame."""
+        yield self._build()
+
+
+def _build(
+    name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame
+) -> pl.DataFrame:
+    """The rows of a table in reading order."""
+    fields = _THREAD if name in _OWNED else PROCESS
+    whole = feeds.whole(name, fields) if name in _WHOLE else None
+    done: list[pl.DataFrame] = []
+    for rows in feeds.pieces(name, fields) if whole is None else (_without_api_calls(whole),):
+        if name in _OWNED:
+            rows = owners.attribute(rows)
+        if name == "rings" and ranks.height:
+            rows = _ring_rows(rows, ranks)
+        if name == "net_devices":
+            rows = _named_devices(rows)
+        if name == "connections":
+            rows = connection_rows(rows, versions)
+        done.append(conform(name, finish(rows)))
+    return stack(done)
+
+
+def assemble(
+    parts: Sequence[LogPart], grammar: Grammar
+) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | DetailTable]]:
+    """Tables by name (some contract tables still to be conformed), and those that are made when asked for.
+
+    The order of rows is reading order.
+    """
+    feeds = Feeds(parts, grammar)
+    comms = feeds.whole("comms", (*_THREAD, "_launcher_rank"))
+    early = {name: rows for name in _EARLY if (rows := feeds.whole(name)) is not None}
+    ranks = rank_rows(comms) if comms is not None else _NO_RANKS
+    owners = Owners(ranks)
+    versions = _place_versions(_versions(early.get("versions")), ranks)
+    out: dict[str, pl.DataFrame] = {}
+    trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
+    if trouble is not None:
+        out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
+    if ranks.height:
+        process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
+            pl.col("nccl_version").first()
+        )
+        out["communicators"] = communicators(ranks, process_versions)
+        out["ranks"] = finish(ranks.drop("comm_id_made").rename({"_tid": "tid"}))
+    processes = [p.processes for p in parts if p.processes.height]
+    if processes:
+        out["processes"] = finish(_processes(pl.concat(processes, how="diagonal_relaxed"), versions, early))
+    dumps = feeds.whole("topology_lines")
+    if dumps is not None:
+        out.update(topology_tables(dumps))
+    out.update({name: finish(frame) for name, frame in early.items()})
+    later: dict[str, LogTable | DetailTable] = {}
+    for name in feeds.tables():
+        height = feeds.height(name)
+        if name in DETAIL_TABLES:
+            later[name] = DetailTable(feeds, name)
+        elif name not in {"comms", "errors", "topology_lines", *_EARLY}:
+            later[name] = LogTable(partial(_build, name, feeds, owners, ranks, versions), height)
+    return out, later

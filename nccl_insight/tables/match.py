@@ -1,0 +1,256 @@
+"""Matching of one collective over the traces of several ranks, and what only the comparison tells.
+
+Members of a collective are found by process group and sequence number; without numbers by their order, only where
+the order is proven: all ranks of the group show the same operations and sizes, in the whole trace or within a step.
+Where ranks differ, a common clock decides; without one the rows stay unmatched. A missing event never shifts others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.join import join_log
+
+SYNCHRONISING: Final = (
+    "AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier", "Broadcast", "Reduce",
+)  # fmt: skip
+_PER_RANK_SIZE: Final = ("AllToAll", "AllToAllv", "Gather", "Scatter")
+_TRACED: Final = ("kernel", "cpu_op")
+_CLOCK_SLACK_NS: Final = 100_000
+_METHODS: Final = pl.Enum(["seq", "order", "step", "time"])
+
+
+def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables with cross-rank facts in ``collectives``; to be called once, after all inputs are read.
+
+    Joins the NCCL log first (``comm_id``, see :func:`join_log`). Adds ``match_id`` (one number for all members of
+    a collective), ``match_method`` (seq, order, step, time) and ``matched_ranks``; fills ``min_duration_ns``
+    (shortest member: the wire time, as the last to arrive waits for nobody) and ``skew_ns`` (start after the first
+    member's start, only where clocks are comparable). Adds ``trace_clocks`` (``rank, host, offset_ns, comparable``)
+    and notes about clocks and unmatched rows.
+    """
+    result = dict(tables)
+    collectives = tables.get("collectives")
+    if collectives is None or collectives.is_empty():
+        return result
+    collectives = result["collectives"] = join_log(tables)
+    rows = _candidates(collectives)
+    if rows["rank"].n_unique() < 2:
+        return result
+    hosts = _hosts(tables)
+    keyed = _match(rows.join(hosts, on="rank", how="left"))
+    members = _members(keyed)
+    if members.is_empty():
+        _add_unmatched(result, rows.height)
+        return result
+    clocks = _clocks(members)
+    result["trace_clocks"] = clocks
+    comparable = bool(clocks["comparable"].all())
+    facts = members.with_columns(
+        skew_ns=(pl.col("start_ns") - pl.col("start_ns").min().over("match_id")) if comparable else pl.lit(None),
+        min_duration_ns=pl.col("duration_ns").min().over("match_id"),
+        matched_ranks=pl.len().over("match_id").cast(pl.Int32),
+    ).select(
+        "row", pl.col("match_id").cast(pl.UInt32), "match_method", "matched_ranks",
+        pl.col("skew_ns").cast(pl.Int64), "min_duration_ns",
+    )  # fmt: skip
+    kept = [c for c in collectives.columns if c not in facts.columns]
+    result["collectives"] = (
+        collectives.select(kept)
+        .with_row_index("row")
+        .join(facts, on="row", how="left", maintain_order="left")
+        .drop("row")
+    )
+    if not comparable:
+        _add_note(result, "clocks-not-comparable", _clock_text(clocks))
+    if (missing := rows.height - members.height) > 0.02 * rows.height:
+        _add_unmatched(result, missing)
+    return result
+
+
+def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Rows that can be matched, one per event even if a file was given twice, with group and signature."""
+    wanted = ["rank", "process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "start_ns", "duration_ns",
+              "step", "source"]  # fmt: skip
+    missing = [pl.lit(None).alias(c) for c in wanted if c not in collectives.columns]
+    size = (
+        pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
+    )
+    return (
+        collectives.with_row_index("row")
+        .with_columns(missing)
+        .select("row", *wanted)
+        .with_columns(pl.col("op", "source").cast(pl.String))
+        .filter(
+            pl.col("rank").is_not_null()
+            & pl.col("op").is_in(SYNCHRONISING)
+            & pl.col("source").is_in(_TRACED)
+            & (pl.col("duration_ns") >= 0)
+        )
+        .unique(["rank", "op", "start_ns", "duration_ns", "process_group"], keep="first", maintain_order=True)
+        .with_columns(
+            group=pl.concat_str(
+                pl.col("source"),
+                pl.col("process_group").fill_null("?"),
+                pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("?"),
+                separator="|",
+            ),
+            sign=pl.struct("op", size, "dtype").hash(),
+            end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+        )
+        .sort("group", "rank", "start_ns")
+    )
+
+
+def _hosts(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    info = tables.get("trace_info")
+    if info is None or "host" not in info.columns:
+        return pl.DataFrame(schema={"rank": pl.Int32, "host": pl.String})
+    return info.filter(pl.col("rank").is_not_null()).select("rank", "host").unique("rank", keep="first")
+
+
+def _match(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with ``key`` (null = unmatched) and ``match_method``."""
+    numbered = rows.with_columns(
+        all_seq=pl.col("seq").is_not_null().all().over("group")
+        & (pl.col("seq").n_unique().over("group", "rank") == pl.len().over("group", "rank")),
+        position=pl.int_range(pl.len()).over("group", "rank"),
+    ).with_columns(all_seq=pl.col("all_seq").all().over("group"))
+    by_seq = _keyed(numbered.filter("all_seq"), "seq", pl.col("seq"))
+    rest = numbered.filter(~pl.col("all_seq"))
+    same, differ = _split(rest, ["group"], "position")
+    by_order = _keyed(same, "order", pl.col("position"))
+    in_step = differ.filter(pl.col("step").is_not_null()).with_columns(
+        position=pl.int_range(pl.len()).over("group", "rank", "step")
+    )
+    same_step, _ = _split(in_step, ["group", "step"], "position")
+    by_step = _keyed(same_step, "step", pl.struct("step", "position"))
+    left = differ.join(by_step.select("row"), on="row", how="anti")
+    return pl.concat([by_seq, by_order, by_step, _by_time(left)], how="diagonal")
+
+
+def _keyed(rows: pl.DataFrame, method: str, number: pl.Expr) -> pl.DataFrame:
+    return rows.with_columns(
+        key=pl.struct("group", "sign", number.hash().alias("number")).hash(),
+        match_method=pl.lit(method, dtype=_METHODS),
+    )
+
+
+def _split(rows: pl.DataFrame, within: list[str], position: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of the groups in which every rank shows the same sequence of signatures, and all others.
+
+    All ranks of a group must take part in each of its parts (steps): a rank without the step proves nothing.
+    """
+    if rows.is_empty():
+        return rows, rows
+    shape = rows.group_by(*within, "rank").agg(
+        pattern=pl.struct(position, "sign").hash().cast(pl.UInt128).sum().hash(), size=pl.len()
+    )
+    ranks = rows.group_by("group").agg(ranks=pl.col("rank").n_unique())
+    good = (
+        shape.group_by(within)
+        .agg(patterns=pl.struct("pattern", "size").n_unique(), present=pl.col("rank").n_unique())
+        .join(ranks, on="group")
+        .filter((pl.col("patterns") == 1) & (pl.col("present") == pl.col("ranks")))
+    )
+    return rows.join(good, on=within, how="semi"), rows.join(good, on=within, how="anti")
+
+
+def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
+    """Members by nearest end on a common clock: only between ranks of one known host, and only mutual choices."""
+    if rows.is_empty() or rows["host"].null_count() or rows["host"].n_unique() != 1:
+        return rows.clear().with_columns(
+            key=pl.lit(None, pl.UInt64), match_method=pl.lit(None, dtype=_METHODS)
+        )
+    counts = (
+        rows.group_by("group", "rank").len().sort("group", "len", "rank", descending=[False, True, False])
+    )
+    lead = counts.unique("group", keep="first", maintain_order=True).select("group", lead="rank")
+    marked = rows.join(lead, on="group")
+    reference = marked.filter(pl.col("rank") == pl.col("lead")).select(
+        "group", "sign", "row", ref_row="row", ref_start="start_ns", ref_end="end_ns", end_ns="end_ns"
+    )
+    others = marked.filter(pl.col("rank") != pl.col("lead")).sort("end_ns")
+    near = (
+        others.join_asof(
+            reference.drop("row").sort("end_ns"), on="end_ns", by=["group", "sign"], strategy="nearest",
+            check_sortedness=False,
+        )
+        .filter(
+            pl.col("ref_row").is_not_null()
+            & (pl.max_horizontal("start_ns", "ref_start") <= pl.min_horizontal("end_ns", "ref_end"))
+        )
+        .with_columns(distance=(pl.col("end_ns") - pl.col("ref_end")).abs())
+        .sort("distance")
+        .unique(["ref_row", "rank"], keep="first", maintain_order=True)
+    )  # fmt: skip
+    pairs = pl.concat([near.select("row", "ref_row"), reference.select("row", "ref_row")])
+    return rows.join(pairs, on="row").with_columns(
+        key=pl.struct("group", "ref_row").hash(), match_method=pl.lit("time", dtype=_METHODS)
+    )
+
+
+def _members(keyed: pl.DataFrame) -> pl.DataFrame:
+    """Matches of at least two ranks, each rank once, numbered in order of time."""
+    whole = keyed.filter(
+        (pl.len().over("key") > 1) & (pl.col("rank").n_unique().over("key") == pl.len().over("key"))
+    )
+    return whole.with_columns(first=pl.col("start_ns").min().over("key")).with_columns(
+        match_id=pl.struct("first", "key").rank("dense") - 1
+    )
+
+
+def _clocks(members: pl.DataFrame) -> pl.DataFrame:
+    """Per rank: how far its ends lie from the others' ends, and whether its clock can be compared.
+
+    Members of a synchronising collective end together, so a constant offset of the ends is one of the clocks.
+    """
+    ends = members.with_columns(offset=pl.col("end_ns") - pl.col("end_ns").median().over("match_id"))
+    table = ends.group_by("rank").agg(
+        host=pl.col("host").first(),
+        offset_ns=pl.col("offset").median().cast(pl.Int64),
+        typical=pl.col("duration_ns").median(),
+    )
+    hosts = table["host"].drop_nulls().n_unique()
+    known = table["host"].null_count() == 0
+    if known:
+        comparable = pl.lit(hosts == 1)
+    else:
+        comparable = (
+            pl.col("offset_ns").abs() <= pl.max_horizontal(pl.lit(_CLOCK_SLACK_NS), 0.2 * pl.col("typical"))
+        ) & pl.lit(hosts <= 1)
+    return table.with_columns(comparable=comparable).drop("typical").sort("rank")
+
+
+def _clock_text(clocks: pl.DataFrame) -> str:
+    hosts = clocks["host"].drop_nulls().n_unique()
+    if hosts > 1:
+        return (
+            f"the traces come from {hosts} hosts, whose clocks are not proven equal: start skew is not judged"
+        )
+    worst = clocks.sort(pl.col("offset_ns").abs(), descending=True).row(0, named=True)
+    return (
+        f"the ends of matched collectives differ by {abs(worst['offset_ns']) / 1e6:.3f} ms on rank {worst['rank']}: "
+        "the traces have no common clock, start skew is not judged"
+    )
+
+
+def _add_unmatched(result: dict[str, pl.DataFrame], count: int) -> None:
+    _add_note(
+        result,
+        "trace-metadata-missing",
+        f"{count:,} collectives could not be matched over the ranks (no sequence numbers, and the ranks show different "
+        "sequences): skew and waiting time are unknown for them; record the same steps on all ranks",
+    )
+
+
+def _add_note(result: dict[str, pl.DataFrame], kind: str, detail: str) -> None:
+    row = pl.DataFrame(
+        {"input_id": [None], "line": [None], "kind": [kind], "detail": [detail]},
+        schema={"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
+    )
+    notes = result.get("notes")
+    result["notes"] = row if notes is None else pl.concat([notes, row], how="diagonal_relaxed")

@@ -1,0 +1,138 @@
+"""A run: the tables of everything that was read, and a way back to the text of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import polars as pl
+
+from nccl_insight.tables import schema
+
+T = TypeVar("T")
+
+
+class LineReader(Protocol):
+    """Gives back raw lines of the inputs, for evidence."""
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Text of ``(input_id, line)`` pairs; pairs that cannot be read again are left out."""
+
+
+class NoLines:
+    """A reader for runs whose inputs have no lines (traces, tests)."""
+
+    def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """Nothing can be read back."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What one input gave: rows by table, and log messages by grammar rule still to be assembled.
+
+    Tables named here are concatenated over the inputs; ``messages`` are assembled once, after all
+    inputs are read, because ranks and communicators span files.
+    """
+
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+class Deferred(Protocol):
+    """A table that is put together when it is asked for."""
+
+    height: int
+    """Number of lines that it comes from: about that of its rows."""
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows in order, in frames of the same columns."""
+
+
+class Tables(Mapping[str, pl.DataFrame]):
+    """Tables by name; some are put together when they are first asked for."""
+
+    def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
+        self._ready = dict(ready)
+        self._deferred = dict(deferred)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name in self._deferred:
+            self._ready[name] = pl.concat(list(self._frames(name)))
+            del self._deferred[name]
+        return self._ready[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ready or name in self._deferred
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._ready, *self._deferred])
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._deferred)
+
+    def height(self, name: str) -> int:
+        """About the number of rows of a table."""
+        return self._deferred[name].height if name in self._deferred else self._ready[name].height
+
+    def frames(self, name: str) -> Iterator[pl.DataFrame]:
+        """The table in pieces of the same columns, for those who need not have it whole."""
+        return self._frames(name) if name in self._deferred else iter([self._ready[name]])
+
+    def _frames(self, name: str) -> Iterator[pl.DataFrame]:
+        return (schema.conform(name, frame) for frame in self._deferred[name].frames())
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tables by name (:mod:`nccl_insight.tables.schema`). Rules read nothing else."""
+
+    tables: Mapping[str, pl.DataFrame]
+    reader: LineReader = field(default_factory=NoLines)
+    _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The table, empty with the contract's columns when the run has no such rows."""
+        frame = self.tables.get(name)
+        return schema.empty(name) if frame is None else frame
+
+    def lazy(self, name: str) -> pl.LazyFrame:
+        """The table as a LazyFrame."""
+        return self.table(name).lazy()
+
+    def has(self, name: str) -> bool:
+        """Whether the table has at least one row."""
+        frame = self.tables.get(name)
+        return frame is not None and frame.height > 0
+
+    def height(self, name: str) -> int:
+        """About the number of rows of a table, for what must not put it together."""
+        if isinstance(self.tables, Tables) and name in self.tables:
+            return self.tables.height(name)
+        return self.table(name).height
+
+    def pieces(self, name: str) -> Iterator[pl.DataFrame]:
+        """A table in frames of the same columns, for those who need not have a large one whole."""
+        if isinstance(self.tables, Tables) and name in self.tables:
+            return self.tables.frames(name)
+        return iter([self.table(name)])
+
+    def memo(self, name: str, build: Callable[[Run], T]) -> T:
+        """A derived value, built once per run and shared between rules."""
+        if name not in self._memo:
+            self._memo[name] = build(self)
+        value: T = self._memo[name]
+        return value
+
+
+def build_run(
+    tables: Mapping[str, pl.DataFrame],
+    reader: LineReader | None = None,
+    later: Mapping[str, Deferred] | None = None,
+) -> Run:
+    """A run whose contract tables all have the contract's columns and types; those of ``later`` when asked for."""
+    later = later or {}
+    names = [n for n in (*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)) if n not in later]
+    frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
+    return Run(Tables(frames, later), reader or NoLines())

@@ -1,4 +1,0 @@
-"""Derived tables over a :class:`~nccl_insight.run.Run`, shared by rules and renderers.
-
-Each view is a function of the run alone, memoised on it. Views compute; they judge nothing.
-"""
