@@ -70,7 +70,7 @@ def test_families_are_diagnoses() -> None:
 
 
 def _rule_files() -> list[Path]:
-    return list((Path(__file__).parents[1] / "nccl_insight" / "rules").glob("ni[0-9]*.py"))
+    return list((Path(__file__).parents[1] / "nccl_insight" / "rules").rglob("ni[0-9]*.py"))
 
 
 @pytest.mark.parametrize(
