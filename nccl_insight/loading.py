@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.keep import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart, cores, neighbours, read_logs
 from nccl_insight.readers.nccl_log.records import Fate
-from nccl_insight.tables import schema
+from nccl_insight.tables import match, schema
 from nccl_insight.tables.assemble.base import stack
 from nccl_insight.tables.assemble.hosts import mend_hosts
 from nccl_insight.tables.assemble.tables import assemble
@@ -186,12 +185,7 @@ def _input_row(part: _Part, fate: Fate | None, benchmarks: bool) -> dict[str, ob
 
 def _finish_traces(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Facts that need the traces of all ranks (skew, matching); see :mod:`nccl_insight.tables.match`."""
-    try:
-        match = importlib.import_module("nccl_insight.tables.match")
-    except ModuleNotFoundError:
-        return tables
-    finished: dict[str, pl.DataFrame] = match.finish(tables)
-    return finished
+    return match.finish(tables)
 
 
 def _join(

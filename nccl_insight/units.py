@@ -22,7 +22,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_ns(duration_ns: float) -> str:
-    """Duration given in nanoseconds: ``1500`` -> ``1.5 us``."""
+    """Duration given in nanoseconds: ``1500`` -> ``1.50 us``."""
     for factor, unit in _TIME:
         if abs(duration_ns) >= factor:
             return f"{duration_ns / factor:.2f} {unit}".replace(".00 ", " ")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_insight.settings.catalogue import PREFIXES, at_least, catalogue, edit_distance, version_key
+from nccl_insight.settings.catalogue import PREFIXES, catalogue, edit_distance
+from nccl_insight.versions import at_least, version_key
 
 TYPES = {
     "bool", "int", "bool01", "boolword", "enum", "set", "level", "algo", "proto", "ctapolicy", "ifname", "hca",

@@ -10,8 +10,10 @@ from nccl_insight.facts.members import comms, rank_hosts
 from nccl_insight.facts.settings import setting, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run
+from nccl_insight.versions import at_least
 
-_LAZY_SINCE = (2, 23)
+#: init.cc: NCCL_PARAM(RuntimeConnect) defaults to 1 since this release
+_LAZY_SINCE = "2.22.3"
 
 
 def spans_hosts(run: Run) -> bool | None:
@@ -69,7 +71,7 @@ def connections_judgeable(run: Run) -> Judgeable:
     if _one_sided(run):
         return Judgeable(False, "the log lacks the other end of some connections: lines are missing")
     versions = run.table("processes").get_column("nccl_version").drop_nulls().unique().to_list()
-    lazy = [v for v in versions if _number(v) >= _LAZY_SINCE]
+    lazy = [v for v in versions if at_least(v, _LAZY_SINCE)]
     if lazy:
         return Judgeable(False, f"NCCL {lazy[0]} connects on first use only")
     return Judgeable(True)
@@ -83,8 +85,3 @@ def _one_sided(run: Run) -> bool:
         pl.col("direction").n_unique().alias("ends")
     )
     return ends.filter(pl.col("ends") < 2).height > 0
-
-
-def _number(version: str) -> tuple[int, ...]:
-    parts = version.split("+")[0].split(".")[:2]
-    return tuple(int(p) for p in parts if p.isdigit())

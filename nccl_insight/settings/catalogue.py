@@ -144,22 +144,6 @@ def edit_distance(left: str, right: str, limit: int) -> int:
     return previous[-1]
 
 
-def version_key(version: str | None) -> tuple[int, ...] | None:
-    """``"2.21.5+cuda12.4"`` -> ``(2, 21, 5)``; None for text that starts with no version."""
-    parts: list[int] = []
-    for part in (version or "").split("+")[0].split("-")[0].split("."):
-        if not part.isascii() or not part.isdigit():
-            break
-        parts.append(int(part))
-    return tuple(parts) or None
-
-
-def at_least(version: str | None, floor: str) -> bool | None:
-    """Whether ``version`` is ``floor`` or later; None when the version is not known."""
-    left, right = version_key(version), version_key(floor)
-    return None if left is None or right is None else left >= right
-
-
 def _variable(name: str, fields: Mapping[str, Any]) -> Variable:
     plain = dict(fields)
     for key in ("values", "default_history"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from nccl_insight.errors import UsageError
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.model import Action
+from nccl_insight.versions import version_key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -160,17 +161,13 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"[0-9]+", text.split("+")[0])[:4])
-
-
 def _holds(wanted: Expectation, value: str | float) -> bool:
     if wanted.key in TEXTS:
         found = {part.strip().lower() for part in str(value).split(",")}
         same = found == {part.strip().lower() for part in wanted.value.split(",")}
         return same if wanted.operator == "=" else not same
     if wanted.key in VERSIONS:
-        have, want = _version(str(value)), _version(wanted.value)
+        have, want = version_key(str(value)) or (), version_key(wanted.value) or ()
         if wanted.operator in ("=", "!="):
             have = have[: len(want)]
         return _ordered(wanted.operator, have, want)

@@ -48,6 +48,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("init_timings",)
+THRESHOLDS = {"total_s": 120.0, "factor": 10.0, "least_s": 5.0}
 SOURCES = ("NCCL source init.cc",)
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")

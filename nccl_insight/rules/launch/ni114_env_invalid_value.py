@@ -39,9 +39,10 @@ from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
-from nccl_insight.settings.catalogue import at_least, catalogue
+from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.settings.check import check_value
 from nccl_insight.tables.run import Run
+from nccl_insight.versions import at_least
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

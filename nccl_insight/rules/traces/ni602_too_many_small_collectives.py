@@ -45,6 +45,9 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("calls", "collectives")
+THRESHOLDS = {
+    "small_bytes": 65536.0, "least_calls": 200.0, "share": 0.5, "time_share": 0.1, "per_step": 100.0,
+}  # fmt: skip
 SOURCES = ("PyTorch DDP documentation: bucket_cap_mb",)
 _SHORT_NS = 25_000
 _COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")

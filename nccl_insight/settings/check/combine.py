@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import at_least
 from nccl_insight.settings.check.issue import Issue, as_number, switched_off, switched_on
+from nccl_insight.versions import at_least
 
 Settings = Mapping[str, str]
 _WITHOUT_RING = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue, Variable, at_least, catalogue, version_key
+from nccl_insight.settings.catalogue import Catalogue, Variable, catalogue
 from nccl_insight.settings.check.issue import Issue, source_of
+from nccl_insight.versions import at_least, version_key
 
 _MAX_NAME = 60
 _RECENT = "2.13"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue, Variable, at_least, catalogue
+from nccl_insight.settings.catalogue import Catalogue, Variable, catalogue
 from nccl_insight.settings.check.issue import NUMBER, Issue, as_number, source_of
+from nccl_insight.versions import at_least
 
 _SUFFIX = re.compile(r"(?i)\s*(k|m|g|t)i?b?$")
 _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

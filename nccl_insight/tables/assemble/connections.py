@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.tables.assemble.base import column
+from nccl_insight.versions import at_least, between, version_key
 
 _SUFFIX: Final = r" comm (?:0x[0-9a-f]+|\(nil\)) nRanks [0-9]+.*$"
 
@@ -16,14 +16,12 @@ def _era(versions: pl.DataFrame) -> pl.DataFrame:
     """Meaning of the bracket by version: CUDA device (2.3), NVML device (2.4), bus id (2.5-2.18.1), NVML device."""
     rows = []
     for version, library in versions.select("nccl_version", "library").unique().iter_rows():
-        match = re.match(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", version or "")
-        if match is None:
+        if version_key(version) is None:
             continue
-        number = (int(match[1]), int(match[2]), int(match[3] or 0))
         kind = "nvml_dev"
-        if number < (2, 4):
+        if not at_least(version, "2.4"):
             kind = "cuda_dev"
-        elif (2, 5) <= number < (2, 18, 3) or library == "rccl":
+        elif between(version, "2.5", "2.18.3") or library == "rccl":
             kind = "bus_id"
         rows.append((version, library, kind))
     return pl.DataFrame(
