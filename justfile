@@ -1,0 +1,36 @@
+# One word per task. Without just, run the line below a task by hand.
+python := ".venv/bin/python"
+
+# list the tasks
+default:
+    @just --list
+
+# a virtual environment with everything a contributor needs
+setup:
+    python3 -m venv .venv
+    .venv/bin/pip install --quiet -e '.[dev]'
+
+# all tests, or those given: just test tests/test_grammar.py
+test *args:
+    {{python}} -m pytest {{args}}
+
+# what CI checks beside the tests
+check:
+    .venv/bin/ruff check nccl_insight tests benchmarks
+    .venv/bin/ruff format --check nccl_insight tests
+    .venv/bin/mypy
+    .venv/bin/lint-imports
+    .venv/bin/nccl-insight grammar lint
+
+# apply the formatter and the safe fixes
+fix:
+    .venv/bin/ruff check --fix nccl_insight tests benchmarks
+    .venv/bin/ruff format nccl_insight tests
+
+# speed on this machine
+bench *args:
+    {{python}} benchmarks/bench_logs.py {{args}}
+
+# everything, as the forge runs it
+ci:
+    bash .ci/run
