@@ -32,7 +32,7 @@ from nccl_insight.tables.schema import conform
 
 LOG: Final = "nccl_log"
 _LOG_HEAD: Final = re.compile(
-    rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|version)|RCCL version|\] (?:INFO|WARN) "
+    rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version|\] (?:INFO|WARN) "
 )
 
 

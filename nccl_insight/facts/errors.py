@@ -15,12 +15,12 @@ import polars as pl
 
 from nccl_insight.facts._cause_patterns import BENIGN, CONSEQUENCE, OTHER, PATTERNS
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import is_loud
 
 TRACE: Final = r" -> -?[0-9]+( \[[^\]]*\])?\s*$"
 
 # What differs between lines of one kind and decides nothing: ports, addresses, pointers, positions.
 _PLACES: Final = r"<[0-9]+>|0x[0-9a-fA-F]+|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
-_WARNINGS = ("WARN", "ABORT", "DIAG")
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
@@ -50,7 +50,7 @@ def _build(run: Run) -> pl.DataFrame:
         .drop("_at", "_text")
         .with_columns(
             pl.col("cause").fill_null(OTHER),
-            (pl.col("level").is_in(_WARNINGS) | pl.col("level").is_null()).alias("loud"),
+            (is_loud(pl.col("level")) | pl.col("level").is_null()).alias("loud"),
         )
     )
 

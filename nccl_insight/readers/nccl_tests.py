@@ -27,7 +27,7 @@ def sniff(head: bytes, name: str) -> float:
         return 0.9 if b'"nccl_version"' in head and b'"start_time"' in head and b'"env"' in head else 0.0
     if _HEAD.search(head) is None:
         return 0.0
-    log_lines = len(re.findall(rb" NCCL (?:INFO|WARN) ", head))
+    log_lines = len(re.findall(rb" NCCL (?:INFO|WARN|ATTN|ERROR) ", head))
     return 0.95 if log_lines <= 2 else 0.3
 
 

@@ -13,7 +13,7 @@ from nccl_insight.tables import schema
 
 LIMIT_BYTES = 512 * 1024 * 1024
 _BLOCK = 1 << 20
-_NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL) |\[[0-9]+\] (?:INFO|WARN) ")
+_NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL|ATTN|ERROR) |\[[0-9]+\] (?:INFO|WARN) ")
 
 
 @dataclass(frozen=True)

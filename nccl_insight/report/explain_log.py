@@ -10,6 +10,7 @@ import polars as pl
 from nccl_insight.report import explain_how, explain_paths, explain_who
 from nccl_insight.report.prose import Section, safe, section
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import is_loud
 from nccl_insight.units import plural
 
 
@@ -46,7 +47,7 @@ def _inputs(run: Run) -> Section:
 
 
 def _trouble(run: Run) -> Section | None:
-    loud = run.table("errors").filter(pl.col("level").is_in(["WARN", "ABORT"]))
+    loud = run.table("errors").filter(is_loud(pl.col("level")) & (pl.col("level") != "DIAG"))
     if loud.is_empty():
         return None
     first = safe(loud.get_column("text").drop_nulls().head(1).to_list()[:1] or "", 200)

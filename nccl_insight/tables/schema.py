@@ -24,6 +24,14 @@ KINDS: Final = (
     "graph_xml", "smi_topo", "smi_nvlink", "capture", "unknown",
 )  # fmt: skip
 
+# Levels that report no trouble. A line of any other level, also of one that a later release adds, is judged like WARN.
+QUIET_LEVELS: Final = ("INFO", "TRACE", "CALL", "VERSION")
+
+
+def is_loud(levels: pl.Expr) -> pl.Expr:
+    """Whether records of a level are judged like warnings: WARN, ATTN, ERROR, ABORT, DIAG and any new name."""
+    return ~levels.is_in(QUIET_LEVELS)
+
 
 def _enum(*values: str) -> pl.Enum:
     return pl.Enum(list(values))

@@ -14,9 +14,17 @@ from nccl_insight.inputs.chunks import Chunk
 from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
-from nccl_insight.readers.nccl_log.records import LOUD, RECORD, ChunkResult, Fate, Places
+from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
-from nccl_insight.readers.nccl_log.work import Work, records, take, take_classified, take_one, with_heads
+from nccl_insight.readers.nccl_log.work import (
+    Work,
+    has_loud,
+    records,
+    take,
+    take_classified,
+    take_one,
+    with_heads,
+)
 
 _LAST_ERROR: Final = "Last error:"
 _REPEATED_SIGN: Final = "x across cluster]"
@@ -109,7 +117,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         by_rule.setdefault(match.message.name, []).append(index)
     for name, indexes in by_rule.items():
         group = frame[indexes]
-        if group["_level"].is_in(LOUD).any():
+        if has_loud(group["_level"]):
             work.warned.add(name)
         for row in take(work, name, group).iter_slices(1):
             again = work.classifier.catalog.match_collapsed(row["_body"][0])

@@ -1,11 +1,14 @@
 """The head of an NCCL line: launcher prefix, timestamp, host, pid, tid, device, source.
 
-Shapes (NCCL 2.3 - 2.32, RCCL)::
+Shapes (NCCL 2.3 - 2.33, RCCL, NCCLX)::
 
     host:pid:tid [dev] NCCL INFO text              INFO
     [timestamp] host:pid:tid [dev] file:line (func) NCCL WARN text
     host:pid:tid NCCL CALL text                    CALL has no device
     host:pid NCCL DIAG [OK] text                   DIAG (2.31+)
+    [timestamp] host:pid:tid [dev] file:line (func) NCCL ATTN text      ATTN (2.32+), ERROR (RCCL, NCCLX)
+
+A word of capitals behind ``NCCL`` and a full head is a level too, whatever its name: a later release may add one.
 
 Anything may stand in front of the host: mpirun tags, srun labels, Ray actors, ISO timestamps, quotes.
 """
@@ -16,10 +19,15 @@ from typing import Final
 
 import polars as pl
 
-LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG")
+# Levels that are told by their name alone. ERROR is not one of them: exceptions say "NCCL ERROR" in their text.
+LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG", "ATTN")
+# Any other level counts only behind a full head.
+OPEN_LEVEL: Final = r"[A-Z]{3,10}"
 
 HOST: Final = r"\[[^\]\s]+\]|<[^>\s]+>|[^\s:|()\[\]<>\"'`*,;]+"
 _ID: Final = r"[0-9]+|[X*]+"
+# The end of a head that only NCCL prints: pid, tid, and then device and source unless they are missing.
+FULL_END: Final = rf":(?:{_ID}):(?:{_ID})(?: \[-?[0-9]+\](?: \S.*)?)?$"
 _FULL: Final = (
     rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})"
     rf"(?::(?P<tid>{_ID})(?: \[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?)?| \[(?P<dev_alone>-?[0-9]+)\])?$"

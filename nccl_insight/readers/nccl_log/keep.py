@@ -13,8 +13,9 @@ import polars as pl
 
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
-from nccl_insight.readers.nccl_log.records import HEAD, LOUD, RECORD, ChunkResult, Counts, attach_heads
+from nccl_insight.readers.nccl_log.records import HEAD, RECORD, ChunkResult, Counts, attach_heads
 from nccl_insight.readers.nccl_log.unknown import templates
+from nccl_insight.tables.schema import is_loud
 
 # Tables of inner workings, large in verbose logs; no diagnosis needs them.
 DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
@@ -28,7 +29,7 @@ _FLOOD: Final = 1000
 class Kept(Counts):
     """What one chunk gave.
 
-    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: WARN, ABORT, DIAG records
+    ``messages``: rows by rule; ``errors``: those of the rules of the errors table. ``loud``: records of a loud level
     that no rule knows, or whose rule feeds another table. ``unknown``: templates. Rows have ``_hid``, which counts
     ``heads``; floods of warnings have the columns of their head and ``repeats`` instead.
     """
@@ -103,13 +104,13 @@ class Keeper:
             if name in result.warned:
                 # A warning is an error row too, whatever table its values go to.
                 family = rule.directives.get("family", "other")
-                known = rows.filter(pl.col("_level").is_in(LOUD)).select(*RECORD, "input_id")
+                known = rows.filter(is_loud(pl.col("_level"))).select(*RECORD, "input_id")
                 known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
                 loud += [_warnings(known, result.heads)] if known.height else []
             if rule.table is not None and rule.table not in self._dropped:
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown
-        strange = unknown.filter(pl.col("_level").is_in(LOUD)) if unknown.height else unknown
+        strange = unknown.filter(is_loud(pl.col("_level"))) if unknown.height else unknown
         if strange.height:
             loud.append(_warnings(strange, result.heads))
         return Kept(

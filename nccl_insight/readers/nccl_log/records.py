@@ -12,7 +12,6 @@ import polars as pl
 from nccl_insight.language.syntax import Message
 from nccl_insight.readers.nccl_log import head
 
-LOUD: Final = ("WARN", "ABORT", "DIAG")
 HEAD: Final = {f"_{name}": dtype for name, dtype in head.COLUMNS.items()}
 RECORD: Final = {
     "_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, "_hid": pl.UInt32, "_body": pl.String,
@@ -97,7 +96,7 @@ class ChunkResult(Counts):
     """What a chunk gave. ``unknown`` has the columns of ``RECORD``; all rows have ``input_id`` besides.
 
     ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
-    ``warned``: the rules of which a row is as loud as a warning (``LOUD``).
+    ``warned``: the rules of which a row is as loud as a warning (``is_loud``).
 
     ``heads``: one row a distinct head (``HEAD``) of an input, in the order of ``_hid``, with the first ``_line`` that
     has it and the number of its lines.

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.language.catalog import Catalog, Match
-from nccl_insight.readers.nccl_log.head import HOST, LEVELS
+from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVEL
 
-_LEVEL: Final = "|".join(LEVELS)
-_RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({_LEVEL})(?:[ :]|$)")
+_RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({OPEN_LEVEL})(?:[ :]|$)")
+_FULL_END: Final = re.compile(FULL_END)
+# A head is shorter than this, also one that names a C++ function as its source.
+_HEAD_MOST: Final = 600
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
@@ -57,9 +59,17 @@ def _cut_body(segment: str) -> tuple[str, str, bool]:
     return body, segment[len(body) :].strip(), glued
 
 
+def _is_level(found: re.Match[str]) -> bool:
+    """Whether the word behind NCCL is a level: one that is known, or any word behind a full head."""
+    if found[1] in LEVELS:
+        return True
+    before = found.string[max(0, found.start() - _HEAD_MOST) : found.start()].rstrip(" ")
+    return found[0].endswith(" ") and _FULL_END.search(before) is not None
+
+
 def split_line(line: int, text: str) -> list[Piece]:
     """The records of a line that holds the word NCCL (or the old form) somewhere; empty when there is none."""
-    found = list(_RECORD.finditer(text)) or [m for m in [_OLD.search(text)] if m]
+    found = [m for m in _RECORD.finditer(text) if _is_level(m)] or [m for m in [_OLD.search(text)] if m]
     if not found:
         return []
     pieces: list[Piece] = []

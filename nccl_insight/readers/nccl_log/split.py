@@ -16,6 +16,7 @@ _LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
 # Looked for in the lines, by polars: Python is slow at words in long texts.
 _ODD: Final = ["\x1b", "\x00", "\r", "](http"]
 _USUAL: Final = " NCCL INFO "
+_OPEN: Final = rf"^{head.OPEN_LEVEL}$"
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
 
 
@@ -59,7 +60,9 @@ def _others(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     cut = cut.rename({"field_0": "_level", "field_1": "_body"}).with_columns(
         pl.col("_body").fill_null("").str.strip_chars_end()
     )
-    clean = pl.col("_level").is_in(head.LEVELS) & ~pl.col("_body").str.contains(_AGAIN)
+    named = pl.col("_level").is_in(head.LEVELS)
+    other = pl.col("_level").str.contains(_OPEN) & pl.col("_head").str.contains(head.FULL_END)
+    clean = (named | other) & ~pl.col("_body").str.contains(_AGAIN)
     return cut, cut.select(clean.fill_null(False)).to_series()
 
 

@@ -11,8 +11,9 @@ from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.extract import extract, row_of
-from nccl_insight.readers.nccl_log.records import HEAD, LOUD, RECORD, Places
+from nccl_insight.readers.nccl_log.records import HEAD, RECORD, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR
+from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
 
 _FOLLOW_MOST: Final = 80
 
@@ -89,6 +90,11 @@ def records(work: Work, pieces: list[recover.Piece]) -> pl.DataFrame:
     return with_heads(work, frame).select(list(RECORD))
 
 
+def has_loud(levels: pl.Series) -> bool:
+    """Whether a record is as loud as a warning."""
+    return bool(levels.is_in(QUIET_LEVELS).not_().any())
+
+
 def _distinct(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """The distinct texts, and for each text which of them it is: all ranks print many lines alike."""
     keys = texts.hash()
@@ -110,7 +116,7 @@ def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.hstack(
         [rule, chosen["blanks"].gather(at).alias("_blanks"), chosen["at"].gather(at).alias("_at")]
     )
-    loud = frame.filter(pl.col("_level").is_in(LOUD) & (pl.col("_rule") >= 0))["_rule"].unique().to_list()
+    loud = frame.filter(is_loud(pl.col("_level")) & (pl.col("_rule") >= 0))["_rule"].unique().to_list()
     work.warned.update(work.classifier.names[number] for number in loud)
     left: list[pl.DataFrame] = []
     bodies = chosen.select("rule", "blanks", "_body").partition_by(
@@ -186,7 +192,7 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         if match is not None:
             taken.append(index)
             out.setdefault(match.message.name, []).append(_joined(work, rows[index], match))
-    loud = bool(rows["_level"].is_in(LOUD).any())
+    loud = has_loud(rows["_level"])
     for found, frames in out.items():
         work.warned.update([found] if loud else [])
         work.accept(found, pl.concat(frames, how="diagonal_relaxed"))
@@ -202,6 +208,6 @@ def _joined(work: Work, row: pl.DataFrame, match: Match) -> pl.DataFrame:
 
 def take_one(work: Work, row: pl.DataFrame, match: Match) -> None:
     """A record whose rule and captures are known already."""
-    if row["_level"][0] in LOUD:
+    if has_loud(row["_level"]):
         work.warned.add(match.message.name)
     work.accept(match.message.name, _joined(work, row, match))

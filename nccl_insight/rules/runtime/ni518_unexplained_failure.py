@@ -63,9 +63,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
     reached = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("text").str.contains(_REACHED))
     unknown = rows.filter(
-        (pl.col("cause") == OTHER)
-        & (pl.col("level") == "WARN")
-        & ~pl.col("text").fill_null("").str.contains(_NOISE)
+        (pl.col("cause") == OTHER) & pl.col("loud") & ~pl.col("text").fill_null("").str.contains(_NOISE)
     )
     if thrown.height:
         severity, shown = Severity.ERROR, pl.concat([unknown, thrown])
