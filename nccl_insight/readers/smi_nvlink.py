@@ -10,9 +10,9 @@ from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import smi_text
 from nccl_insight.tables.run import Partial
 
-_GPU = re.compile(rb"^\s*GPU [0-9]+: ", re.M)
-_LINK = re.compile(rb"^\s*Link [0-9]+: ", re.M)
-_MATRIX = re.compile(rb"^(?:\x1b\[[0-9;]*m|\s)*GPU0(?:\x1b\[[0-9;]*m|\s)*X", re.M)
+_GPU = re.compile(rb"^[ \t]*GPU [0-9]+: ", re.M)
+_LINK = re.compile(rb"^[ \t]*Link [0-9]+: ", re.M)
+_MATRIX = re.compile(rb"^(?:\x1b\[[0-9;]*m|[ \t])*GPU0(?:\x1b\[[0-9;]*m|[ \t])*X", re.M)
 
 
 def sniff(head: bytes, name: str) -> float:

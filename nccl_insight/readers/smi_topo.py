@@ -10,8 +10,8 @@ from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import smi_text
 from nccl_insight.tables.run import Partial
 
-_HEADER = re.compile(rb"^(?:\x1b\[[0-9;]*m|\s)*GPU0\b(?![ \t]*:)", re.M)
-_ROW = re.compile(rb"^(?:\x1b\[[0-9;]*m|\s)*GPU0(?:\x1b\[[0-9;]*m|\s)*X", re.M)
+_HEADER = re.compile(rb"^(?:\x1b\[[0-9;]*m|[ \t])*GPU0\b(?![ \t]*:)", re.M)
+_ROW = re.compile(rb"^(?:\x1b\[[0-9;]*m|[ \t])*GPU0(?:\x1b\[[0-9;]*m|[ \t])*X", re.M)
 
 
 def sniff(head: bytes, name: str) -> float:

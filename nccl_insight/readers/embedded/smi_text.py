@@ -11,6 +11,7 @@ import re
 import polars as pl
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_WORD = re.compile(r"\S")
 _CELL = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|N/A|X")
 _NAME = re.compile(
     r"GPU[0-9]+|NIC[0-9]+|(?:mlx[0-9]|bnxt_re|rocep|ibp|efa|irdma|mana|hfi1|rdmap)[A-Za-z0-9_]*"
@@ -43,6 +44,7 @@ def scan_topology(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     heads = lines.filter(pl.col("text").str.contains(_HEADER))["line"].to_list()
     if not heads:
         return pl.DataFrame(schema=NODES), pl.DataFrame(schema=LINKS)
+    named: dict[tuple[int, str], list[dict[str, object]]] = {}
     columns: list[str] = []
     section = 0
     near = lines.filter(
@@ -60,12 +62,14 @@ def scan_topology(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             columns, section = header, section + 1
             continue
         if (legend := _LEGEND.match(text)) and columns:
-            _name_device(nodes, section, legend[1], legend[2])
+            for node in named.get((section, legend[1]), ()):
+                node["device"] = legend[2]
             continue
         cells, tail = _cells(rest, len(columns))
         if len(cells) != len(columns) or not columns:
             continue
         nodes.append(_node(line, section, first[0], tail))
+        named.setdefault((section, first[0]), []).append(nodes[-1])
         links += _row(line, section, first[0], columns, cells)
     return pl.DataFrame(nodes, schema=NODES), pl.DataFrame(links, schema=LINKS)
 
@@ -81,7 +85,8 @@ def _cells(rest: str, wanted: int) -> tuple[list[str], str]:
     cells: list[str] = []
     at = 0
     while len(cells) < wanted:
-        match = _CELL.match(rest, at + len(rest[at:]) - len(rest[at:].lstrip()))
+        word = _WORD.search(rest, at)
+        match = _CELL.match(rest, word.start()) if word else None
         if match is None:
             break
         cells.append(match[0])
@@ -91,12 +96,12 @@ def _cells(rest: str, wanted: int) -> tuple[list[str], str]:
 
 def _node(line: int, section: int, name: str, tail: str) -> dict[str, object]:
     is_gpu = name.startswith("GPU")
-    digits = re.search(r"([0-9]+)$", name)
+    digits = name[len(name.rstrip("0123456789")) :]
     fields = re.split(r"\t+|\s{2,}|\s(?=\S+$)", tail) if tail and is_gpu else []
     numa = next((f for f in fields[1:2] if re.fullmatch(r"[0-9]+", f.strip())), None)
     return {
         "line": line, "section": section, "node": name, "kind": "GPU" if is_gpu else "NIC",
-        "index": int(digits[1][:9]) if digits else None, "numa": int(numa[:9]) if numa else None,
+        "index": int(digits[:9]) if digits else None, "numa": int(numa[:9]) if numa else None,
         "cpu_affinity": fields[0].strip() if fields else None,
         "device": None if is_gpu or name.startswith("NIC") else name,
     }  # fmt: skip
@@ -120,12 +125,6 @@ def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]
                 }
             )
     return rows
-
-
-def _name_device(nodes: list[dict[str, object]], section: int, name: str, device: str) -> None:
-    for node in nodes:
-        if node["section"] == section and node["node"] == name:
-            node["device"] = device
 
 
 def scan_nvlinks(lines: pl.DataFrame) -> pl.DataFrame:

@@ -19,17 +19,30 @@ _FULL_END: Final = re.compile(FULL_END)
 _HEAD_MOST: Final = 600
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
+# Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
+# for something that ends it would take the square of its length.
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
-_EMBEDDED: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+ \[-?[0-9]+\]")
-_TRAILING: Final = re.compile(
-    r"[\s|]*(?:\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z]*rank[0-9]+\]:"
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]+\])?[\s|>*]*$"
+_HEAD_MOST: Final = 640
+_NUMBERS: Final = re.compile(r":[0-9]{1,20}:[0-9]{1,20} \[-?[0-9]{1,9}\]")
+_HOST_BEFORE: Final = re.compile(rf"(?:{HOST})$")
+_HOST_MOST: Final = 255
+_TAGS: Final = (
+    ("(", re.compile(r"\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)")),
+    (
+        "[",
+        re.compile(
+            r"\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z]*rank[0-9]+\]:|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]+\]"
+        ),
+    ),
 )
+_STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
+_STAMP_MOST: Final = 64
 _PREFIX: Final = re.compile(
-    r"^(?:\s*(?:\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
-    r"|[0-9]{1,5}: |> ?|\*\*|\|?\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?\s*\|?"
-    r"|\[-?[0-9]{1,5}\] ))+\s*"
+    r"\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
+    r"|[0-9]{1,5}: |> ?|\*\*|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
+    r"|\[-?[0-9]{1,5}\] "
 )
+_WORD: Final = re.compile(r"\S")
 
 
 @dataclass(frozen=True)
@@ -45,16 +58,42 @@ class Piece:
     match: Match | None = None
 
 
+def _untailed(text: str) -> str:
+    """The text without what a launcher put in front of the next record: blanks, bars, one tag or time stamp."""
+    cut = text.rstrip(" \t\n\r\f\v|>*")
+    for mark, tag in _TAGS:
+        at = cut.rfind(mark)
+        if at >= 0 and tag.fullmatch(cut, at):
+            return cut[:at].rstrip(" \t\n\r\f\v|")
+    stamp = _STAMP.search(cut, max(0, len(cut) - _STAMP_MOST))
+    return cut[: stamp.start()].rstrip(" \t\n\r\f\v|") if stamp else cut
+
+
+def _head_start(text: str) -> int | None:
+    """Where the head ``host:pid:tid [dev]`` begins that ends the text, None when none does."""
+    found = _CORE.search(text, max(0, len(text) - _HEAD_MOST))
+    return found.start() if found else None
+
+
+def _embedded(text: str) -> int | None:
+    """Where the first head within the text begins, None when there is none."""
+    for numbers in _NUMBERS.finditer(text):
+        host = _HOST_BEFORE.search(text, max(0, numbers.start() - _HOST_MOST), numbers.start())
+        if host:
+            return host.start()
+    return None
+
+
 def _cut_body(segment: str) -> tuple[str, str, bool]:
     """Splits the text between two records into the end of the first and the head of the second.
 
     The flag tells that the second head was glued to the first text, that is: a writer tore the line.
     """
-    core = _CORE.search(segment)
-    if core is None:
+    start = _head_start(segment)
+    if start is None:
         return segment, "", True
-    before = segment[: core.start()]
-    body = _TRAILING.sub("", before)
+    before = segment[:start]
+    body = _untailed(before)
     glued = bool(body) and body == before
     return body, segment[len(body) :].strip(), glued
 
@@ -78,16 +117,16 @@ def split_line(line: int, text: str) -> list[Piece]:
     torn = False
     if not old:
         before, rest, _ = _cut_body(head)
-        if rest and _EMBEDDED.search(before):
+        if rest and _embedded(before) is not None:
             head, torn = rest, True
     for index, match in enumerate(found):
         last = index + 1 == len(found)
         segment = text[match.end() :] if last else text[match.end() : found[index + 1].start()]
         body, next_head, glued = (segment, "", False) if last else _cut_body(segment)
         if last:
-            embedded = _EMBEDDED.search(body)
-            if embedded:
-                body, torn = _TRAILING.sub("", body[: embedded.start()]), True
+            embedded = _embedded(body)
+            if embedded is not None:
+                body, torn = _untailed(body[:embedded]), True
         pieces.append(Piece(line, len(pieces), head.strip(), match[1], body.strip(), torn or glued))
         head, torn = next_head, glued
     return _without_copies(pieces)
@@ -95,16 +134,18 @@ def split_line(line: int, text: str) -> list[Piece]:
 
 def _without_copies(pieces: list[Piece]) -> list[Piece]:
     """Drops the second copy of a record that a log collector prints in two columns."""
-    kept: list[Piece] = []
-    for piece in pieces:
-        if not any(k.body == piece.body and k.level == piece.level for k in kept):
-            kept.append(piece)
-    return kept
+    return list({(piece.level, piece.body): piece for piece in reversed(pieces)}.values())[::-1]
 
 
 def strip_prefix(text: str) -> str:
     """A line without the launcher prefixes that can stand before a text without head."""
-    return _PREFIX.sub("", text).strip()
+    at = 0
+    while word := _WORD.search(text, at):
+        prefix = _PREFIX.match(text, word.start())
+        if prefix is None:
+            break
+        at = prefix.end()
+    return text[at:].strip()
 
 
 def match_headless(

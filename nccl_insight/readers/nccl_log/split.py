@@ -12,7 +12,7 @@ from nccl_insight.readers.nccl_log import head
 
 SEPARATOR: Final = " NCCL "
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\(https?://[^)\n]*\)")
+_LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
 # Looked for in the lines, by polars: Python is slow at words in long texts.
 _ODD: Final = ["\x1b", "\x00", "\r", "](http"]
 _USUAL: Final = " NCCL INFO "
