@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
-from nccl_insight.language.syntax import Grammar
+from nccl_insight.language.diagnoses import DIAGNOSES
+from nccl_insight.language.meanings import HEAD_COLUMNS, Test, parse_cases
+from nccl_insight.language.syntax import Grammar, Message, columns_of
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,8 @@ class Problem:
         return f"{self.origin}: {self.name}: {self.text}"
 
 
-def lint(grammar: Grammar) -> list[Problem]:
-    """Every breach of docs/grammar.md in a grammar, in file order."""
+def lint(grammar: Grammar, diagnoses: Collection[str] = DIAGNOSES) -> list[Problem]:
+    """Every breach of docs/grammar.md in a grammar, in file order. ``diagnoses``: the names that a message may have."""
     problems: list[Problem] = []
     for terminal in grammar.terminals.values():
         try:
@@ -38,4 +41,25 @@ def lint(grammar: Grammar) -> list[Problem]:
         return problems
     for message in grammar.messages.values():
         problems += [Problem(message.origin, message.name, text) for text in check(grammar, message)]
+        problems += [
+            Problem(message.origin, message.name, text) for text in _meaning(grammar, message, diagnoses)
+        ]
     return problems
+
+
+def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:
+    """What is wrong with the meaning of a message."""
+    if message.meaning is None:
+        return
+    for name in sorted(set(message.meaning.names()) - set(diagnoses)):
+        yield f"{name} is no diagnosis"
+    own = {*columns_of(message.expr), *message.constants, *HEAD_COLUMNS}
+    for case in parse_cases(message.directives, message.origin):
+        for test in case.tests:
+            if test.column not in own:
+                yield f"a case tests {test.column}, which the message does not capture"
+    seen: set[tuple[Test, ...]] = set()
+    for case in message.meaning.cases:
+        if case.tests in seen:
+            yield f"a case is never reached: {case}"
+        seen.add(case.tests)

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from nccl_insight.errors import GrammarError
+from nccl_insight.language.meanings import Case, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
     Choice,
     Column,
@@ -36,7 +37,12 @@ _TOKEN = re.compile(
     r"|(?P<op>[()\[\]|?*+])|(?P<space>\s+)|(?P<comment>//[^\n]*)"
 )
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
-_DIRECTIVES = {"table", "set", "family", "normalise", "versions", "source", "headless", "type"}
+_DIRECTIVES = {
+    "table", "set", "family", "normalise", "versions", "source", "headless", "type",
+    "diagnosis", "role", "when", "define", "default-diagnosis", "default-role",
+}  # fmt: skip
+# Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
+_OWN_BLOCKS = {"define", "default-diagnosis", "default-role"}
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
 DTYPES = ("int", "float", "str", "ints", "strs")
 
@@ -61,6 +67,25 @@ def grammar_files() -> Mapping[str, str]:
     return {p.name: p.read_text("utf-8") for p in sorted(beside.glob("*.lark"))}
 
 
+def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
+    """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
+    block: dict[str, str] = {}
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.strip().startswith("//!"):
+            key, _, value = line.strip()[3:].partition(":")
+            _add(block, key.strip(), value.strip())
+            block.setdefault("where", f"{name}:{number}")
+        elif not line.strip().startswith("//"):
+            if _OWN_BLOCKS & block.keys():
+                yield block
+            block = {}
+
+
+def _add(directives: dict[str, str], key: str, value: str) -> None:
+    """Notes a directive; cases add up, one a line."""
+    directives[key] = f"{directives[key]}\n{value}" if key == "when" and key in directives else value
+
+
 def definitions(name: str, text: str) -> Iterator[Definition]:
     """The definitions of a file in order.
 
@@ -82,7 +107,9 @@ def definitions(name: str, text: str) -> Iterator[Definition]:
             key, _, value = stripped[3:].partition(":")
             if key.strip() not in _DIRECTIVES:
                 raise GrammarError(f"{name}:{number}: unknown directive {key.strip()!r}")
-            directives[key.strip()] = value.strip()
+            _add(directives, key.strip(), value.strip())
+        elif not stripped and _OWN_BLOCKS & directives.keys():
+            directives = {}
         elif not stripped or stripped.startswith("//"):
             continue
         elif line[0] in " \t|" and header is not None:
@@ -202,6 +229,25 @@ def _column_type(expr: Expr, terminals: Mapping[str, TerminalDef], given: str | 
     return terminals[expr.name].dtype if isinstance(expr, Terminal) else "str"
 
 
+def _meanings(
+    files: Mapping[str, str],
+) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:
+    """Tables of cases by name, and the defaults of each file."""
+    tables: dict[str, tuple[Case, ...]] = {}
+    defaults: dict[str, dict[str, str]] = {name: {} for name in files}
+    for name, text in files.items():
+        if "default-" not in text and "define:" not in text:
+            continue
+        for block in blocks(name, text):
+            if (table := block.get("define")) is not None:
+                if table in tables:
+                    raise GrammarError(f"{block['where']}: the table of cases {table} is already defined")
+                tables[table] = parse_cases(block, block["where"])
+            else:
+                defaults[name].update({k: v for k, v in block.items() if k.startswith("default-")})
+    return tables, defaults
+
+
 def read_grammar(files: Mapping[str, str]) -> Grammar:
     """The grammar of the given files (name -> text).
 
@@ -236,8 +282,16 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
             columns[definition.name] = ColumnDef(definition.name, expr, dtype, definition.where)
         else:
             rules.append((definition, expr))
+    tables, defaults = _meanings(files)
     messages = {
-        d.name: Message(d.name, _expand(e, fragments, d.where), d.where, d.directives) for d, e in rules
+        d.name: Message(
+            d.name,
+            _expand(e, fragments, d.where),
+            d.where,
+            d.directives,
+            meaning_of(d.directives, defaults[d.where.partition(":")[0]], tables, f"{d.where} ({d.name})"),
+        )
+        for d, e in rules
     }
     columns = {
         n: ColumnDef(n, _expand(c.expr, fragments, c.origin), c.dtype, c.origin) for n, c in columns.items()

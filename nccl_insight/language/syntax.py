@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from nccl_insight.language.meanings import Meaning
+
 
 @dataclass(frozen=True)
 class Literal:
@@ -76,12 +78,13 @@ class ColumnDef:
 
 @dataclass(frozen=True)
 class Message:
-    """A message rule: name, expression, directives and the file it stands in."""
+    """A message rule: name, expression, directives, the file it stands in, and what the message means."""
 
     name: str
     expr: Expr
     origin: str
     directives: Mapping[str, str] = field(default_factory=dict)
+    meaning: Meaning | None = None
 
     @property
     def table(self) -> str | None:

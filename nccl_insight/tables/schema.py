@@ -131,7 +131,8 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
     },
     "errors": {
         "host": pl.String, "pid": pl.Int64, "tid": pl.Int64, "dev": pl.Int32, "rank": pl.Int32,
-        "level": pl.String, "source": pl.String, "function": pl.String, "family": pl.String,
+        "level": pl.String, "source": pl.String, "function": pl.String,
+        "diagnosis": pl.String, "role": _enum("root", "effect", "caller", "setting", "benign"), "family": pl.String,
         "text": pl.String,
         "peer": pl.String, "status": pl.Int32, "errno": pl.Int32, "timestamp": pl.String,
         "message": pl.String,

@@ -13,8 +13,9 @@ import polars as pl
 
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
-from nccl_insight.readers.nccl_log.records import HEAD, RECORD, ChunkResult, Counts, attach_heads
+from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, attach_heads, with_constants
 from nccl_insight.readers.nccl_log.unknown import templates
+from nccl_insight.tables.normalise.meaning import meanings
 from nccl_insight.tables.schema import is_loud
 
 # Tables of inner workings, large in verbose logs; no diagnosis needs them.
@@ -84,6 +85,14 @@ def _slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
+def _means(rule: Message, rows: pl.DataFrame, family: str) -> pl.DataFrame:
+    """Warnings of a message whose values go to another table: what they mean, without the values."""
+    keep = [*(c for c in rows.columns if c.startswith("_")), "input_id", "repeats"]
+    means = meanings(with_constants(rows, rule), rule)
+    rows = rows.select(c for c in keep if c in rows.columns).hstack(means)
+    return rows.with_columns(message=pl.lit(rule.name), family=pl.lit(family))
+
+
 class Keeper:
     """Decides what is kept; the same for all chunks and files. ``details``: ``DETAIL_TABLES`` too."""
 
@@ -104,15 +113,16 @@ class Keeper:
             if name in result.warned:
                 # A warning is an error row too, whatever table its values go to.
                 family = rule.directives.get("family", "other")
-                known = rows.filter(is_loud(pl.col("_level"))).select(*RECORD, "input_id")
-                known = known.with_columns(message=pl.lit(name), family=pl.lit(family))
-                loud += [_warnings(known, result.heads)] if known.height else []
+                known = rows.filter(is_loud(pl.col("_level")))
+                if known.height:
+                    loud.append(_means(rule, _warnings(known, result.heads), family))
             if rule.table is not None and rule.table not in self._dropped:
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown
         strange = unknown.filter(is_loud(pl.col("_level"))) if unknown.height else unknown
         if strange.height:
-            loud.append(_warnings(strange, result.heads))
+            strange = _warnings(strange, result.heads)
+            loud.append(strange.hstack(meanings(strange, None)))
         return Kept(
             messages=messages,
             errors=errors,

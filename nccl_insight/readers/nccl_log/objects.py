@@ -13,6 +13,7 @@ from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import all_results
 from nccl_insight.readers.nccl_log.records import ChunkResult, attach_heads, with_constants
 from nccl_insight.tables.normalise import NORMALISERS
+from nccl_insight.tables.normalise.meaning import meanings
 
 _HEAD = ("host", "pid", "tid", "dev")
 _TAIL = ("level", "source", "timestamp", "launcher")
@@ -58,7 +59,8 @@ def _objects(
         else [{} for _ in range(frame.height)]
     )
     heads = frame.select(["input_id", *(c for c in frame.columns if c.startswith("_"))]).to_dicts()
-    for head, values in zip(heads, fields, strict=True):
+    means = meanings(frame, message).iter_rows()
+    for head, values, (diagnosis, role) in zip(heads, fields, means, strict=True):
         rank = values.get("rank", head["_launcher_rank"])
         item = {
             "input": paths[head["input_id"]],
@@ -68,6 +70,8 @@ def _objects(
             **{k: head[f"_{k}"] for k in _TAIL},
             "message": name,
             "table": message.table if message else None,
+            "diagnosis": diagnosis,
+            "role": role,
             "fields": values,
             "text": head["_body"],
         }

@@ -10,6 +10,7 @@ import polars as pl
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.readers.nccl_log.records import attach_heads, with_constants
 from nccl_insight.tables.normalise import NORMALISERS
+from nccl_insight.tables.normalise.meaning import with_meaning
 
 POSITION: Final = (
     (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")
@@ -41,6 +42,8 @@ def table_rows(
     for name, found in frames.items():
         rule = grammar.messages[name]
         rows = with_constants(stack(found), rule)
+        if rule.meaning is not None:
+            rows = with_meaning(rows, rule.meaning)
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)

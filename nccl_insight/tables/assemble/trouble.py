@@ -1,19 +1,23 @@
 """The ``errors`` table: WARN, ABORT and DIAG records, failing result traces, watchdog lines.
 
-A WARN that no grammar rule knows is still a row (``message`` null, ``family`` ``other``): a warning is never lost.
+A WARN that no grammar rule knows is still a row (``message`` null, ``diagnosis`` ``unexplained-failure``): a warning
+is never lost. ``family`` is the older name of ``diagnosis``, with ``other`` where it had none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.tables.assemble.base import POSITION, column
 
+UNEXPLAINED: Final = "unexplained-failure"
+
 
 def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-    """Rows in reading order, with ``family`` filled and ``function`` taken out of ``_source``."""
+    """Rows in reading order, with ``diagnosis`` and ``role`` filled and ``function`` taken out of ``_source``."""
     parts = [known] if known is not None else []
     parts += [frame.with_columns(POSITION) for frame in loud]
     if not parts:
@@ -23,8 +27,11 @@ def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.D
         column(rows, "function", pl.String), pl.col("_source").str.extract(r"\(([^()]*)\)$")
     )
     family = column(rows, "family", pl.String).fill_null("other")
+    named = pl.when(family != "other").then(family)
     return rows.with_columns(
         family=family,
+        diagnosis=pl.coalesce(column(rows, "diagnosis", pl.String), named, pl.lit(UNEXPLAINED)),
+        role=column(rows, "role", pl.String).fill_null("root"),
         function=function,
         _source=pl.col("_source").str.replace(r" \([^()]*\)$", ""),
     )

@@ -1,0 +1,101 @@
+"""The columns ``diagnosis`` and ``role`` of rows of a message, from the meaning that its grammar rule gives."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.language.meanings import Case, Meaning, Test
+from nccl_insight.language.syntax import Message
+from nccl_insight.tables.normalise.fallback import FALLBACK
+from nccl_insight.tables.schema import is_loud
+
+# A warning of which the grammar knows the wording, and which says of no meaning: its values feed another table.
+_NOTE: Final = Meaning("plain-note", "benign")
+
+_RANGE: Final = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)")
+_HEAD: Final = {"level": "_level", "text": "_body"}
+_FILE: Final = r"([^/ ()]+?\.[A-Za-z]+)(?::[0-9]+)?(?: \([^()]*\))?$"
+_FUNCTION: Final = r"\(([^()]*)\)$"
+
+
+def _text(frame: pl.DataFrame, column: str) -> pl.Expr | None:
+    """A column for a comparison: a capture, or what the line's head says under that name."""
+    have = frame.columns
+    if column == "source":
+        found = [pl.col(c) for c in ("_source", "file") if c in have]
+        return pl.coalesce(found) if found else None
+    if column == "function":
+        found = [pl.col("function")] if "function" in have else []
+        found += [pl.col("_source").str.extract(_FUNCTION)] if "_source" in have else []
+        return pl.coalesce(found) if found else None
+    name = column if column in have else _HEAD.get(column, column)
+    return pl.col(name) if name in have else None
+
+
+def _numbers(value: pl.Expr, values: tuple[str, ...]) -> pl.Expr:
+    holds = pl.lit(False)
+    plain: list[int] = []
+    for wanted in values:
+        if span := _RANGE.fullmatch(wanted):
+            holds |= value.is_between(int(span[1]), int(span[2]))
+        elif re.fullmatch(r"-?[0-9]+", wanted):
+            plain.append(int(wanted))
+    return holds | value.is_in(plain) if plain else holds
+
+
+def _holds(frame: pl.DataFrame, test: Test) -> pl.Expr | None:
+    """The test as an expression; None where the rows lack the column."""
+    value = _text(frame, test.column)
+    if value is None:
+        return None
+    dtype = frame.schema.get(test.column)
+    if dtype is not None and dtype.is_numeric():
+        return _numbers(value.cast(pl.Int64, strict=False), test.values).fill_null(False)
+    text = value.cast(pl.String, strict=False).str.to_lowercase()
+    wanted = [v.lower() for v in test.values]
+    if test.operator.endswith("~"):
+        return text.str.contains_any(wanted).fill_null(False)
+    if test.column == "source":
+        text = text.str.extract(_FILE)
+    return text.is_in(wanted).fill_null(False)
+
+
+def _condition(frame: pl.DataFrame, case: Case) -> pl.Expr | None:
+    condition: pl.Expr | None = None
+    for test in case.tests:
+        holds = _holds(frame, test)
+        if test.operator.startswith("!"):
+            holds = ~holds if holds is not None else pl.lit(True)
+        if holds is None:
+            return None
+        condition = holds if condition is None else condition & holds
+    return pl.lit(True) if condition is None else condition
+
+
+def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
+    """The rows of one message with ``diagnosis`` and ``role`` (both str, never null)."""
+    diagnosis, role = pl.lit(meaning.diagnosis), pl.lit(meaning.role)
+    for case in reversed(meaning.cases):
+        condition = _condition(rows, case)
+        if condition is None:
+            continue
+        diagnosis = pl.when(condition).then(pl.lit(case.diagnosis or meaning.diagnosis)).otherwise(diagnosis)
+        role = pl.when(condition).then(pl.lit(case.role or meaning.role)).otherwise(role)
+    return rows.with_columns(diagnosis=diagnosis, role=role)
+
+
+def meanings(rows: pl.DataFrame, message: Message | None) -> pl.DataFrame:
+    """``diagnosis`` and ``role`` of lines with their heads' columns; null where a line reports no failure.
+
+    ``message`` is the rule of the rows, or None for lines that no rule knows.
+    """
+    if message is not None and message.meaning is not None:
+        return with_meaning(rows, message.meaning).select("diagnosis", "role")
+    given = FALLBACK if message is None or message.table == "errors" else _NOTE
+    loud = is_loud(pl.col("_level"))
+    return with_meaning(rows, given).select(
+        pl.when(loud).then(c).otherwise(None).alias(c) for c in ("diagnosis", "role")
+    )
