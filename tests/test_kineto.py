@@ -409,3 +409,63 @@ def test_damaged_from_the_start(tmp_path: Path) -> None:
     part = read(path)
     assert 0 < part.tables["collectives"].height < 90
     assert [n for n in notes(part) if "ends too early" in n]
+
+
+def _behind(folder: Path, launches: bool, marks: bool) -> Path:
+    """Two steps of 100 us on the CPU; the GPU runs each 150 us late, and one kernel was launched before the trace."""
+    events = [event("kernel", "gemm", 10, 40, device=0, stream=7, correlation=1)]
+    for step in (0, 1):
+        events.append(event("user_annotation", f"ProfilerStep#{step}", 100 + 100 * step, 100))
+        if launches:
+            call = event("cuda_runtime", "cudaLaunchKernelExC", 120 + 100 * step, 5, correlation=2 + step)
+            events.append(call)
+        kernel = event("kernel", "gemm", 250 + 150 * step, 80, device=0, stream=7, correlation=2 + step)
+        events.append(kernel)
+        if marks:
+            name = f"ProfilerStep#{step}"
+            events.append(event("gpu_user_annotation", name, 250 + 150 * step, 100, device=0, stream=7))
+    return write(folder / "t_rank0.json", trace(0, 1, events))
+
+
+@pytest.mark.parametrize(
+    ("launches", "marks", "compute", "source"),
+    [
+        (True, True, {0: 80_000, 1: 80_000}, "gpu_annotation"),
+        (False, True, {0: 80_000, 1: 80_000}, "gpu_annotation"),
+        (True, False, {0: 80_000, 1: 80_000}, "launch"),
+        (False, False, {0: 0, 1: 80_000}, "cpu_span"),
+    ],
+)
+def test_the_step_of_a_kernel(
+    tmp_path: Path, launches: bool, marks: bool, compute: dict[int, int], source: str
+) -> None:
+    tables = read(_behind(tmp_path, launches, marks)).tables
+    steps = tables["steps"]
+    assert dict(steps.select("step", "compute_ns").iter_rows()) == compute
+    info = tables["trace_info"].row(0, named=True)
+    assert info["step_source"] == source
+    assert info["outside_steps_ns"] == (120_000 if source == "cpu_span" else 40_000)
+    if source != "cpu_span":
+        assert steps["start_ns"].to_list() == [BASE_NS + 250_000, BASE_NS + 330_000]
+        assert steps["idle_ns"].to_list() == [0, 70_000]
+
+
+def test_a_collective_of_copy_engines_is_communication(tmp_path: Path) -> None:
+    args = {
+        "Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 3000, "Group size": 3,
+        "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2]", "Seq": 1,
+    }  # fmt: skip
+    copy = "Memcpy PtoP (Device -> Device)"
+    ids = {"External id": 9}
+    events = [
+        event("cpu_op", "record_param_comms", 5, 3, **ids, **args),
+        event("gpu_memcpy", copy, 10, 20, device=0, stream=9, bytes=4000, **ids),
+        event("gpu_memcpy", copy, 30, 25, device=0, stream=9, bytes=4000, **ids),
+        event("gpu_memcpy", copy, 90, 10, device=0, stream=9, bytes=64, **{"External id": 10}),
+    ]
+    tables = read(write(tmp_path / "rank0.json", trace(0, 3, events))).tables
+    rows = tables["collectives"]
+    assert rows.select("op", "size_bytes", "duration_ns", "kernel").rows() == [
+        ("AllGather", 12_000, 45_000, None)
+    ]
+    assert tables["steps"].select("comm_ns", "memcpy_ns").rows() == [(45_000, 10_000)]

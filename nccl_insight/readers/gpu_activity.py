@@ -42,65 +42,183 @@ def step_of(starts: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     """Number of the step in which each ``start_ns`` falls (null outside); ``steps`` has ``step, start_ns, end_ns``."""
     if steps.is_empty() or starts.is_empty():
         return pl.repeat(None, starts.height, dtype=pl.Int32, eager=True)
+    return _holding(starts.select("start_ns"), steps.select("step", "start_ns", "end_ns"), [])
+
+
+def _holding(starts: pl.DataFrame, spans: pl.DataFrame, by: list[str]) -> pl.Series:
+    """``step`` of the span that holds each ``start_ns``, among the spans of the same ``by``."""
     joined = (
-        starts.select("start_ns")
-        .with_row_index("order")
+        starts.with_row_index("order")
         .sort("start_ns")
-        .join_asof(steps.sort("start_ns"), on="start_ns", strategy="backward", check_sortedness=False)
+        .join_asof(
+            spans.sort("start_ns"), on="start_ns", by=by or None, strategy="backward", check_sortedness=False
+        )
         .sort("order")
     )
     inside = pl.when(pl.col("start_ns") < pl.col("end_ns")).then(pl.col("step"))
     return joined.select(inside.cast(pl.Int32)).to_series()
 
 
+def assign_steps(
+    activity: pl.DataFrame, steps: pl.DataFrame, marks: pl.DataFrame, launches: pl.DataFrame
+) -> pl.DataFrame:
+    """The step of each GPU event, and what says so: ``step`` (null = in no step) and ``by``, in the order of the rows.
+
+    The GPU may run far behind the CPU, so the CPU span of a step says little about where its kernels run. In this
+    order: the step annotation on the event's own stream, the step in which the CPU launched the event, the
+    annotation on its device, the CPU span that holds its start (``gpu_annotation``, ``launch``, ``cpu_span``). An
+    event without a launch, before the first one of its stream that has one, was launched before the recording began
+    and is in no step of it.
+
+    Args:
+        activity: ``start_ns, device, stream, correlation`` of the events.
+        steps: ``step, start_ns, end_ns`` on the CPU.
+        marks: ``step, device, stream, start_ns, end_ns``, the annotations on the GPU.
+        launches: ``correlation, start_ns`` of the launching calls.
+    """
+    nothing = pl.repeat(None, activity.height, dtype=pl.Int32, eager=True)
+    if (steps.is_empty() and marks.is_empty()) or activity.is_empty():
+        return pl.DataFrame({"step": nothing, "by": nothing.cast(pl.String)})
+    where = activity.select("start_ns", "device", "stream")
+    on_stream = on_device = nothing
+    marked = pl.repeat(False, activity.height, eager=True)
+    if marks.height:
+        on_stream = _holding(where, marks, ["device", "stream"])
+        spans = marks.group_by("device", "step").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        on_device = _holding(where.select("start_ns", "device"), spans, ["device"])
+        marked = where["device"].is_in(marks["device"].unique().implode())
+    launched = nothing
+    known = before = pl.repeat(False, activity.height, eager=True)
+    if launches.height and steps.height:
+        at = activity.select("correlation").join(
+            launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first"),
+            on="correlation", how="left", maintain_order="left",
+        )  # fmt: skip
+        known = at["start_ns"].is_not_null()
+        begun = where.filter(known).group_by("device", "stream").agg(begun=pl.col("start_ns").min())
+        before = where.join(
+            begun, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left"
+        ).select((pl.col("start_ns") < pl.col("begun")).fill_null(False))["start_ns"]
+        launched = step_of(at, steps)
+    return pl.DataFrame(
+        {
+            "a": on_stream,
+            "b": launched,
+            "known": known,
+            "c": on_device,
+            "marked": marked,
+            "before": before,
+            "d": step_of(where, steps),
+        }
+    ).select(
+        step=pl.when(pl.col("a").is_not_null())
+        .then("a")
+        .when("known")
+        .then("b")
+        .when("marked")
+        .then("c")
+        .when("before")
+        .then(None)
+        .otherwise("d"),
+        by=pl.when(pl.col("a").is_not_null() | (~pl.col("known") & pl.col("marked")))
+        .then(pl.lit("gpu_annotation"))
+        .when("known")
+        .then(pl.lit("launch"))
+        .when("before")
+        .then(pl.lit("launch"))
+        .otherwise(pl.lit("cpu_span")),
+    )
+
+
 def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Where the time of each step went, per device.
 
-    ``steps`` has ``step, start_ns, end_ns``; without any, the whole span of GPU activity is one row with a null
-    ``step``. Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns, other_comm_ns,
-    memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns, exposed_copy_ns``. ``comm_ns`` is the union of
-    NCCL kernels,
-    ``memcpy_ns`` that of copies and sets, ``idle_ns`` the time without any GPU activity, ``overlap_pct`` the share
-    of communication that compute covers (null without communication).
+    ``activity`` has a column ``step`` (:func:`assign_steps`); events of no step are left out unless there are no steps
+    at all, in which case the whole span of GPU activity is one row with a null ``step``. ``steps`` are the spans on
+    the CPU (``step, start_ns, end_ns``). Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns,
+    exposed_comm_ns, other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
+    exposed_copy_ns``.
+
+    The window of a step on the GPU begins with its CPU span or, where the GPU is still busy with the step before,
+    when that one ends, but not after its own first event, with which the first window begins; it ends where the next
+    one begins. ``comm_ns`` is the union
+    of the step's NCCL kernels, ``exposed_comm_ns`` the part that no compute kernel of the step covers, ``memcpy_ns``
+    the union of copies and sets, ``idle_ns`` the part of the window without any GPU activity, ``overlap_pct`` the
+    share of communication that compute covers (null without communication).
     """
     if activity.is_empty():
         return pl.DataFrame()
-    devices = activity.select("device").unique().sort("device")
-    if steps.is_empty():
-        spans = (
-            activity.group_by("device").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("device")
-        )
-        spans = spans.with_columns(step=pl.lit(None, pl.Int32))
-    else:
-        spans = devices.join(steps.select("step", "start_ns", "end_ns"), how="cross")
+    rows = activity
+    numbered = rows["step"].drop_nulls().len() > 0 or steps.height > 0
+    if numbered:
+        rows = rows.filter(pl.col("step").is_not_null())
+    spans = _windows(rows, steps, activity.select("device").unique()) if numbered else _whole(activity)
+    lanes = rows.select("device", "step").unique().with_row_index("lane")
+    rows = rows.select("kind", "device", "step", "start_ns", "end_ns", "name").join(
+        lanes, on=["device", "step"], nulls_equal=True
+    )
     kinds = {
         "compute": [COMPUTE], "comm": [COMM], "other_comm": [OTHER], "memcpy": [MEMCPY, MEMSET],
-        "hidden_by": [COMPUTE, COMM], "any": [COMPUTE, COMM, OTHER, MEMCPY, MEMSET],
-        "comm_or_compute": [COMM, COMPUTE], "copy_or_work": [COMPUTE, COMM, MEMCPY, MEMSET],
+        "working": [COMPUTE, COMM],
     }  # fmt: skip
-    times = {k: _covered(spans, activity.filter(pl.col("kind").is_in(v))) for k, v in kinds.items()}
-    pageable = activity.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
-    working = activity.filter(pl.col("kind").is_in([COMPUTE, COMM]))
+    parts = {n: _intervals.union(rows.filter(pl.col("kind").is_in(k)), by="lane") for n, k in kinds.items()}
+    copies = rows.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
+    parts["pageable"] = _intervals.union(copies, by="lane")
+    lane = spans.select("device", "step").join(
+        lanes, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left"
+    )["lane"]
     table = spans.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        compute_ns=times["compute"],
-        comm_ns=times["comm"],
-        exposed_comm_ns=times["comm_or_compute"] - times["compute"],
-        other_comm_ns=times["other_comm"],
-        memcpy_ns=times["memcpy"],
-        exposed_copy_ns=times["copy_or_work"] - times["hidden_by"],
-        pageable_ns=_covered(spans, pageable),
-        exposed_pageable_ns=_covered(spans, pl.concat([pageable, working])) - times["hidden_by"],
+        **{f"{name}_ns": _total(lane, parts[name]) for name in ("compute", "comm", "other_comm", "memcpy")},
+        exposed_comm_ns=_total(lane, parts["comm"], parts["compute"]),
+        exposed_copy_ns=_total(lane, parts["memcpy"], parts["working"]),
+        pageable_ns=_total(lane, parts["pageable"]),
+        exposed_pageable_ns=_total(lane, parts["pageable"], parts["working"]),
     )
     hidden = pl.col("comm_ns") - pl.col("exposed_comm_ns")
     return table.with_columns(
-        idle_ns=pl.col("duration_ns") - times["any"],
+        idle_ns=pl.col("duration_ns") - _intervals.covered(spans, _intervals.union(activity)),
         overlap_pct=pl.when(pl.col("comm_ns") > 0).then(100.0 * hidden / pl.col("comm_ns")),
     ).drop("end_ns")
 
 
-def _covered(spans: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
-    return _intervals.covered(spans, _intervals.union(rows))
+def _whole(activity: pl.DataFrame) -> pl.DataFrame:
+    spans = activity.group_by("device").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("device")
+    return spans.with_columns(step=pl.lit(None, pl.Int32))
+
+
+def _windows(rows: pl.DataFrame, steps: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
+    """``device, step, start_ns, end_ns``: the windows of the steps on each device, see :func:`step_table`."""
+    busy = rows.group_by("device", "step").agg(first=pl.col("start_ns").min(), last=pl.col("end_ns").max())
+    cpu = steps.select("step", cpu_start="start_ns", cpu_end="end_ns")
+    every = pl.concat([busy.select("step"), cpu.select("step")]).unique().join(devices, how="cross")
+    begun = pl.when(pl.col("before").is_not_null()).then(pl.max_horizontal("cpu_start", "before"))
+    start = pl.min_horizontal("first", pl.coalesce(begun, "first"))
+    return (
+        every.join(busy, on=["device", "step"], how="left")
+        .join(cpu, on="step", how="left")
+        .sort("device", pl.coalesce("first", "cpu_start"))
+        .with_columns(before=pl.col("last").cum_max().shift(1).over("device"))
+        .with_columns(start_ns=pl.coalesce(start, "cpu_start"))
+        .with_columns(
+            end_ns=pl.min_horizontal(
+                pl.max_horizontal("last", "cpu_end", "start_ns"), pl.col("start_ns").shift(-1).over("device")
+            )
+        )
+        .select("device", pl.col("step").cast(pl.Int32), "start_ns", "end_ns")
+        .sort("device", "start_ns")
+    )
+
+
+def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None = None) -> pl.Series:
+    """Length of the disjoint ``parts`` of each lane, less what ``hidden_by`` covers; in the order of ``lanes``."""
+    length = parts.select("lane", length=pl.col("end_ns") - pl.col("start_ns"))
+    if hidden_by is not None:
+        length = length.with_columns(pl.col("length") - _intervals.covered(parts, hidden_by, by="lane"))
+    sums = length.group_by("lane").agg(pl.col("length").sum())
+    return (
+        lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
+    )
 
 
 def memcpy_table(activity: pl.DataFrame) -> pl.DataFrame:

@@ -15,14 +15,20 @@ from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 MARKERS: Final = (
     re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
     re.compile(
-        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl)'
+        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|'
+        rb"cu(?:da)?(?:Launch|Mem(?:cpy|set)|GraphLaunch)|hip(?:Ext|Module)*(?:Launch|Mem(?:cpy|set)|GraphLaunch))"
     ),
 )
 """What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast."""
-_GPU_KINDS: Final = {
+_GPU_KINDS: Final[dict[str, int]] = {
     "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
     "memset": MEMSET,
 }  # fmt: skip
+_LAUNCH: Final = -2
+_GPU_KINDS.update(
+    dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH)
+)
+_PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")
 _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 _OVERFLOW: Final = 1 << 32
@@ -31,8 +37,9 @@ _MOST_ELEMENTS: Final = 1 << 48
 _FLUSH_ROWS: Final = 50_000
 _RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
-    "name_id": pl.Int32, "size_bytes": pl.Int64, "correlation": pl.Int64, "meta": pl.Int64,
+    "name_id": pl.Int32, "size_bytes": pl.Int64, "correlation": pl.Int64, "meta": pl.Int64, "external": pl.Int64,
 }  # fmt: skip
+_LAUNCHES: Final = {"correlation": pl.Int64, "start_ns": pl.Int64}
 
 
 def to_ns(value: object) -> int | None:
@@ -96,6 +103,8 @@ class Meta:
     seq: int | None = None
     group_rank: int | None = None
     peer: int | None = None
+    comms_id: str | None = None
+    rank: int | None = None
     in_split: str | None = None
     out_split: str | None = None
 
@@ -106,7 +115,8 @@ class Meta:
         if not isinstance(name, str) or not name:
             return None
         group, dtype = args.get("Process Group Name"), args.get("dtype")
-        lower = name.lower()
+        number = args.get("Comms Id")
+        to = "send" in name.lower()
         return Meta(
             name,
             _count(args.get("In msg nelems")),
@@ -117,7 +127,9 @@ class Meta:
             args.get("Process Group Ranks"),
             _int(args.get("Seq")),
             small_int(args.get("Rank")),
-            small_int(args.get("Dst Rank" if "send" in lower else "Src Rank")),
+            small_int(args.get("Dst Rank" if to else "Src Rank")),
+            str(number) if isinstance(number, (int, str)) and not isinstance(number, bool) else None,
+            small_int(args.get("Src Rank" if to else "Dst Rank")),
             _text(args.get("In split size")),
             _text(args.get("Out split size")),
         )
@@ -174,11 +186,16 @@ class Events:
     by_external_id: dict[int, Meta] = field(default_factory=dict)
     cpu_ops: list[tuple[int, int, int | None, Meta]] = field(default_factory=list)
     ranges: list[tuple[int, Meta]] = field(default_factory=list)
+    external: list[int | None] = field(default_factory=list)
+    gpu_steps: list[tuple[int, int, int | None, int, int]] = field(default_factory=list)
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     param_comms: int = 0
     rejected: int = 0
     _names: dict[str, int] = field(default_factory=dict)
     _frames: list[pl.DataFrame] = field(default_factory=list)
+    _launched: list[int] = field(default_factory=list)
+    _launched_at: list[int] = field(default_factory=list)
+    _launches: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, events: list[Event]) -> None:
         """Takes the events that matter; times that are none or negative are counted in ``rejected``."""
@@ -188,10 +205,20 @@ class Events:
             kind = kinds.get(category.lower()) if isinstance(category, str) else None
             if kind is None:
                 self._add_cpu(event, category if isinstance(category, str) else "")
+            elif kind == _LAUNCH:
+                self._add_launch(event)
             elif event.get("ph", "X") == "X":
                 self._add_gpu(event, kind)
-        if len(self.kind) >= _FLUSH_ROWS:
+        if len(self.kind) >= _FLUSH_ROWS or len(self._launched) >= _FLUSH_ROWS:
             self._flush()
+
+    def _add_launch(self, event: Event) -> None:
+        args = event.get("args")
+        correlation = args.get("correlation") if isinstance(args, dict) else None
+        start = to_ns(event.get("ts"))
+        if type(correlation) is int and 0 < correlation < 1 << 62 and start is not None:
+            self._launched.append(correlation)
+            self._launched_at.append(start)
 
     def _add_gpu(self, event: Event, kind: int) -> None:
         start, duration = to_ns(event.get("ts")), to_ns(event.get("dur"))
@@ -226,10 +253,27 @@ class Events:
         self.size.append(_int(args.get("bytes")) if kind == MEMCPY else None)
         self.correlation.append(_int(args.get("correlation")))
         self.meta.append(meta)
+        self.external.append(
+            _int(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None
+        )
+
+    def _add_gpu_step(self, event: Event, step: int) -> None:
+        start, duration, args = to_ns(event.get("ts")), to_ns(event.get("dur")), event.get("args")
+        if start is None or duration is None or duration <= 0:
+            return
+        args = args if isinstance(args, dict) else {}
+        device, stream = args.get("device", event.get("pid")), args.get("stream", event.get("tid"))
+        number = device if type(device) is int and 0 <= device < 1 << 31 else -1
+        self.gpu_steps.append((step, number, _int(stream), start, start + duration))
 
     def _add_cpu(self, event: Event, category: str) -> None:
         name = event.get("name")
-        if not isinstance(name, str) or category.lower().startswith("gpu_"):
+        if not isinstance(name, str):
+            return
+        if category.lower().startswith("gpu_"):
+            marked = _STEP.match(name)
+            if marked:
+                self._add_gpu_step(event, int(marked[1]))
             return
         if name == "record_param_comms":
             self.param_comms += 1
@@ -258,12 +302,25 @@ class Events:
         """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""
         columns: tuple[list[Any], ...] = (
             self.kind, self.start, self.end, self.device, self.stream, self.name, self.size, self.correlation,
-            self.meta,
+            self.meta, self.external,
         )  # fmt: skip
         data = {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_RAW.items(), columns, strict=True)}
         self._frames.append(pl.DataFrame(data))
         for column in columns:
             column.clear()
+        launches = (self._launched, self._launched_at)
+        self._launches.append(
+            pl.DataFrame(
+                {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_LAUNCHES.items(), launches, strict=True)}
+            )
+        )
+        for column in launches:
+            column.clear()
+
+    def launches(self) -> pl.DataFrame:
+        """Calls that launched something on the GPU: ``correlation, start_ns``."""
+        self._flush()
+        return pl.concat(self._launches)
 
     def activity(self) -> pl.DataFrame:
         """GPU activity with ``name_id``, ``correlation`` and ``meta`` (index into :attr:`metas`, -1 = none).

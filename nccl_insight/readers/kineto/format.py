@@ -16,11 +16,23 @@ import polars as pl
 from nccl_insight.inputs.blocks import read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
+from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
-from nccl_insight.readers.gpu_activity import memcpy_table, other_communication_table, step_table
+from nccl_insight.readers.gpu_activity import (
+    assign_steps,
+    memcpy_table,
+    other_communication_table,
+    step_table,
+)
 from nccl_insight.readers.kernels import COMM
 from nccl_insight.readers.kineto.events import MARKERS, Events, small_int
-from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, process_groups
+from nccl_insight.readers.kineto.rows import (
+    Group,
+    collective_table,
+    cpu_step_table,
+    engine_collectives,
+    process_groups,
+)
 from nccl_insight.tables.run import Partial
 
 _KEYS: Final = (
@@ -72,6 +84,8 @@ class _Builder:
         self.base = base if isinstance(base, int) and 0 <= base < 1 << 61 else 0
         self.groups = process_groups(self.info)
         self.notes: list[tuple[str, str]] = []
+        self.step_by: str | None = None
+        self.outside = pl.DataFrame()
 
     def partial(self) -> Partial:
         raw = self.events.activity()
@@ -79,7 +93,13 @@ class _Builder:
             ["kind", "start_ns", "end_ns", "device", "stream", "name_id", "correlation"], maintain_order=True
         ).with_columns(pl.col("start_ns", "end_ns") + self.base)
         duplicates = raw.height - activity.height
+        del raw
+        activity = engine_collectives(activity, self.events)
         steps = self._steps()
+        assigned = assign_steps(activity, steps, self._marks(), self._launches())
+        activity = activity.with_columns(assigned["step"])
+        self.step_by = _most(assigned["by"])
+        self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
         table = step_table(activity, steps)
@@ -126,6 +146,23 @@ class _Builder:
             .with_columns(pl.col("start_ns", "end_ns") + self.base)
             .sort("start_ns")
         )
+
+    def _marks(self) -> pl.DataFrame:
+        """Step annotations on the GPU."""
+        return pl.DataFrame(
+            self.events.gpu_steps,
+            schema={
+                "step": pl.Int32,
+                "device": pl.Int32,
+                "stream": pl.Int64,
+                "start_ns": pl.Int64,
+                "end_ns": pl.Int64,
+            },
+            orient="row",
+        ).with_columns(pl.col("start_ns", "end_ns") + self.base)
+
+    def _launches(self) -> pl.DataFrame:
+        return self.events.launches().with_columns(pl.col("start_ns") + self.base)
 
     def _rank(self) -> tuple[int | None, str | None]:
         """The rank and where it comes from: ``trace``, ``process_group`` or ``file_name``."""
@@ -228,6 +265,8 @@ class _Builder:
                 "duplicate_events": [duplicates],
                 "rejected_events": [self.events.rejected + self.scan.damage.unreadable_events],
                 "comm_kernels": [int((activity["kind"] == COMM).sum())],
+                "step_source": [self.step_by],
+                "outside_steps_ns": [_busy(self.outside)],
                 "start_ns": [first],
                 "end_ns": [last],
                 "bytes_read": [self.scan.size],
@@ -235,9 +274,22 @@ class _Builder:
             schema_overrides={
                 "input_id": pl.UInt16, "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
                 "host": pl.String, "backend": pl.String, "nccl_version": pl.String, "gpu": pl.String,
-                "visible_gpus": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
+                "visible_gpus": pl.Int32, "step_source": pl.String,
+                "outside_steps_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64,
             },
         )  # fmt: skip
+
+
+def _most(values: pl.Series) -> str | None:
+    """The value that occurs most; None without any."""
+    known = values.drop_nulls()
+    return str(known.mode().sort()[0]) if known.len() else None
+
+
+def _busy(rows: pl.DataFrame) -> int:
+    """Time in which the GPUs work on some rows."""
+    parts = _intervals.union(rows)
+    return int((parts["end_ns"] - parts["start_ns"]).sum()) if parts.height else 0
 
 
 def _is_epoch(time_ns: object) -> bool:

@@ -22,12 +22,14 @@ _COMPATIBLE: Final = {
     "AllReduce": {"AllReduce", "Barrier"},
 }
 _SLACK_NS: Final = 200_000
+ENGINE_COPY: Final = "copy engine: "
+"""Begins the names of events that stand for a collective of copy engines."""
 
 _COLUMNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "process_group": pl.String, "group_ranks": pl.List(pl.Int32), "seq": pl.Int64, "op": pl.String,
     "size_bytes": pl.UInt64, "dtype": pl.String, "group_size": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
     "stream": pl.Int64, "device": pl.Int32, "kernel": pl.String, "algorithm": pl.String, "protocol": pl.String,
-    "source": pl.String, "peer": pl.Int32, "split_max_share": pl.Float64,
+    "source": pl.String, "peer": pl.Int32, "split_max_share": pl.Float64, "comms_id": pl.String,
 }  # fmt: skip
 
 
@@ -99,9 +101,47 @@ def collective_table(
         table.with_columns(
             duration_ns=pl.col("end_ns") - pl.col("start_ns"),
             exposed_ns=exposed,
-            step=step_of(table, steps),
+            step=pl.concat([comm["step"].cast(pl.Int32), step_of(table.slice(comm.height), steps)]),
         ).drop("end_ns")
     )
+
+
+def engine_collectives(activity: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """The activity with collectives of copy engines (NCCL 2.28 and later) as communication.
+
+    They run no kernel: ``record_param_comms`` stands beside peer copies of the same external id. Those of one device
+    become one event, from the start of the first to the end of the last copy; its name begins with
+    :data:`ENGINE_COPY`.
+    """
+    copies = activity.filter(pl.col("external").is_not_null())
+    if copies.is_empty() or not events.by_external_id:
+        return activity.drop("external")
+    by_kernel = {m for m in events.metas if isinstance(m, int)}
+    known = {
+        number: index for index, number in enumerate(n for n in events.by_external_id if n not in by_kernel)
+    }
+    wanted = pl.DataFrame(
+        {"external": list(known), "number": list(known.values())},
+        schema={"external": pl.Int64, "number": pl.Int64},
+    )
+    parts = copies.join(wanted, on="external")
+    if parts.is_empty():
+        return activity.drop("external")
+    first = len(events.metas)
+    events.metas.extend(events.by_external_id[n] for n in known)
+    made = (
+        parts.sort("start_ns")
+        .group_by("device", "external", maintain_order=True)
+        .agg(
+            pl.lit(COMM, pl.Int8).alias("kind"), pl.col("start_ns").min(), pl.col("end_ns").max(),
+            pl.col("stream", "correlation").first(), pl.col("number").first() + first,
+            pl.format(ENGINE_COPY + "{}", pl.col("name").first()).alias("name"),
+        )
+        .rename({"number": "meta"})
+        .drop("external")
+    )  # fmt: skip
+    taken = pl.col("external").is_in(parts["external"].unique().implode()).fill_null(False)
+    return pl.concat([activity.filter(~taken).drop("external"), made], how="diagonal_relaxed")
 
 
 def _kernel_rows(events: Events, comm: pl.DataFrame, groups: Groups, base: int) -> Iterator[tuple[Any, ...]]:
@@ -114,7 +154,8 @@ def _kernel_rows(events: Events, comm: pl.DataFrame, groups: Groups, base: int) 
     cache: dict[str, list[int] | None] = {}
     columns = (comm[c] for c in ("start_ns", "end_ns", "stream", "device", "name"))
     for meta, start, end, stream, device, name in zip(metas, *columns, strict=True):
-        yield _row(meta or Meta(), groups, cache, start, end, stream, device, name, "kernel")
+        kernel = None if name.startswith(ENGINE_COPY) else name
+        yield _row(meta or Meta(), groups, cache, start, end, stream, device, kernel, "kernel")
 
 
 def _cpu_rows(events: Events, groups: Groups, base: int) -> Iterator[tuple[Any, ...]]:
@@ -175,6 +216,7 @@ def _row(
     return (
         meta.process_group, ranks, meta.seq, op, _size(op, meta, group_size), dtype, group_size, start, end, stream,
         device, kernel, name.algorithm if name else None, name.protocol if name else None, source, meta.peer, split,
+        meta.comms_id,
     )  # fmt: skip
 
 

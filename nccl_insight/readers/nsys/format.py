@@ -18,10 +18,10 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
+    assign_steps,
     exposed_ns,
     memcpy_table,
     other_communication_table,
-    step_of,
     step_table,
     with_bandwidth,
 )
@@ -93,8 +93,10 @@ def _tables(database: Database, notes: list[tuple[str, str]]) -> dict[str, pl.Da
     layouts = schemas(database)
     ranks = process_ranks(marks, layouts)
     steps = _steps(marks)
+    launches = _launches(database)
+    activity = _with_steps(activity, steps, launches)
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
-    collectives = _collectives(database, comm, activity, marks, layouts, steps)
+    collectives = _collectives(launches, comm, activity, marks, layouts)
     tables = {
         "collectives": collectives,
         "steps": _step_rows(activity, steps, lanes),
@@ -193,35 +195,41 @@ def _steps(marks: pl.DataFrame) -> pl.DataFrame:
     ).unique(["pid", "step"], keep="first", maintain_order=True)
 
 
+def _launches(database: Database) -> pl.DataFrame:
+    """Calls of the CUDA runtime: ``correlation, tid, launch, pid``."""
+    schema = {"correlation": pl.Int64, "tid": pl.Int64, "launch": pl.Int64}
+    if not database.has(_LAUNCHES, "start", "globalTid", "correlationId"):
+        return pl.DataFrame(schema={**schema, "pid": pl.Int64})
+    rows = database.frame(f"select correlationId, globalTid, start from {_LAUNCHES}", schema)
+    return rows.with_columns(pid=pl.col("tid") - pl.col("tid") % (1 << 24))
+
+
+def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """The activity with ``step``, process by process."""
+    parts: list[pl.DataFrame] = [activity.clear().with_columns(step=pl.lit(None, pl.Int32))]
+    none = pl.DataFrame(schema={"step": pl.Int32, "device": pl.Int32, "stream": pl.Int64})
+    for (pid,), part in activity.group_by("pid", maintain_order=True):
+        calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
+        own = steps.filter(pl.col("pid") == pid).drop("pid")
+        parts.append(part.with_columns(assign_steps(part, own, none, calls)["step"]))
+    return pl.concat(parts)
+
+
 def _collectives(
-    database: Database, comm: pl.DataFrame, activity: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas,
-    steps: pl.DataFrame,
-) -> pl.DataFrame:  # fmt: skip
-    launches = pl.DataFrame(schema={"correlation": pl.Int64, "tid": pl.Int64, "launch": pl.Int64})
-    if comm.height and database.has(_LAUNCHES, "start", "globalTid", "correlationId"):
-        launches = database.frame(
-            f"select correlationId, globalTid, start from {_LAUNCHES}", dict(launches.schema)
-        ).with_columns(pid=pl.col("tid") - pl.col("tid") % (1 << 24))
-        launches = launches.join(
-            comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi"
-        )
+    launches: pl.DataFrame, comm: pl.DataFrame, activity: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas
+) -> pl.DataFrame:
+    launches = launches.join(
+        comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi"
+    )
     calls = attach_calls(comm, launches, marks, layouts)
     rows = calls.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
         exposed_ns=exposed_ns(comm, activity),
         kernel=pl.col("name"),
         source=pl.lit("kernel"),
-        step=_steps_of(comm, steps),
+        step=pl.col("step"),
     )
     return with_bandwidth(rows).select(*COLLECTIVE)
-
-
-def _steps_of(comm: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    found = pl.Series("step", [None] * comm.height, dtype=pl.Int32)
-    for (pid,), part in steps.group_by("pid"):
-        inside = step_of(comm, part.drop("pid"))
-        found = pl.select(pl.when(comm["pid"] == pid).then(inside).otherwise(found)).to_series()
-    return found
 
 
 def _step_rows(activity: pl.DataFrame, steps: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
