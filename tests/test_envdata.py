@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import fields
+from importlib import resources
+
 import pytest
 
 from nccl_insight.settings.catalogue import PREFIXES, catalogue, edit_distance
 from nccl_insight.versions import at_least, version_key
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TYPES = {
     "bool", "int", "bool01", "boolword", "enum", "set", "level", "algo", "proto", "ctapolicy", "ifname", "hca",
@@ -123,3 +132,15 @@ def test_versions() -> None:
     assert at_least("2.21.5", "2.21") is True
     assert at_least("2.9.9", "2.21") is False
     assert at_least(None, "2.21") is None
+
+
+def test_sections_read_one_by_one_are_the_file_read_at_once() -> None:
+    text = resources.files("nccl_insight.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
+    whole = tomllib.loads(text)["variables"]
+    assert list(catalogue().variables) == list(whole)
+    for name, given in whole.items():
+        read = catalogue().variables[name]
+        for key, value in given.items():
+            assert getattr(read, key) == (tuple(value) if isinstance(value, list) else value), name
+        unset = [f for f in fields(read) if f.name not in given and f.name != "name"]
+        assert all(getattr(read, f.name) == f.default for f in unset), name

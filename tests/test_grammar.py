@@ -8,9 +8,10 @@ import pytest
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.catalog import Catalog, default_catalog
-from nccl_insight.language.compile import check
+from nccl_insight.language.compile import check, outline
 from nccl_insight.language.lint import lint
-from nccl_insight.language.load import default_grammar, read_grammar
+from nccl_insight.language.load import default_grammar, grammar_digest, grammar_files, read_grammar
+from nccl_insight.language.syntax import Message
 from nccl_insight.tables.normalise import NORMALISERS
 
 GRAMMAR = default_grammar()
@@ -150,3 +151,34 @@ def test_a_rule_over_lines_takes_its_first_line_alone() -> None:
 def test_headless_rules_have_a_key() -> None:
     """A headless rule is only tried on lines that hold one of the keys, so every key must be distinctive."""
     assert min(len(k) for k in default_catalog().headless_keys()) >= 3
+
+
+def test_the_index_of_a_rule_is_the_same_with_and_without_parsing_it() -> None:
+    grammar = default_grammar()
+    unparsed = [m for m in grammar.messages.values() if m.literals is not None]
+    assert len(unparsed) > 500
+    for message in unparsed:
+        parsed = Message(message.name, message.expr, message.origin, message.directives)
+        assert outline(grammar, message) == outline(grammar, parsed), message.name
+
+
+@pytest.mark.parametrize(
+    ("body", "literals"),
+    [
+        ('"Chains " rank " of " "n " nranks', ("Chains ", None, " of n ", None)),
+        ('"tail " [ rank " x" ] ( "a" | "b" )', ("tail ", None, None)),
+        ('"one" | "two"', None),
+        ('"one"? "two"', None),
+        ('"go" ( " on" )', None),
+        ("rank", None),
+    ],
+)
+def test_literals_without_parsing(body: str, literals: tuple[str | None, ...] | None) -> None:
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": f"one: {body}\n"})
+    assert grammar.messages["one"].literals == literals
+
+
+def test_the_packaged_grammar_reads_as_a_whole() -> None:
+    whole = read_grammar(grammar_files())
+    assert list(whole.messages) == list(default_grammar().messages)
+    assert whole.digest == default_grammar().digest == grammar_digest()

@@ -7,11 +7,12 @@ import importlib
 import os
 import pkgutil
 import sys
-from typing import NoReturn
-
-import typer
+from typing import TYPE_CHECKING, NoReturn
 
 from nccl_insight.errors import ExitCode, InsightError
+
+if TYPE_CHECKING:
+    import typer
 
 # polars' allocator gives freed memory back to the system and asks for it again for every chunk of a log, which
 # costs a quarter of the reading. A command ends soon and need not. Read when polars is imported.
@@ -23,6 +24,8 @@ _REPORT = "please report this with the command line and, if you can, a redacted 
 
 def build_app() -> typer.Typer:
     """The application with the commands of every ``cmd_*.py`` module of this package."""
+    import typer
+
     app = typer.Typer(
         name="nccl-insight",
         help="Reads NCCL logs and profiler traces and says what happened.",
@@ -39,7 +42,7 @@ def build_app() -> typer.Typer:
         verbose: bool = typer.Option(False, "-v", help="Show where an internal error happened."),
     ) -> None:
         if version:
-            _show_version()
+            typer.echo(_versions())
             raise typer.Exit()
 
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
@@ -48,21 +51,21 @@ def build_app() -> typer.Typer:
     return app
 
 
-def _show_version() -> None:
+def _versions() -> str:
     import platform
     from importlib import metadata
 
-    from nccl_insight.language.load import default_grammar
+    from nccl_insight.language.load import grammar_digest
     from nccl_insight.version import __version__
 
-    typer.echo(
-        f"nccl-insight {__version__} (grammar {default_grammar().digest}, schema 1, "
+    return (
+        f"nccl-insight {__version__} (grammar {grammar_digest()}, schema 1, "
         f"python {platform.python_version()}, polars {metadata.version('polars')})"
     )
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"nccl-insight: {message}", err=True)
+    sys.stderr.write(f"nccl-insight: {message}\n")
     raise SystemExit(code)
 
 
@@ -71,17 +74,26 @@ def main() -> None:
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(_GARBAGE_AFTER)
     try:
-        result = build_app()(standalone_mode=False)
+        if sys.argv[1:] == ["--version"]:
+            # Scripts ask before every run: answered without the parser of the command line, which takes longer.
+            sys.stdout.write(_versions() + "\n")
+            result = 0
+        else:
+            result = build_app()(standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(int(result or 0))
     except InsightError as error:
         _fail(str(error), error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(ExitCode.PIPE_CLOSED) from None
     except Exception as error:
+        import typer
+
+        if isinstance(error, typer.Abort):
+            raise SystemExit(ExitCode.INTERRUPTED) from None
         # typer ships its own copy of click in some releases, so its usage errors have no importable class.
         show = getattr(error, "show", None)
         if callable(show) and hasattr(error, "exit_code"):

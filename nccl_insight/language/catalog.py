@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
@@ -29,8 +30,7 @@ class Match:
     captures: dict[str, str]
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     name: str
     prefix: str
     required: str

@@ -370,9 +370,21 @@ def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False
 
 def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, int]:
     """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
+    if message.literals is not None:
+        return _outline_of(message.literals)
     expr = _trimmed(message.expr)
     starts = _Compiler(grammar, False).starts((expr,))
     return _literal_prefixes(starts), _required(expr), _weight(expr)
+
+
+def _outline_of(items: tuple[str | None, ...]) -> tuple[tuple[str, ...], str, int]:
+    """The outline from the outermost items of a rule that begins with text."""
+    texts = [text for text in items if text is not None]
+    if items[-1] is not None:
+        last = texts[-1].rstrip()
+        texts[-1] = last if last or len(items) > 1 else texts[-1]
+    firsts = [text.split("\n", 1)[0] for text in texts]
+    return (firsts[0],), max(firsts, key=len), sum(map(len, texts))
 
 
 def pattern_of(grammar: Grammar, items: tuple[Expr, ...]) -> str:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
+from typing import TypeVar
 
 from nccl_insight.errors import GrammarError
-from nccl_insight.language.meanings import Case, meaning_of, parse_cases
+from nccl_insight.language.meanings import Case, Meaning, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
     Choice,
     Column,
     ColumnDef,
     Expr,
     Grammar,
+    LazyMessage,
     Literal,
     Message,
     Repeat,
@@ -32,10 +34,10 @@ from nccl_insight.language.syntax import (
     sequence,
 )
 
-_TOKEN = re.compile(
-    r'(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<regex>/(?:[^/\\\n]|\\.)+/)|(?P<name>_?[A-Za-z][A-Za-z0-9_]*)'
-    r"|(?P<op>[()\[\]|?*+])|(?P<space>\s+)|(?P<comment>//[^\n]*)"
-)
+# A string, a comment, a name, an operator; the last branch is what none of them is.
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|_?[A-Za-z][A-Za-z0-9_]*|[()\[\]|?*+]|[^\s]')
+_SUFFIXES = frozenset("?*+")
+_PLAIN = re.compile(r'"[^"\\]*"')
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 _DIRECTIVES = {
     "table", "set", "family", "normalise", "versions", "source", "headless", "type",
@@ -44,6 +46,7 @@ _DIRECTIVES = {
 # Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
 _OWN_BLOCKS = {"define", "default-diagnosis", "default-role"}
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
+_T = TypeVar("_T")
 DTYPES = ("int", "float", "str", "ints", "strs")
 
 
@@ -123,70 +126,70 @@ def definitions(name: str, text: str) -> Iterator[Definition]:
     yield from flush()
 
 
+def _tokens(definition: Definition) -> list[str]:
+    found = _TOKEN.findall(definition.body)
+    if "//" in definition.body:
+        found = [t for t in found if not t.startswith("//")]
+    return found
+
+
+def _text_of(string: str) -> str:
+    """The text of a string token."""
+    return string[1:-1] if _PLAIN.fullmatch(string) else str(ast.literal_eval(string))
+
+
 class _Parser:
     """Recursive descent over one definition's body."""
 
-    def __init__(self, definition: Definition, columns: set[str], terminals: set[str]) -> None:
+    def __init__(self, definition: Definition, columns: Container[str], terminals: Container[str]) -> None:
         self._where = f"{definition.where} ({definition.name})"
         self._columns = columns
         self._terminals = terminals
-        self._tokens: list[tuple[str, str]] = []
-        position = 0
-        while position < len(definition.body):
-            match = _TOKEN.match(definition.body, position)
-            if match is None:
-                raise GrammarError(
-                    f"{self._where}: cannot read {definition.body[position : position + 20]!r}"
-                )
-            position = match.end()
-            kind = match.lastgroup or ""
-            if kind not in {"space", "comment"}:
-                self._tokens.append((kind, match[0]))
+        self._tokens = [*_tokens(definition), ""]
         self._at = 0
 
     def parse(self) -> Expr:
         expr = self._choice()
-        if self._at != len(self._tokens):
-            raise GrammarError(f"{self._where}: unexpected {self._tokens[self._at][1]!r}")
+        if self._tokens[self._at]:
+            raise GrammarError(f"{self._where}: unexpected {self._tokens[self._at]!r}")
         return expr
-
-    def _peek(self) -> str:
-        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
 
     def _choice(self) -> Expr:
         options = [self._sequence()]
-        while self._peek() == "|":
+        while self._tokens[self._at] == "|":
             self._at += 1
             options.append(self._sequence())
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
     def _sequence(self) -> Expr:
         items: list[Expr] = []
-        while self._at < len(self._tokens) and self._peek() not in {"|", ")", "]"}:
+        while self._tokens[self._at] not in {"", "|", ")", "]"}:
             items.append(self._item())
         if not items:
             raise GrammarError(f"{self._where}: an empty branch; use [ ... ] for what may be missing")
         return sequence(tuple(items))
 
     def _item(self) -> Expr:
-        kind, text = self._tokens[self._at]
+        text = self._tokens[self._at]
         self._at += 1
         expr: Expr
         if text in {"(", "["}:
             expr = self._choice()
-            if self._peek() != {"(": ")", "[": "]"}[text]:
+            if self._tokens[self._at] != {"(": ")", "[": "]"}[text]:
                 raise GrammarError(f"{self._where}: {text} is not closed")
             self._at += 1
             if text == "[":
                 return Repeat(expr, 0, 1)
-        elif kind == "string":
-            expr = Literal(ast.literal_eval(text))
-        elif kind == "name":
+        elif text[0] == '"' and len(text) > 1:
+            expr = Literal(_text_of(text))
+        elif text[0] == "_" or text[0].isalpha():
             expr = self._named(text)
-        else:
+        elif text in {"?", "*", "+"}:
             raise GrammarError(f"{self._where}: unexpected {text!r}")
-        suffix = self._peek()
-        if suffix in {"?", "*", "+"} and suffix:
+        else:
+            raise GrammarError(f"{self._where}: cannot read {text!r}")
+        suffix = self._tokens[self._at]
+        if suffix in _SUFFIXES:
             self._at += 1
             return Repeat(expr, 1 if suffix == "+" else 0, 1 if suffix == "?" else None)
         return expr
@@ -199,17 +202,57 @@ class _Parser:
         raise GrammarError(f"{self._where}: {name} is neither a column nor a terminal")
 
 
+def _literals(tokens: Sequence[str]) -> tuple[str | None, ...] | None:
+    """The outermost items of a body that begins with text: literals joined, None for all else.
+
+    None where that cannot be told from the tokens alone (branches, shared pieces and groups without suffix).
+    """
+    items: list[str | None] = []
+    depth = 0
+    branches = False
+    last = len(tokens) - 1
+    for index, token in enumerate(tokens):
+        follows = tokens[index + 1] if index < last else ""
+        if token in {"(", "["}:
+            depth += 1
+            branches = branches and depth > 1
+        elif token in {")", "]"}:
+            depth -= 1
+            if depth == 0:
+                if token == ")" and not branches and follows not in _SUFFIXES:
+                    return None
+                items.append(None)
+        elif token == "|":
+            if depth == 0:
+                return None
+            branches = branches or depth == 1
+        elif depth or token in _SUFFIXES:
+            continue
+        elif token[0] == "_":
+            return None
+        elif token[0] != '"' or follows in _SUFFIXES:
+            items.append(None)
+        elif items and items[-1] is not None:
+            items[-1] += _text_of(token)
+        else:
+            items.append(_text_of(token))
+    return tuple(items) if items and items[0] is not None else None
+
+
 def _expand(expr: Expr, fragments: Mapping[str, Expr], where: str) -> Expr:
-    if isinstance(expr, Column) and expr.name.startswith("_"):
+    """The expression with shared pieces put in their place; ``fragments`` are expanded themselves."""
+    if isinstance(expr, Column):
+        if not expr.name.startswith("_"):
+            return expr
         if expr.name not in fragments:
             raise GrammarError(f"{where}: no shared piece named {expr.name}")
-        return _expand(fragments[expr.name], fragments, where)
+        return fragments[expr.name]
+    if isinstance(expr, Literal | Terminal):
+        return expr
     if isinstance(expr, Choice):
         return Choice(tuple(_expand(o, fragments, where) for o in expr.options))
     if isinstance(expr, Repeat):
         return Repeat(_expand(expr.item, fragments, where), expr.least, expr.most)
-    if isinstance(expr, Literal | Column | Terminal):
-        return expr
     return sequence(tuple(_expand(i, fragments, where) for i in expr.items))
 
 
@@ -248,61 +291,132 @@ def _meanings(
     return tables, defaults
 
 
+class _OnDemand(Mapping[str, _T]):
+    """Things by name, each made when it is first asked for."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], _T]) -> None:
+        self._made: dict[str, _T | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> _T:
+        made = self._made[name]
+        if made is None:
+            made = self._made[name] = self._make(name)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+class _Reader:
+    """Definitions to the pieces of a grammar. Expressions are parsed when they are asked for: a log needs few."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+        self._found: dict[str, Definition] = {}
+        self._open: set[str] = set()
+        fields: set[str] = set()
+        for file, text in files.items():
+            for definition in definitions(file, text):
+                if definition.name in self._found:
+                    raise GrammarError(
+                        f"{definition.where}: {definition.name} is already defined at "
+                        f"{self._found[definition.name].where}"
+                    )
+                self._found[definition.name] = definition
+                if file.startswith("fields"):
+                    fields.add(definition.name)
+        names = list(self._found)
+        self.terminals = {n: _terminal(self._found[n]) for n in names if n.isupper()}
+        lower = [n for n in names if not n.isupper()]
+        pieces = [n for n in lower if n.startswith("_")]
+        self._names = {n for n in lower if n in fields and not n.startswith("_")}
+        self.fragments = _OnDemand(pieces, self._expanded)
+        self.columns = _OnDemand([n for n in lower if n in self._names], self._column)
+        self.messages = {
+            n: self._message(self._found[n]) for n in lower if n not in fields and not n.startswith("_")
+        }
+
+    def _parsed(self, name: str) -> Expr:
+        return _Parser(self._found[name], self._names, self.terminals).parse()
+
+    def _expanded(self, name: str) -> Expr:
+        where = self._found[name].where
+        if name in self._open:
+            raise GrammarError(f"{where}: {name} holds itself")
+        self._open.add(name)
+        try:
+            return _expand(self._parsed(name), self.fragments, where)
+        finally:
+            self._open.discard(name)
+
+    def _column(self, name: str) -> ColumnDef:
+        definition = self._found[name]
+        expr = self._parsed(name)
+        if any(not c.startswith("_") for c in columns_of(expr)):
+            raise GrammarError(f"{definition.where}: column {name} holds another column")
+        dtype = _column_type(expr, self.terminals, definition.directives.get("type"))
+        return ColumnDef(name, _expand(expr, self.fragments, definition.where), dtype, definition.where)
+
+    @cached_property
+    def _meanings(self) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:
+        return _meanings(self._files)
+
+    def _meaning(self, definition: Definition) -> Meaning | None:
+        tables, defaults = self._meanings
+        own = defaults[definition.where.partition(":")[0]]
+        return meaning_of(definition.directives, own, tables, f"{definition.where} ({definition.name})")
+
+    def _message(self, definition: Definition) -> Message:
+        return LazyMessage(
+            definition.name,
+            lambda: self._expanded(definition.name),
+            lambda: self._meaning(definition),
+            definition.where,
+            definition.directives,
+            _literals(_tokens(definition)),
+        )
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    text = "\0".join(f"{n}\0{t}" for n, t in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _grammar(files: Mapping[str, str]) -> Grammar:
+    reader = _Reader(files)
+    return Grammar(
+        reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files)
+    )
+
+
 def read_grammar(files: Mapping[str, str]) -> Grammar:
-    """The grammar of the given files (name -> text).
+    """The grammar of the given files (name -> text), checked as a whole.
 
     Raises:
         GrammarError: syntax outside the subset, an unknown or doubly defined name.
     """
-    found: list[tuple[bool, Definition]] = []
-    for name, text in files.items():
-        is_fields = name.startswith("fields")
-        found += [(is_fields, d) for d in definitions(name, text)]
-    seen: dict[str, str] = {}
-    for _, definition in found:
-        if definition.name in seen:
-            raise GrammarError(
-                f"{definition.where}: {definition.name} is already defined at {seen[definition.name]}"
-            )
-        seen[definition.name] = definition.where
-    terminals = {d.name: _terminal(d) for _, d in found if d.name.isupper()}
-    lower = [(f, d) for f, d in found if not d.name.isupper()]
-    names = {d.name for f, d in lower if f and not d.name.startswith("_")}
-    columns: dict[str, ColumnDef] = {}
-    fragments: dict[str, Expr] = {}
-    rules: list[tuple[Definition, Expr]] = []
-    for is_field, definition in lower:
-        expr = _Parser(definition, names, set(terminals)).parse()
-        if definition.name.startswith("_"):
-            fragments[definition.name] = expr
-        elif is_field:
-            if any(not c.startswith("_") for c in columns_of(expr)):
-                raise GrammarError(f"{definition.where}: column {definition.name} holds another column")
-            dtype = _column_type(expr, terminals, definition.directives.get("type"))
-            columns[definition.name] = ColumnDef(definition.name, expr, dtype, definition.where)
-        else:
-            rules.append((definition, expr))
-    tables, defaults = _meanings(files)
-    messages = {
-        d.name: Message(
-            d.name,
-            _expand(e, fragments, d.where),
-            d.where,
-            d.directives,
-            meaning_of(d.directives, defaults[d.where.partition(":")[0]], tables, f"{d.where} ({d.name})"),
-        )
-        for d, e in rules
-    }
-    columns = {
-        n: ColumnDef(n, _expand(c.expr, fragments, c.origin), c.dtype, c.origin) for n, c in columns.items()
-    }
-    digest = hashlib.sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()[
-        :12
-    ]
-    return Grammar(terminals, columns, fragments, messages, digest, dict(files))
+    grammar = _grammar(files)
+    for expressions in (grammar.fragments.values(), (c.expr for c in grammar.columns.values())):
+        for _ in expressions:
+            pass
+    for message in grammar.messages.values():
+        _ = message.expr, message.meaning
+    return grammar
+
+
+def grammar_digest() -> str:
+    """The digest of the packaged grammar, without reading it."""
+    return _digest(grammar_files())
 
 
 @cache
 def default_grammar() -> Grammar:
-    """The packaged grammar, read once per process."""
-    return read_grammar(grammar_files())
+    """The packaged grammar, once per process. A definition is parsed when it is needed (the tests read all)."""
+    return _grammar(grammar_files())

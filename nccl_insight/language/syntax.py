@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cached_property
+from typing import ClassVar, TypeAlias
 
 from nccl_insight.language.meanings import Meaning
 
@@ -85,6 +86,7 @@ class Message:
     origin: str
     directives: Mapping[str, str] = field(default_factory=dict)
     meaning: Meaning | None = None
+    literals: ClassVar[tuple[str | None, ...] | None] = None
 
     @property
     def table(self) -> str | None:
@@ -101,6 +103,45 @@ class Message:
         """Columns with a fixed value (``set`` directive)."""
         pairs = (p.split("=", 1) for p in self.directives.get("set", "").split(",") if "=" in p)
         return {key.strip(): value.strip() for key, value in pairs}
+
+
+class LazyMessage(Message):
+    """A message whose expression and meaning are parsed when asked for.
+
+    ``literals``: its outermost items, texts as they are and None for all else, where they are known without
+    parsing and the first is text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[], Expr],
+        meaning: Callable[[], Meaning | None],
+        origin: str,
+        directives: Mapping[str, str],
+        literals: tuple[str | None, ...] | None,
+    ) -> None:
+        self.__dict__.update(
+            name=name, origin=origin, directives=directives, literals=literals, _parse=parse, _mean=meaning
+        )
+
+    @cached_property
+    def expr(self) -> Expr:
+        """The parsed expression.
+
+        Raises:
+            GrammarError: syntax outside the subset, an unknown name.
+        """
+        return self._parse()  # type: ignore[attr-defined,no-any-return]
+
+    @cached_property
+    def meaning(self) -> Meaning | None:
+        """What the message means.
+
+        Raises:
+            GrammarError: a case that cannot be read, or a diagnosis without a role.
+        """
+        return self._mean()  # type: ignore[attr-defined,no-any-return]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ and libfabric plugins and PyTorch's NCCL backend.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,6 +22,8 @@ else:
     import tomli as tomllib
 
 PREFIXES = ("NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_EFA_")
+_SECTION = re.compile(r"^\[variables\.([A-Za-z0-9_]+)\]$", re.M)
+_HEADING = re.compile(r"^\[", re.M)
 _MISSPELT_NCCL = ("NCLL_", "NCCCL_", "NCL_", "NCC_", "NNCCL_", "NCCLL_")
 
 
@@ -151,6 +154,43 @@ def _variable(name: str, fields: Mapping[str, Any]) -> Variable:
     return Variable(name=name, **plain)
 
 
+class _Variables(Mapping[str, Variable]):
+    """The variables of the data file. A section is parsed when it is asked for: a run names few of some hundred."""
+
+    def __init__(self, sections: Mapping[str, str]) -> None:
+        self._sections = sections
+        self._parsed: dict[str, Variable] = {}
+
+    def __getitem__(self, name: str) -> Variable:
+        if name not in self._parsed:
+            self._parsed[name] = _variable(name, tomllib.loads(self._sections[name]))
+        return self._parsed[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sections
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sections)
+
+    def __len__(self) -> int:
+        return len(self._sections)
+
+
+def _split(text: str) -> tuple[dict[str, str], str]:
+    """The sections of the variables by name, and the text without them."""
+    sections: dict[str, str] = {}
+    rest: list[str] = []
+    at = 0
+    for heading in _SECTION.finditer(text):
+        if heading.start() < at:
+            continue
+        rest.append(text[at : heading.start()])
+        end = _HEADING.search(text, heading.end())
+        at = end.start() if end else len(text)
+        sections[heading[1]] = text[heading.end() : at]
+    return sections, "".join([*rest, text[at:]])
+
+
 @cache
 def catalogue() -> Catalogue:
     """The catalogue that ships with the package.
@@ -160,9 +200,10 @@ def catalogue() -> Catalogue:
     """
     try:
         text = resources.files("nccl_insight.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        sections, rest = _split(text)
+        data = tomllib.loads(rest)
         return Catalogue(
-            variables={name: _variable(name, fields) for name, fields in data["variables"].items()},
+            variables=_Variables(sections),
             families=data["families"],
             script_names=frozenset(data["script"]["names"]),
             myths=data["myths"],
