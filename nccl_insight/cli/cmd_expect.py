@@ -1,0 +1,97 @@
+"""``nccl-insight expect``: what a collective should take on a machine."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import typer
+
+from nccl_insight.errors import NotJudgedError, UsageError
+
+if TYPE_CHECKING:
+    from nccl_insight.expect.machine import Machine
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def expect(
+        gpu: str = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
+        nodes: int = typer.Option(1, "--nodes", help="Number of nodes."),
+        gpus_per_node: int = typer.Option(None, "--gpus-per-node", help="GPUs per node that the job uses."),
+        nics: str = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
+        network: str = typer.Option(None, "--network", help="ib, roce, efa or tcp."),
+        link: str = typer.Option(
+            None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."
+        ),
+        gdr: bool = typer.Option(None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."),
+        nvls: bool = typer.Option(None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."),
+        nccl: str = typer.Option(None, "--nccl", help="NCCL release, such as 2.27.7."),
+        op: list[str] = typer.Option(None, "--op", help="Only these operations, such as AllReduce."),
+        size: list[str] = typer.Option(None, "--size", help="Only these sizes, such as 16G."),
+        what_if: list[str] = typer.Option(
+            None,
+            "--what-if",
+            help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200.",
+        ),
+        format_: str = typer.Option("text", "--format", help="text or json."),
+        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+    ) -> None:
+        """Says how long a collective should take: a band of healthy machines, and what bounds it.
+
+        Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes without --nics).
+        """
+        from nccl_insight.cli.output import write_text
+        from nccl_insight.expect.machine import build
+        from nccl_insight.expect.model import OPS, SIZES, expectations
+        from nccl_insight.expect.whatif import change
+        from nccl_insight.report import expect_report
+
+        if format_ not in {"text", "json"}:
+            raise UsageError(f"--format {format_!r}: use text or json")
+        if not gpu:
+            raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
+        ops = _ops(op, OPS)
+        sizes = tuple(_size(s) for s in size) if size else None
+        machine = build(
+            gpu, nodes=nodes, gpus_per_node=gpus_per_node, nics=nics, network=network, link=link, gdr=gdr,
+            nvls=nvls, nccl_version=nccl,
+        )  # fmt: skip
+
+        def ask(title: str, asked: Machine) -> expect_report.Question:
+            return expect_report.Question(title, asked, tuple(expectations(asked, ops, sizes or SIZES)))
+
+        questions = [ask("", machine), *(ask(text, change(machine, text)) for text in what_if or [])]
+        if not questions[0].expected:
+            reason = "one GPU does not communicate" if machine.ranks < 2 else "name the NICs with --nics"
+            raise NotJudgedError(f"expect: nothing to expect of {machine.describe()}: {reason}")
+        text = (
+            expect_report.render_json(questions)
+            if format_ == "json"
+            else expect_report.render_text(questions, ops, sizes)
+        )
+        write_text(output, text)
+
+
+def _ops(asked: list[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    by_key = {name.lower(): name for name in known}
+    chosen: list[str] = []
+    for name in asked or known:
+        found = by_key.get(name.replace("_", "").replace("-", "").lower())
+        if found is None:
+            raise UsageError(f"--op {name!r}: use one of {', '.join(known)}")
+        chosen.append(found)
+    return tuple(chosen)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    value = int(found[1]) * _UNITS[found[2].lower()] if found else 0
+    if not 1 <= value <= 1 << 50:
+        raise UsageError(f"--size {text!r}: write a number of bytes, such as 64K, 16M or 1G")
+    return value

@@ -1,0 +1,1 @@
+"""What a collective should take on a machine: hardware table, link model, NCCL's own tuning formulas."""

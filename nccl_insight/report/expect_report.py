@@ -1,0 +1,135 @@
+"""The results of ``expect`` as text for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import orjson
+
+from nccl_insight.expect.machine import Machine, direct_memory
+from nccl_insight.expect.model import Expected, Parts, parts_of
+from nccl_insight.expect.words import algorithm_words, setting_notes
+from nccl_insight.units import format_bytes, format_gbps, format_ns
+
+_TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One machine of the answer: the asked one first, changed ones with the change as title."""
+
+    title: str
+    machine: Machine
+    expected: tuple[Expected, ...]
+
+
+def render_json(questions: Sequence[Question]) -> str:
+    """The first machine's expectations under ``expectations``, changed machines under ``what_if``."""
+    first = questions[0]
+    document: dict[str, Any] = {
+        "schema": 1,
+        "machine": _machine(first.machine),
+        "expectations": [_rounded(e) for e in first.expected],
+        "what_if": [
+            {
+                "change": q.title,
+                "machine": _machine(q.machine),
+                "expectations": [_rounded(e) for e in q.expected],
+            }
+            for q in questions[1:]
+        ],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "gpu": machine.gpu.name,
+        "gpus_per_node": machine.gpus_per_node,
+        "nodes": machine.nodes,
+        "ranks": machine.ranks,
+        "fabric": machine.fabric,
+        "nics_per_node": machine.nics or None,
+        "nic_gbit": machine.nic_gbit or None,
+        "network": None if machine.network.name == "unknown" else machine.network.name,
+        "gdr": direct_memory(machine) if machine.domains > 1 else None,
+        "notes": setting_notes(machine),
+    }
+
+
+def _rounded(expected: Expected) -> dict[str, Any]:
+    return {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in asdict(expected).items()}
+
+
+def render_text(questions: Sequence[Question], ops: Sequence[str], sizes: Sequence[int] | None) -> str:
+    """A table for each operation, what bounds it and why; then what each change would do."""
+    first = questions[0]
+    lines = [f"Expected on {first.machine.describe()}", *(f"  {n}" for n in setting_notes(first.machine))]
+    for op in ops:
+        parts = parts_of(first.machine, op)
+        if parts is None:
+            continue
+        lines += ["", op, *_table(parts, sizes or _TEXT_SIZES)]
+    for other in questions[1:]:
+        lines += ["", *_changed(first, other, ops, sizes)]
+    sources = sorted({e.source for e in first.expected if e.source})
+    lines += [
+        "",
+        "Figures from the hardware table of this package, not from a log:",
+        *(f"  {s}" for s in sources),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(parts: Parts, sizes: Sequence[int]) -> list[str]:
+    rows = [("size", "time", "busbw", "healthy machines", "bound by")]
+    for size in sizes:
+        e = parts.at(size)
+        rows.append(
+            (
+                format_bytes(size),
+                format_ns(e.time_us * 1e3),
+                _busbw(e.busbw_gbps),
+                f"{_plain(e.busbw_low_gbps)} to {_busbw(e.busbw_high_gbps)}",
+                e.bound_by,
+            )
+        )
+    widths = [max(len(r[i]) for r in rows) for i in range(5)]
+    table = [
+        "  " + "  ".join(c.rjust(w) if i < 4 else c for i, (c, w) in enumerate(zip(r, widths, strict=True)))
+        for r in rows
+    ]
+    turn = parts.turning_bytes
+    return [
+        *table,
+        f"  latency and bandwidth take the same time at about {format_bytes(turn)}",
+        f"  {algorithm_words(parts)}",
+    ]
+
+
+def _busbw(value: float) -> str:
+    return format_gbps(value) if value >= 10 else f"{value:.2g} GB/s"
+
+
+def _plain(value: float) -> str:
+    return _busbw(value).removesuffix(" GB/s")
+
+
+def _changed(first: Question, other: Question, ops: Sequence[str], sizes: Sequence[int] | None) -> list[str]:
+    lines = [f"With {other.title}: {other.machine.describe()}"]
+    for op in ops:
+        before, after = parts_of(first.machine, op), parts_of(other.machine, op)
+        if before is None or after is None:
+            lines.append(f"  {op}: no expectation (one rank, or no rate of the NICs)")
+            continue
+        for size in sizes or (1 << 20, 1 << 30):
+            a, b = before.at(size), after.at(size)
+            ratio = b.time_us / a.time_us
+            word = "the same time" if 0.95 < ratio < 1.05 else f"{ratio:.2g} x the time"
+            lines.append(
+                f"  {op} {format_bytes(size)}: {format_ns(a.time_us * 1e3)} -> {format_ns(b.time_us * 1e3)} ({word}), "
+                f"{_busbw(a.busbw_gbps)} -> {_busbw(b.busbw_gbps)}, bound by {b.bound_by}"
+            )
+    return lines

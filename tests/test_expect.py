@@ -1,0 +1,176 @@
+"""The expectation model against measurements that others published, and its limits."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import os
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.errors import UsageError
+from nccl_insight.expect.hardware import find_gpu, gpus, networks
+from nccl_insight.expect.machine import Machine, build
+from nccl_insight.expect.model import OPS, parts_of
+from nccl_insight.expect.whatif import change
+from tests.cli import run_cli
+
+DATA = Path(__file__).parent / "data" / "published_expect.csv"
+REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+_LINKS = {
+    "nvswitch": "nvswitch", "nvswitch-mnnvl": "nvswitch", "nvlink-bridge": "nvlink", "nvlink-mesh": "nvlink",
+    "pcie": "pcie",
+}  # fmt: skip
+
+
+def machine_of(row: dict[str, str]) -> Machine:
+    nic, _, kind = row["nic"].partition(" ")
+    return build(
+        row["gpu"],
+        nodes=int(row["nodes"]),
+        gpus_per_node=int(row["gpus_per_node"]),
+        nics=nic or None,
+        network=kind.lower() if kind.lower() in {"ib", "roce", "efa", "tcp"} else None,
+        link=_LINKS.get(row["link_in_node"]),
+        gdr=False if row["gdr"] == "no" and row["nodes"] != "1" else None,
+        nccl_version=row["nccl_version"] or None,
+    )
+
+
+def judged(path: Path) -> Iterator[tuple[dict[str, str], float, float, float]]:
+    names = {op.lower(): op for op in OPS}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            many = row["nodes"] != "1"
+            if (
+                row["healthy"] != "yes"
+                or "not expressible" in row["note"]
+                or (many and "unknown" in row["nic"])
+            ):
+                continue
+            parts = parts_of(machine_of(row), names[row["op"].replace("_", "")])
+            assert parts is not None
+            e = parts.at(min(int(row["size_bytes"]), 8 << 30))
+            yield row, float(row["busbw_gbps"]), e.busbw_low_gbps, e.busbw_high_gbps
+
+
+def check(path: Path) -> None:
+    rows = list(judged(path))
+    inside = [low * 0.995 <= value <= high * 1.005 for _, value, low, high in rows]
+    large = [hit for (row, *_), hit in zip(rows, inside, strict=True) if int(row["size_bytes"]) >= 1 << 20]
+    small = [hit for (row, *_), hit in zip(rows, inside, strict=True) if int(row["size_bytes"]) < 1 << 20]
+    assert statistics.median(high / low for _, _, low, high in rows) <= 1.8
+    assert sum(large) / len(large) >= 0.85
+    assert sum(small) / len(small) >= 0.7
+
+
+def test_published_measurements_lie_in_the_band() -> None:
+    check(DATA)
+
+
+@pytest.mark.skipif(REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data")
+def test_reference_measurements_lie_in_the_band() -> None:
+    check(Path(str(REFERENCE)) / "expected" / "published.csv")
+
+
+def test_every_figure_has_a_source_with_a_year() -> None:
+    for entry in [*gpus(), *networks().values()]:
+        assert entry.figures
+        for name, figure in entry.figures.items():
+            assert figure.source, (entry.name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A100-PCIE-40GB", "A100 PCIe"),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe"), ("Tesla V100-SXM2-16GB", "V100"), ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"), ("NVIDIA A10G", "A10"), ("NVIDIA GB200", "GB200"), ("NVIDIA B200", "B200"),
+        ("AMD Instinct MI300X", "MI300X"), ("AMD Instinct MI355X", "MI355X"), ("MI250X", "MI250X"),
+        ("NVIDIA H20", "H20"), ("NVIDIA H200", "H200"), ("NVIDIA H200 NVL", "H200 NVL"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"), ("NVIDIA GB10", "GB10"), ("NVIDIA A40", "A40"), ("Tesla T4", "T4"),
+        ("NVIDIA RTX A6000", "A40"), ("NVIDIA GeForce RTX 3090 Ti", "RTX 3090"),
+    ],
+)  # fmt: skip
+def test_product_names(name: str, model: str) -> None:
+    found = find_gpu(name)
+    assert found is not None
+    assert found.name == model
+
+
+def test_unknown_gpu_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="hardware table"):
+        build("Z9000")
+
+
+@pytest.mark.parametrize("gpu", [g.name for g in gpus()])
+def test_longer_messages_take_longer_and_bands_are_ordered(gpu: str) -> None:
+    for nodes in (1, 2, 9):
+        machine = build(gpu, nodes=nodes, gpus_per_node=4, nics="4x200")
+        for op in OPS:
+            parts = parts_of(machine, op)
+            assert parts is not None
+            times = [parts.at(8 << i).time_us for i in range(31)]
+            assert all(a < b for a, b in itertools.pairwise(times)), (gpu, op)
+            for i in (0, 10, 20, 30):
+                e = parts.at(8 << i)
+                assert 0 < e.busbw_low_gbps <= e.busbw_gbps <= e.busbw_high_gbps < math.inf
+                assert e.busbw_high_gbps / e.busbw_low_gbps <= 2.5
+
+
+def test_what_bounds_a_collective() -> None:
+    def bound(machine: Machine) -> str:
+        parts = parts_of(machine, "AllReduce")
+        assert parts is not None
+        return parts.at(8 << 30).bound_by
+
+    assert "NVLS" in bound(build("H100"))
+    assert "NVSwitch" in bound(build("H100", nvls=False))
+    assert "NIC" in bound(build("H100", nodes=8, nics="1x100", network="ib"))
+    assert "host memory" in bound(build("H100", nodes=8, nics="1x100", network="ib", gdr=False))
+    assert "sockets" in bound(build("H100", nodes=8, nics="1x100", network="tcp"))
+    assert "no peer access" in bound(build("RTX 4090"))
+
+
+def test_one_gpu_and_unknown_networks_have_no_expectation() -> None:
+    assert parts_of(build("H100", gpus_per_node=1), "AllReduce") is None
+    assert parts_of(build("H100", nodes=2), "AllReduce") is None
+
+
+def test_nvlink_between_nodes_needs_no_nics() -> None:
+    parts = parts_of(build("GB200", nodes=18), "AllReduce")
+    assert parts is not None
+    assert "NVSwitch" in parts.at(8 << 30).bound_by
+
+
+def test_changes() -> None:
+    machine = build("H100", nodes=2, nics="8x400", network="ib")
+    assert change(machine, "gpus=512").nodes == 64
+    assert change(machine, "nics=4x200,gdr=off").gdr is False
+    assert change(machine, "gpu=MI300X").fabric == "mesh"
+    assert change(machine, "network=tcp").network.name == "tcp"
+    for wrong in ("gpus=13", "speed=1", "nics=8", "nvls=maybe", "nodes=0", "nodes"):
+        with pytest.raises(UsageError):
+            change(machine, wrong)
+
+
+def test_command() -> None:
+    done = run_cli("expect", "--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--format", "json",
+                   "--what-if", "nodes=8")  # fmt: skip
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert {e["op"] for e in document["expectations"]} == set(OPS)
+    sizes = {e["size_bytes"] for e in document["expectations"]}
+    assert (min(sizes), max(sizes)) == (8, 8 << 30)
+    assert document["what_if"][0]["machine"]["ranks"] == 64
+    assert run_cli("expect", "--gpu", "H100", "--nodes", "2").returncode == 3
+    assert run_cli("expect", "--gpu", "nothing").returncode == 2
+    assert run_cli("expect").returncode == 2
+    text = run_cli("expect", "--gpu", "A100", "--op", "all_reduce", "--size", "1G").stdout
+    assert "NVLink through NVSwitch" in text
