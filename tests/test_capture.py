@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -19,9 +20,10 @@ from nccl_insight import api
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.live.capture import plan as plans
+from nccl_insight.live.capture import processes
 from nccl_insight.live.capture.archive import pack
-from nccl_insight.live.capture.environment import gpu_count, nccl_settings, world_of
-from nccl_insight.live.capture.parent import capture, describe, make_directory, wrap
+from nccl_insight.live.capture.environment import World, gpu_count, nccl_settings, world_of
+from nccl_insight.live.capture.parent import Captured, capture, describe, join_directory, make_directory, wrap
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Task, run_group
 from nccl_insight.readers.capture import FORMAT
@@ -114,6 +116,60 @@ def test_the_others_are_ended_soon_after_one_fails() -> None:
     assert outcome.seconds < 30
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_whatever_ends_the_parent_ends_the_children(tmp_path: Path, number: signal.Signals) -> None:
+    marker = tmp_path / "groups"
+    child = (
+        "import os, subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(marker)!r}, 'a').write(str(os.getpgrp()) + '\\n')\n"
+        "time.sleep(600)\n"
+    )
+    parent = (
+        "import os, sys\n"
+        "from nccl_insight.live.capture.processes import Task, run_group\n"
+        f"run_group([Task(str(n), (sys.executable, '-c', {child!r}), os.environ) for n in range(2)], 500)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.DEVNULL)
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit and (not marker.exists() or marker.read_text().count("\n") < 2):
+        time.sleep(0.1)
+    groups = [int(line) for line in marker.read_text().split()]
+    assert len(groups) == 2
+    assert _members(groups[0])
+    process.send_signal(number)
+    assert process.wait(30) != 0
+    assert not [group for group in groups if alive(group)]
+
+
+def test_a_stopped_child_does_not_hold_the_deadline() -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    outcome = run_group([Task("stopped", (sys.executable, "-c", code), os.environ)], 1.0, grace_s=0.5)
+    assert outcome.timed_out
+    assert outcome.seconds < 20
+    assert not outcome.stuck
+
+
+def test_a_child_that_cannot_be_killed_is_said_to_be_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals that do not arrive stand for a process in uninterruptible sleep."""
+    monkeypatch.setattr(processes, "_signal", lambda pid, number: None)
+    monkeypatch.setattr(processes, "_UNKILLABLE_S", 0.3)
+    task = Task("rank 0", (sys.executable, "-c", "import time; time.sleep(15)"), os.environ)
+    outcome = run_group([task], 0.5, grace_s=0.2)
+    assert [c.name for c in outcome.stuck] == ["rank 0"]
+    assert outcome.seconds < 14
+    captured = Captured(Path("/nonexistent"), outcome, 1)
+    assert captured.code == 5
+    assert "cannot be killed" in describe(captured)
+
+
+def test_a_tool_that_hangs_is_told_from_one_that_is_missing() -> None:
+    assert processes.run_short(("no-such-tool-anywhere",), 5).state == "missing"
+    assert processes.run_short((sys.executable, "-c", "raise SystemExit(3)"), 30).state == "failed"
+    assert processes.run_short((sys.executable, "-c", "import time; time.sleep(60)"), 0.5).state == "hung"
+    assert processes.run_short((sys.executable, "-c", "print('hello')"), 30).text == "hello\n"
+
+
 # --- capture with fake ranks ---------------------------------------------------------------------------------
 
 
@@ -193,6 +249,45 @@ def test_wrapping_a_command(tmp_path: Path) -> None:
     assert wrap([sys.executable, "-c", "raise SystemExit(9)"], directory, None, dict(os.environ)).code == 1
 
 
+def test_a_world_shares_a_directory_and_refuses_an_earlier_run(tmp_path: Path) -> None:
+    worlds = [World(rank, 2, rank, "127.0.0.1", 29500) for rank in range(2)]
+    for world in worlds:
+        directory = join_directory(tmp_path / "shared", world)
+        done = wrap([sys.executable, "-c", "pass"], directory, None, dict(os.environ), world)
+        assert done.code == 0
+    with pytest.raises(UsageError, match="earlier run of rank 1"):
+        join_directory(tmp_path / "shared", worlds[1])
+    with pytest.raises(UsageError, match="name it with -o"):
+        join_directory(None, worlds[0])
+
+
+def test_log_files_of_ranks_are_kept_apart_and_percent_signs_are_no_patterns(tmp_path: Path) -> None:
+    odd = tmp_path / "50%h"
+    first, second = (nccl_settings(odd, calls=True, rank=rank)["NCCL_DEBUG_FILE"] for rank in "01")
+    assert first != second
+    assert first.startswith(f"{tmp_path}/50%%h/nccl.rank0.")
+    assert "NCCL_TOPO_DUMP_FILE" not in nccl_settings(odd, calls=True, rank="1")
+
+
+def test_a_rank_that_ends_with_an_error_is_quoted(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('Traceback\\nRuntimeError: address already in use\\n'); sys.exit(1)"
+    done = capture(
+        Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code)
+    )
+    assert done.code == 1
+    assert "RuntimeError: address already in use" in describe(done)
+
+
+def test_a_slow_start_is_not_called_a_hang_in_a_collective(tmp_path: Path) -> None:
+    code = "import time; time.sleep(600)"
+    done = capture(
+        Plan(), make_directory(tmp_path / "c"), 1, 1.0, dict(os.environ), child=(sys.executable, "-c", code)
+    )
+    assert done.code == 5
+    assert not done.started
+    assert "while starting Python" in describe(done)
+
+
 def test_settings_do_not_touch_what_the_user_tunes(tmp_path: Path) -> None:
     names = set(nccl_settings(tmp_path, calls=True))
     assert "COLL" in nccl_settings(tmp_path, calls=True)["NCCL_DEBUG_SUBSYS"]
@@ -245,6 +340,9 @@ def test_gpus_are_counted_from_device_files(tmp_path: Path) -> None:
     assert gpu_count({}, str(tmp_path)) == 3
     assert gpu_count({"CUDA_VISIBLE_DEVICES": "0,1"}, str(tmp_path)) == 2
     assert gpu_count({"CUDA_VISIBLE_DEVICES": ""}, str(tmp_path)) == 0
+    assert gpu_count({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, str(tmp_path)) == 0
+    assert gpu_count({"CUDA_VISIBLE_DEVICES": "0,-1,2"}, str(tmp_path)) == 1
+    assert gpu_count({"CUDA_VISIBLE_DEVICES": "GPU-8f6d7a0c-1,GPU-2"}, str(tmp_path)) == 2
 
 
 def test_sizes_and_operations() -> None:

@@ -9,7 +9,7 @@ import re
 import resource
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,10 @@ import pytest
 from nccl_insight.errors import UsageError
 from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import expect
 from nccl_insight.live.preflight.bench import measure
-from nccl_insight.live.preflight.model import Check, Result, Status
+from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
 from nccl_insight.model import Action, Severity
@@ -39,6 +40,10 @@ class FakeNode(Node):
 
     limits: tuple[tuple[int, int | None], ...] = tuple(LIMITS.items())
     shm: tuple[int, int] | None = (64 << 30, 60 << 30)
+    answer: Output = field(default_factory=lambda: Output("missing"))
+
+    def tool(self, *argv: str, timeout_s: float = 5.0) -> Output:
+        return self.answer
 
     def limit(self, which: int) -> int | None:
         return dict(self.limits)[which]
@@ -87,7 +92,9 @@ def checks(subject: Node) -> dict[str, Check]:
 
 def test_a_good_node_passes(tmp_path: Path) -> None:
     found = checks(node(good(tmp_path)))
-    assert {c.status for n, c in found.items() if n not in ("libraries", "pci acs")} == {Status.PASS}
+    assert {c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "nvidia-smi")} == {
+        Status.PASS
+    }
     assert "8 GPUs, NVIDIA H100 80GB HBM3, driver 570.124.06" in found["gpus"].observed
     assert "8 of 8 RDMA ports active, 400 Gb/s, InfiniBand" in found["nics"].observed
 
@@ -175,6 +182,118 @@ def test_acs_of_bridges(tmp_path: Path, control: int, status: Status) -> None:
     assert checks(node(root))["pci acs"].status is status
     (bridge / "config").write_bytes(bytes(config[:64]))
     assert checks(node(root))["pci acs"].status is Status.SKIP
+
+
+def test_a_lost_gpu_fails_the_node(tmp_path: Path) -> None:
+    root = good(tmp_path)
+    base = root / "proc/driver/nvidia/gpus/0000:03:00.0/information"
+    base.write_text(
+        "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-????????-????-????-????-????????????\n"
+    )
+    found = checks(node(root))["lost gpus"]
+    assert (found.status, found.action) == (Status.FAIL, Action.ISOLATE)
+    assert "0000:03:00.0" in found.observed
+    assert facts_of(node(root))["gpus"] == 7.0
+
+
+def test_a_gpu_that_reads_as_all_ones_is_lost(tmp_path: Path) -> None:
+    root = good(tmp_path)
+    device = root / "sys/bus/pci/devices/0000:05:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0xffff\n")
+    assert "0000:05:00.0" in checks(node(root))["lost gpus"].observed
+
+
+@pytest.mark.parametrize(
+    ("records", "status", "words"),
+    [
+        ("6,1,1,-;usb 1-1: new device\n", Status.PASS, "none since boot"),
+        ("4,2,9,-;NVRM: Xid (PCI:0000:1b:00): 31, pid=99, name=python\n", Status.PASS, "of programs"),
+        ("4,2,9,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n", Status.FAIL, "Xid 79"),
+    ],
+)
+def test_xids_since_boot(tmp_path: Path, records: str, status: Status, words: str) -> None:
+    root = good(tmp_path)
+    (root / "dev/kmsg").write_text(records)
+    found = checks(node(root))["xid"]
+    assert found.status is status
+    assert words in found.observed
+
+
+@pytest.mark.parametrize(("width", "fires"), [("8", True), ("16", False)])
+def test_a_narrow_slot(tmp_path: Path, width: str, fires: bool) -> None:
+    root = good(tmp_path)
+    device = root / "sys/bus/pci/devices/0000:02:00.0"
+    device.mkdir(parents=True)
+    for name, text in (("vendor", "0x10de"), ("current_link_width", width), ("max_link_width", "16")):
+        (device / name).write_text(text)
+    assert ("pcie width" in checks(node(root))) is fires
+
+
+ROW = "{}, 00000000:{:02X}:00.0, {ecc}, {pending}, No, {hot}, Not Active, Default, {mig}, {used}, 16, 16\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "status"),
+    [
+        ({"ecc": "4"}, "ecc", Status.FAIL),
+        ({"pending": "Yes"}, "row remapping", Status.WARN),
+        ({"hot": "Active"}, "clocks", Status.WARN),
+        ({"mig": "Enabled"}, "mig", Status.WARN),
+        ({"used": "30211"}, "gpu memory", Status.WARN),
+    ],
+)
+def test_the_health_of_a_gpu(tmp_path: Path, change: dict[str, str], name: str, status: Status) -> None:
+    fine = {"ecc": "0", "pending": "No", "hot": "Not Active", "mig": "[N/A]", "used": "4"}
+    rows = [ROW.format(n, n, **{**fine, **(change if n == 3 else {})}) for n in range(8)]
+    subject = node(good(tmp_path), answer=Output("ok", "".join(rows)))
+    found = checks(subject)[name]
+    assert found.status is status
+    assert "GPU 3" in found.observed
+    healthy = node(tmp_path, answer=Output("ok", "".join(ROW.format(n, n, **fine) for n in range(8))))
+    assert checks(healthy)["gpu health"].status is Status.PASS
+
+
+def test_a_driver_tool_that_hangs_fails_the_node(tmp_path: Path) -> None:
+    found = checks(node(good(tmp_path), answer=Output("hung")))["nvidia-smi"]
+    assert (found.status, found.action) == (Status.FAIL, Action.ISOLATE)
+    failed = checks(
+        node(tmp_path, answer=Output("failed", error="Failed to initialize NVML: Driver mismatch\n"))
+    )
+    assert "Driver mismatch" in failed["nvidia-smi"].observed
+
+
+def test_little_locked_memory_is_no_failure_where_nothing_needs_rdma(tmp_path: Path) -> None:
+    root = good(tmp_path)
+    for n in range(8):
+        (root / f"sys/class/infiniband/mlx5_{n}/ports/1/link_layer").write_text("Ethernet")
+    small = tuple({**LIMITS, resource.RLIMIT_MEMLOCK: 8 << 20}.items())
+    assert checks(node(root, limits=small))["memlock"].status is Status.WARN
+    wanted = node(root, limits=small, environ={"NCCL_IB_HCA": "mlx5"})
+    assert checks(wanted)["memlock"].status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "becomes"),
+    [
+        ("slurm", 1, 10),
+        ("slurm", 3, 1),
+        ("nagios", 1, 2),
+        ("nvsentinel", 3, 2),
+        ("3=0,5=1", 5, 1),
+        ("3=0", 1, 1),
+    ],
+)
+def test_exit_maps(text: str, code: int, becomes: int) -> None:
+    assert parse_exit_map(text).get(code, code) == becomes
+
+
+def test_the_worst_of_all_nodes_is_the_highest_for_slurm() -> None:
+    codes = parse_exit_map("slurm")
+    assert codes[0] < codes[3] < codes[1] < codes[5]
+    for text in ("sge", "1", "1=999", ""):
+        with pytest.raises(UsageError, match="exit-map"):
+            parse_exit_map(text)
 
 
 # --- expectations --------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
         backend: str = typer.Option(
             "nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."
         ),
-        nproc: int = typer.Option(0, "--nproc", help="Ranks on this node (default: one a GPU; 2 with gloo)."),
+        nproc: int = typer.Option(
+            0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."
+        ),
         ops: str = typer.Option(
             "all_reduce",
             "--ops",
@@ -32,11 +34,15 @@ def register(app: typer.Typer) -> None:
             "", "--max-bytes", help="Largest message (default 256M, 8M with gloo)."
         ),
         factor: int = typer.Option(8, "--factor", help="Ratio of one message size to the next."),
-        iterations: int = typer.Option(20, "--iters", min=1, help="Timed operations a size."),
+        iterations: int = typer.Option(20, "--iters", min=1, help="Timed operations per size."),
         warmup: int = typer.Option(5, "--warmup", min=0, help="Untimed operations before them."),
         deadline: float = typer.Option(
-            0.0, "--deadline", help="Seconds before everything is killed (default 300; none with CMD)."
+            0.0,
+            "--deadline",
+            min=0.0,
+            help="Seconds before everything is killed (default 300; none with CMD).",
         ),
+        dtype: str = typer.Option("float32", "--dtype", help="float32, float16, bfloat16 or int32."),
         profile: bool = typer.Option(
             True, "--profile/--no-profile", help="Record a torch.profiler trace of each rank."
         ),
@@ -52,15 +58,22 @@ def register(app: typer.Typer) -> None:
         """
         import os
 
-        from nccl_insight.errors import UsageError
+        from nccl_insight.errors import NotJudgedError, UsageError
         from nccl_insight.live.capture import parent, plan
         from nccl_insight.live.capture.archive import pack
         from nccl_insight.live.capture.environment import world_of
 
         environ = dict(os.environ)
+        if archive is not None and not archive.absolute().parent.is_dir():
+            raise UsageError(f"{archive}: its directory does not exist")
+        if dtype not in plan.DTYPES:
+            raise UsageError(f"--dtype {dtype!r} is not known; choose from {', '.join(plan.DTYPES)}")
+        world = world_of(environ)
         if command:
-            directory = parent.make_directory(output or _fresh())
-            done = parent.wrap(command, directory, deadline or None, environ)
+            directory = (
+                parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
+            )
+            done = parent.wrap(command, directory, deadline or None, environ, world)
         else:
             if backend not in plan.BACKENDS:
                 raise UsageError(
@@ -74,9 +87,9 @@ def register(app: typer.Typer) -> None:
                 iterations=iterations,
                 warmup=warmup,
                 profile_steps=30 if profile else 0,
+                dtype=dtype,
                 slow_rank=plan.parse_injection(inject) if inject else None,
             )
-            world = world_of(environ)
             ranks = (
                 world.size if world else nproc or (parent.require_gpu(environ) if backend == "nccl" else 2)
             )
@@ -85,20 +98,24 @@ def register(app: typer.Typer) -> None:
             if wanted.slow_rank is not None and wanted.slow_rank >= ranks:
                 raise UsageError(f"--inject slow-rank={wanted.slow_rank}: there are only {ranks} ranks")
             parent.require_torch()
-            directory = _join(output) if world else parent.make_directory(output or _fresh())
+            directory = (
+                parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
+            )
             done = parent.capture(wanted, directory, ranks, deadline or 300.0, environ, world)
         typer.echo(parent.describe(done), err=True)
         if not command and backend == "gloo":
             typer.echo("gloo: CPU tensors, no GPU, no NCCL log; timings say nothing about GPU links")
         for line in _table(directory):
             typer.echo(line)
-        if directory.is_dir() and not any(directory.iterdir()):
+        if directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir()):
             typer.echo(
                 f"nothing was written into {directory}: the command did not start NCCL, or cleared NCCL_DEBUG_FILE"
             )
         else:
             typer.echo(f"captured in {directory}; next: nccl-insight analyze {directory}")
-        if archive is not None:
+        if done.unusable:
+            raise NotJudgedError(done.unusable)
+        if archive is not None and (world is None or world.rank == 0):
             typer.echo(f"{archive}: {pack(directory, archive):,} bytes")
         raise typer.Exit(done.code)
 
@@ -109,19 +126,6 @@ def _fresh() -> Path:
     while Path(f"nccl-capture-{number}").exists():
         number += 1
     return Path(f"nccl-capture-{number}")
-
-
-def _join(output: Path | None) -> Path:
-    """A directory that all ranks of a world share: it has to be named, and may exist."""
-    from nccl_insight.errors import UsageError
-
-    if output is None:
-        raise UsageError("under a launcher every rank needs the same directory: name it with -o")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be used ({error.strerror})") from error
-    return output.resolve()
 
 
 def _table(directory: Path) -> list[str]:

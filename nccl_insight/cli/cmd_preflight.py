@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
     from nccl_insight.live.preflight.bench import Measured
-    from nccl_insight.live.preflight.model import Result
+    from nccl_insight.live.preflight.model import Result, parse_exit_map
 
 LEVELS = ("quick", "standard", "full")
 _DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
@@ -32,13 +32,20 @@ def register(app: typer.Typer) -> None:
             None, "--write-expect", help="Record what this node has as expectations."
         ),
         backend: str = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
-        nproc: int = typer.Option(0, "--nproc", help="Ranks on this node (default: one a GPU; 2 with gloo)."),
+        nproc: int = typer.Option(
+            0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."
+        ),
         deadline: float = typer.Option(
-            0.0, "--deadline", help="Seconds for the collective (default 60; 120 at level full)."
+            0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
         ),
         output: Path = typer.Option(None, "--output", "-o", help="Keep the logs in this new directory."),
         strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
         format_: str = typer.Option("text", "--format", help="text or json."),
+        exit_map: str = typer.Option(
+            "",
+            "--exit-map",
+            help="Exit codes of another convention: slurm (highest is worst), nagios, nvsentinel, or 3=0,5=1.",
+        ),
         quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the last line."),
     ) -> None:
         """Checks this node before a job: settings, devices, limits, libraries, a short all-reduce, expectations.
@@ -58,6 +65,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--level {level!r} is not known; choose from {', '.join(LEVELS)}")
         if format_ not in ("text", "json"):
             raise UsageError(f"--format {format_!r} is not known; choose from text, json")
+        codes = parse_exit_map(exit_map) if exit_map else {}
         wanted = [expectations.parse(e) for e in expect] + (
             expectations.load(expect_file) if expect_file else []
         )
@@ -67,6 +75,14 @@ def register(app: typer.Typer) -> None:
             raise UsageError(
                 "--level full runs under the job's launcher (torchrun, srun, mpirun): one preflight a rank"
             )
+        here = world_of(node.environ) if level == "standard" else None
+        if here is not None and here.local_rank != 0:
+            typer.echo(f"preflight: local rank {here.local_rank} leaves this node to local rank 0", err=True)
+            raise typer.Exit(0)
+        if (
+            world is not None and world.rank != 0
+        ):  # what all ranks measured together is judged by rank 0 alone
+            wanted = [w for w in wanted if w.key not in expectations.MEASURED]
         facts = facts_of(node)
         checks = list(quick_checks(node))
         measured = None
@@ -79,7 +95,7 @@ def register(app: typer.Typer) -> None:
             tuple(checks),
             level,
             node.name,
-            judged=bool(facts["gpus"]) or measured is not None,
+            judged=bool(node.gpus()) if measured is None else measured.judged,
             timed_out=measured is not None and measured.timed_out,
             strict=strict,
             facts=facts,
@@ -95,7 +111,9 @@ def register(app: typer.Typer) -> None:
             typer.echo(f"{write_expect}: not written, since {why}", err=True)
         if world is None or world.rank == 0:
             _show(result, format_, quiet)
-        raise typer.Exit(int(result.code))
+        elif result.code != 0:
+            typer.echo(result.last_line())
+        raise typer.Exit(codes.get(int(result.code), int(result.code)))
 
 
 def _measure(backend: str, nproc: int, deadline: float, output: Path | None, world: World | None) -> Measured:
@@ -114,10 +132,8 @@ def _measure(backend: str, nproc: int, deadline: float, output: Path | None, wor
     gpus = parent.require_gpu(variables) if backend == "nccl" else 2
     parent.require_torch()
     plan = bench.plan_for(backend)
-    if output is not None:
-        directory = output.resolve() if world else parent.make_directory(output)
-        directory.mkdir(parents=True, exist_ok=True)
-        return bench.measure(plan, directory, nproc or gpus, deadline, variables, world)
+    if world is not None or output is not None:
+        return bench.measure(plan, _kept(output, world), nproc or gpus, deadline, variables, world)
     directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
     keep = True
     try:
@@ -127,6 +143,14 @@ def _measure(backend: str, nproc: int, deadline: float, output: Path | None, wor
     finally:
         if not keep:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _kept(output: Path | None, world: World | None) -> Path:
+    from nccl_insight.live.capture import parent
+
+    if world is not None:
+        return parent.join_directory(output, world)
+    return parent.make_directory(output or Path())
 
 
 def _show(result: Result, format_: str, quiet: bool) -> None:

@@ -15,7 +15,8 @@ from nccl_insight.tables.run import Partial
 BENCHMARKS = {
     "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
     "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
-    "time_min_us": pl.Float64, "time_max_us": pl.Float64, "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64,
+    "time_min_us": pl.Float64, "time_max_us": pl.Float64,
+    "iteration_min_us": pl.Float64, "iteration_max_us": pl.Float64, "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64,
     "wrong": pl.Int64, "nranks": pl.Int32, "gpu": pl.String, "backend": pl.String, "run": pl.Int32,
     "n_hosts": pl.Int32,
 }  # fmt: skip
@@ -25,10 +26,12 @@ RANKS = {
     "slow_rank": pl.Int32, "joined": pl.Boolean, "finished": pl.Boolean,
 }  # fmt: skip
 COPIES = {
-    "rank": pl.Int32, "direction": pl.String, "pinned": pl.Boolean, "size_bytes": pl.UInt64, "gbps": pl.Float64,
+    "host": pl.String, "rank": pl.Int32, "direction": pl.String, "pinned": pl.Boolean, "size_bytes": pl.UInt64,
+    "numa_node": pl.Int32, "gbps": pl.Float64,
 }  # fmt: skip
 PEERS = {
-    "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean, "size_bytes": pl.UInt64, "gbps": pl.Float64,
+    "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
+    "size_bytes": pl.UInt64, "gbps": pl.Float64,
 }  # fmt: skip
 
 
@@ -64,6 +67,9 @@ def read(source: InputFile) -> Partial:
     }
     result = {k: _side.with_input(v, source.input_id) for k, v in frames.items() if not v.is_empty()}
     problems = [content.problem] if content.problem else []
+    problems += [
+        f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])
+    ]
     if broken:
         problems.append(f"{broken} lines are cut or damaged and were left out")
     if rank and not rank["finished"]:

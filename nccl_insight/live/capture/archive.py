@@ -11,7 +11,7 @@ import zstandard
 
 def pack(directory: Path, target: Path) -> int:
     """Writes the directory's files (hidden ones left out) in a fixed order, without owners. Returns bytes written."""
-    partial = target.with_name(target.name + ".part")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     with (
         partial.open("wb") as raw,
         zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False) as stream,

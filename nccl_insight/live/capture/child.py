@@ -6,7 +6,9 @@ Only this module imports torch, and only inside functions. Every line of its res
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import socket
@@ -25,14 +27,16 @@ _NAMES = {
     "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
     "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
 }  # fmt: skip
-_ELEMENT_BYTES = 4
+#: torch name -> bytes of an element, largest n such that all whole numbers up to n are exact
+DTYPES = {"float32": (4, 1 << 24), "float16": (2, 1 << 11), "bfloat16": (2, 1 << 8), "int32": (4, 1 << 31)}
+_PREFIX = "nccl_insight"
 
 
 class Recorder:
     """Appends one JSON object a line."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        self._file = path.open("w", encoding="utf-8")
 
     def add(self, kind: str, **values: object) -> None:
         """Writes a line and flushes it."""
@@ -57,136 +61,178 @@ def probe() -> dict[str, object]:
 
 def _seconds_per_iteration(
     torch: Any, dist: Any, plan: Plan, device: Any, action: Callable[[], None], slow: bool
-) -> float:
-    """Mean time of one operation on this rank: CUDA events, or the wall clock on CPUs."""
+) -> list[float]:
+    """Time of every operation on this rank: CUDA events, or the wall clock on CPUs."""
     for _ in range(plan.warmup):
         action()
     dist.barrier()
     if device.type == "cuda":
         torch.cuda.synchronize()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(plan.iterations):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(plan.iterations + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
             if slow:
                 time.sleep(plan.slow_ms / 1e3)
             action()
-        end.record()
+            mark.record()
         torch.cuda.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / plan.iterations
-    started = time.perf_counter()
+        return [float(a.elapsed_time(b)) / 1e3 for a, b in itertools.pairwise(marks)]
+    times = []
     for _ in range(plan.iterations):
+        started = time.perf_counter()
         if slow:
             time.sleep(plan.slow_ms / 1e3)
         action()
-    return (time.perf_counter() - started) / plan.iterations
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def _pattern(torch: Any, count: int, largest: int, device: Any, first: int = 0) -> Any:
+    """Whole numbers 1..``largest`` over and over, so that elements that changed places are noticed."""
+    return torch.arange(first, first + count, dtype=torch.int64, device=device).remainder_(largest).add_(1)
 
 
 def _operation(
-    torch: Any, dist: Any, op: str, elements: int, device: Any
+    torch: Any, dist: Any, op: str, elements: int, device: Any, dtype_name: str
 ) -> tuple[Callable[[], None], Callable[[], int]]:
-    """The operation on buffers of ``elements`` in all, and a check that counts wrong elements of this rank."""
+    """The operation on buffers of ``elements`` in all, and a check that counts wrong elements of this rank.
+
+    Sums are checked with numbers small enough to be exact in the data type, whatever the order of adding.
+    """
     rank, world = dist.get_rank(), dist.get_world_size()
     share = max(1, elements // world)
+    dtype, exact = getattr(torch, dtype_name), DTYPES[dtype_name][1]
+    weights = world * (world + 1) // 2
+    weighted = weights <= exact  # else every rank gives the same, which still tells a lost contribution
+    total = weights if weighted else world
+    mine_factor = rank + 1 if weighted else 1
+    for_sum = max(1, min(251, exact // max(1, total)))
 
-    def full(count: int, value: float) -> Any:
-        return torch.full((count,), value, dtype=torch.float32, device=device)
+    def typed(values: Any) -> Any:
+        return values.to(dtype)
+
+    def full(count: int) -> Any:
+        return torch.zeros((count,), dtype=dtype, device=device)
 
     def wrong(got: Any, want: Any) -> int:
         return int((got != want).sum().item())
 
+    def summed(count: int, factor: int, first: int = 0) -> Any:
+        return typed(_pattern(torch, count, for_sum, device, first) * factor)
+
+    def block(source: int, target: int, count: int) -> Any:
+        """What rank ``source`` sends to rank ``target``: another start of the pattern for each pair."""
+        return typed(_pattern(torch, count, min(251, exact), device, source * 7 + target * 13))
+
     if op == "all_reduce":
-        data = full(elements, 0.0)
+        data = full(elements)
 
         def check_reduce() -> int:
-            fresh = full(elements, float(rank + 1))
+            fresh = summed(elements, mine_factor)
             dist.all_reduce(fresh)
-            return wrong(fresh, float(world * (world + 1) // 2))
+            return wrong(fresh, summed(elements, total))
 
         return (lambda: dist.all_reduce(data) and None), check_reduce
     if op == "broadcast":
-        data = full(elements, 0.0)
+        data = full(elements)
 
         def check_broadcast() -> int:
-            fresh = full(elements, float(rank + 1))
+            fresh = block(rank, 0, elements)
             dist.broadcast(fresh, src=0)
-            return wrong(fresh, 1.0)
+            return wrong(fresh, block(0, 0, elements))
 
         return (lambda: dist.broadcast(data, src=0) and None), check_broadcast
     if op == "all_gather":
-        mine, out = full(share, float(rank + 1)), full(share * world, 0.0)
-        want = torch.arange(1, world + 1, dtype=torch.float32, device=device).repeat_interleave(share)
-
+        mine, out = block(rank, 0, share), full(share * world)
         gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
         def check_gather() -> int:
+            out.zero_()
             gather(out, mine)
-            return wrong(out, want)
+            return sum(wrong(out[r * share : (r + 1) * share], block(r, 0, share)) for r in range(world))
 
         return (lambda: gather(out, mine) and None), check_gather
     if op == "reduce_scatter":
-        source, part = full(share * world, float(rank + 1)), full(share, 0.0)
-
+        source, part = summed(share * world, mine_factor), full(share)
         scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
         def check_scatter() -> int:
+            part.zero_()
             scatter(part, source)
-            return wrong(part, float(world * (world + 1) // 2))
+            return wrong(part, summed(share, total, rank * share))
 
         return (lambda: scatter(part, source) and None), check_scatter
     if op == "all_to_all":
-        source = (rank * world + torch.arange(world, dtype=torch.float32, device=device)).repeat_interleave(
-            share
-        )
-        out = full(share * world, 0.0)
-        want = (torch.arange(world, dtype=torch.float32, device=device) * world + rank).repeat_interleave(
-            share
-        )
+        source = torch.cat([block(rank, target, share) for target in range(world)])
+        out = full(share * world)
 
         def check_alltoall() -> int:
+            out.zero_()
             dist.all_to_all_single(out, source)
-            return wrong(out, want)
+            return sum(wrong(out[r * share : (r + 1) * share], block(r, rank, share)) for r in range(world))
 
         return (lambda: dist.all_to_all_single(out, source) and None), check_alltoall
-    mine, out = full(elements, float(rank + 1)), full(elements, 0.0)
+    following, before = (rank + 1) % world, (rank - 1) % world
+    mine, out = block(rank, following, elements), full(elements)
 
     def exchange() -> None:
-        pair = [
-            dist.P2POp(dist.isend, mine, (rank + 1) % world), dist.P2POp(dist.irecv, out, (rank - 1) % world),
-        ]  # fmt: skip
+        pair = [dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, out, before)]
         for work in dist.batch_isend_irecv(pair):
             work.wait()
 
     def check_exchange() -> int:
+        out.zero_()
         exchange()
-        return wrong(out, float((rank - 1) % world + 1))
+        return wrong(out, block(before, rank, elements))
 
     return exchange, check_exchange
+
+
+def _fits(torch: Any, dist: Any, device: Any, elements: int) -> bool:
+    """Whether every rank has the memory that an operation and its check take (buffers, expected values, masks)."""
+    if device.type != "cuda":
+        return True
+    free = torch.tensor([float(torch.cuda.mem_get_info(device)[0])], dtype=torch.float64, device=device)
+    dist.all_reduce(free, op=dist.ReduceOp.MIN)
+    # data, fresh copy, expected values, int64 pattern and its product, mask
+    return float(free[0]) > elements * (3 * 4 + 3 * 8 + 1) + (512 << 20)
 
 
 def _measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) -> dict[str, object]:
     """One row: times over all ranks and elements that came out wrong, agreed between ranks."""
     world = dist.get_world_size()
+    element_bytes = DTYPES[plan.dtype][0]
     whole = op in ("all_gather", "reduce_scatter", "all_to_all")
-    elements = max(1, size // _ELEMENT_BYTES)
+    elements = max(1, size // element_bytes)
     elements = max(world, elements // world * world) if whole else elements
-    action, check = _operation(torch, dist, op, elements, device)
     if op == "sendrecv" and world == 1:
         return {}
+    if not _fits(torch, dist, device, elements):
+        return {
+            "skipped": "not enough free GPU memory",
+            "op": _NAMES[op],
+            "size_bytes": elements * element_bytes,
+        }
+    action, check = _operation(torch, dist, op, elements, device, plan.dtype)
     bad = check()
-    seconds = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
+    each = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
+    bad += check()
+    seconds = sum(each) / len(each)
     host = float(zlib.crc32(socket.gethostname().encode()))
-    mine = torch.tensor([seconds, float(bad), host], dtype=torch.float64, device=device)
+    mine = torch.tensor([seconds, float(bad), host, min(each), max(each)], dtype=torch.float64, device=device)
     every = [torch.zeros_like(mine) for _ in range(world)]
     dist.all_gather(every, mine)
     times = [float(t[0]) for t in every]
     mean = sum(times) / world
-    size = elements * _ELEMENT_BYTES
+    size = elements * element_bytes
     algbw = size / mean / 1e9 if mean > 0 else None
     factor = busbw_factor(_NAMES[op], world)
     return {
-        "op": _NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": "float32",
+        "op": _NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": plan.dtype,
         "red_op": "sum" if op in ("all_reduce", "reduce_scatter") else None, "root": 0 if op == "broadcast" else None,
         "time_us": mean * 1e6, "time_min_us": min(times) * 1e6, "time_max_us": max(times) * 1e6,
+        "iteration_min_us": min(float(t[3]) for t in every) * 1e6,
+        "iteration_max_us": max(float(t[4]) for t in every) * 1e6,
         "algbw_gbps": algbw, "busbw_gbps": algbw * factor if algbw is not None and factor else None,
         "wrong": int(sum(float(t[1]) for t in every)), "nranks": world,
         "n_hosts": len({float(t[2]) for t in every}),
@@ -194,23 +240,53 @@ def _measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int)
     }  # fmt: skip
 
 
+@contextlib.contextmanager
+def _near(torch: Any, device: Any) -> Iterator[int | None]:
+    """On the CPUs of the GPU's NUMA node, since memory of another socket halves a copy; gives that node."""
+    found = torch.cuda.get_device_properties(device)
+    parts = [getattr(found, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if any(p is None for p in parts):
+        yield None
+        return
+    domain, bus, slot = (int(p or 0) for p in parts)
+    base = Path("/sys/bus/pci/devices") / f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    before = os.sched_getaffinity(0)
+    node = None
+    try:
+        node = int((base / "numa_node").read_text())
+        cpus = {
+            cpu
+            for span in (base / "local_cpulist").read_text().strip().split(",")
+            for cpu in range(int(span.split("-")[0]), int(span.split("-")[-1]) + 1)
+        }
+        os.sched_setaffinity(0, cpus & before or before)
+    except (OSError, ValueError):
+        node = None
+    try:
+        yield node if node is not None and node >= 0 else None
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def _copies(torch: Any, device: Any) -> Iterator[dict[str, object]]:
-    """Host-to-device and device-to-host bandwidth of this rank's GPU, pinned and pageable."""
+    """Host-to-device and device-to-host bandwidth of this rank's GPU, pinned and pageable, from its own socket."""
     size = 256 << 20
-    on_gpu = torch.empty(size, dtype=torch.uint8, device=device)
-    for pinned in (True, False):
-        on_host = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-        for direction, target, source in (("h2d", on_gpu, on_host), ("d2h", on_host, on_gpu)):
-            target.copy_(source)
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(5):
-                target.copy_(source, non_blocking=pinned)
-            torch.cuda.synchronize()
-            yield {
-                "direction": direction, "pinned": pinned, "size_bytes": size,
-                "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
-            }  # fmt: skip
+    with _near(torch, device) as numa:
+        on_gpu = torch.ones(size, dtype=torch.uint8, device=device)
+        for pinned in (True, False):
+            on_host = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
+            on_host.fill_(1)  # untouched pages all map to one page of zeros, which copies too fast
+            for direction, target, source in (("h2d", on_gpu, on_host), ("d2h", on_host, on_gpu)):
+                target.copy_(source)
+                torch.cuda.synchronize(device)
+                started = time.perf_counter()
+                for _ in range(5):
+                    target.copy_(source, non_blocking=pinned)
+                torch.cuda.synchronize(device)
+                yield {
+                    "direction": direction, "pinned": pinned, "size_bytes": size, "numa_node": numa,
+                    "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
+                }  # fmt: skip
 
 
 def _peers(torch: Any) -> Iterator[dict[str, object]]:
@@ -221,7 +297,7 @@ def _peers(torch: Any) -> Iterator[dict[str, object]]:
         for dst in range(count):
             if src == dst:
                 continue
-            source = torch.empty(size, dtype=torch.uint8, device=f"cuda:{src}")
+            source = torch.ones(size, dtype=torch.uint8, device=f"cuda:{src}")
             target = torch.empty(size, dtype=torch.uint8, device=f"cuda:{dst}")
             target.copy_(source)
             torch.cuda.synchronize(dst)
@@ -237,12 +313,47 @@ def _peers(torch: Any) -> Iterator[dict[str, object]]:
             }  # fmt: skip
 
 
+def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder: Recorder) -> None:
+    """Copies of one GPU after the other, so that none measures another's traffic; then pairs of GPUs.
+
+    A measurement that fails (a GPU in exclusive mode, no memory) is recorded and ends nothing.
+    """
+    rank = dist.get_rank()
+    turns = torch.tensor([float(local)], dtype=torch.float64, device=device)
+    dist.all_reduce(turns, op=dist.ReduceOp.MAX)
+    for turn in range(int(turns[0]) + 1):
+        if turn == local:
+            try:
+                for row in _copies(torch, device):
+                    recorder.add("copy", rank=rank, host=socket.gethostname(), **row)
+            except RuntimeError as error:
+                recorder.add("failed", what="copies", why=str(error).splitlines()[0])
+        dist.barrier()
+    if local == 0:
+        try:
+            for row in _peers(torch):
+                recorder.add("peer", rank=rank, host=socket.gethostname(), **row)
+        except RuntimeError as error:
+            recorder.add("failed", what="peers", why=str(error).splitlines()[0])
+    dist.barrier()
+
+
+def _join(dist: Any, plan: Plan, rank: int, world: int) -> None:
+    """Joins the other ranks, under a prefix of our own: the job that comes next may use the launcher's store, too."""
+    patience = datetime.timedelta(seconds=plan.timeout_s)
+    store, _, _ = next(dist.rendezvous(plan.rendezvous or "env://", rank, world, timeout=patience))
+    store.set_timeout(patience)
+    dist.init_process_group(
+        plan.backend, store=dist.PrefixStore(_PREFIX, store), rank=rank, world_size=world, timeout=patience
+    )
+
+
 def _profile(torch: Any, dist: Any, plan: Plan, device: Any, path: Path) -> None:
     """A profiler trace of some steps: a little compute, then an all-reduce."""
     from torch.profiler import ProfilerActivity, profile
 
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
-    data = torch.zeros(max(1, plan.profile_bytes // _ELEMENT_BYTES), device=device)
+    data = torch.zeros(max(1, plan.profile_bytes // 4), device=device)
     left = torch.zeros(256, 256, device=device)
     with profile(activities=activities):  # the first start takes up to a second, not the same on all ranks
         left = left @ left
@@ -274,34 +385,31 @@ def measure(plan: Plan, directory: Path) -> None:
 
     cuda = plan.backend == "nccl"
     device = torch.device("cpu")
-    if cuda:  # a launcher may show each process its own GPU only
+    if cuda and torch.cuda.is_available():  # a launcher may show each process its own GPU only
         device = torch.device("cuda", local % max(1, torch.cuda.device_count()))
         torch.cuda.set_device(device)
-    else:
+    elif not cuda:
         torch.set_num_threads(1)
     seen = probe()
+    if cuda and not seen["cuda_available"]:
+        recorder.add("unusable", why=f"torch {seen['torch']} of this Python cannot use a GPU", rank=rank)
+        return
     recorder.add(
         "versions", torch=seen["torch"], cuda=seen["cuda"], nccl=seen["nccl"],
-        gpu=torch.cuda.get_device_name(device) if cuda else None,
+        gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
     )  # fmt: skip
-    if cuda and plan.host_copies:
-        for row in _copies(torch, device):
-            recorder.add("copy", rank=rank, **row)
-        for row in _peers(torch) if local == 0 else ():
-            recorder.add("peer", **row)
-    dist.init_process_group(
-        plan.backend, init_method=plan.rendezvous or "env://", rank=rank, world_size=world,
-        timeout=datetime.timedelta(seconds=plan.timeout_s),
-    )  # fmt: skip
+    _join(dist, plan, rank, world)
     recorder.add("ready", rank=rank)
     for op in plan.ops:
         for size in plan.sizes:
             found = _measure(torch, dist, plan, device, op, size)
             if found and rank == 0:
-                recorder.add("row", **found)
+                recorder.add("skipped" if "skipped" in found else "row", **found)
     if plan.profile_steps:
         _profile(torch, dist, plan, device, directory / f"trace.rank{rank}.json.gz")
     dist.barrier()
+    if cuda and plan.host_copies:
+        _host_measurements(torch, dist, device, local, recorder)
     dist.destroy_process_group()
     recorder.add("end", rank=rank)
 

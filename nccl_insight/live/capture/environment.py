@@ -5,15 +5,15 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nccl_insight.errors import UsageError
+from nccl_insight.live.capture.processes import run_short
 
 SUBSYSTEMS = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING"
+_TOOL_S = 8.0
 _WORLDS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
@@ -75,63 +75,87 @@ def _first_host(nodelist: str) -> str:
     return match[1] + match[2] if match[1] else match[3]
 
 
-def nccl_settings(directory: Path, *, calls: bool, diagnostics: bool = False) -> dict[str, str]:
-    """Settings that make NCCL write all that the rules need into ``directory``, one log a process.
+def nccl_settings(
+    directory: Path, *, calls: bool, diagnostics: bool = False, rank: str | None = None
+) -> dict[str, str]:
+    """Settings that make NCCL write all that the rules need into ``directory``, one log per process.
 
     ``calls`` adds every collective call, which is too much for a long job. ``diagnostics`` has NCCL 2.31 and
-    later check its own paths at init; older releases ignore it.
+    later check its own paths at init; older releases ignore it. ``rank`` keeps the files of ranks apart whose
+    containers share host name and process number. NCCL reads ``%`` in a path as a pattern, so it is doubled.
     """
+    place = str(directory).replace("%", "%%")
+    own = "" if rank is None else f"rank{rank}."
     return {
         **({"NCCL_RUN_DIAGNOSTICS": "1"} if diagnostics else {}),
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": SUBSYSTEMS + (",COLL" if calls else ""),
-        "NCCL_DEBUG_FILE": str(directory / "nccl.%h.%p.log"),
-        "NCCL_TOPO_DUMP_FILE": str(directory / "topology.xml"),
-        "NCCL_GRAPH_DUMP_FILE": str(directory / "graphs.xml"),
+        "NCCL_DEBUG_FILE": f"{place}/nccl.{own}%h.%p.log",
+        **(
+            {
+                "NCCL_TOPO_DUMP_FILE": str(directory / "topology.xml"),
+                "NCCL_GRAPH_DUMP_FILE": str(directory / "graphs.xml"),
+            }
+            if rank in (None, "0")
+            else {}
+        ),
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",
+        "TORCH_NCCL_ENABLE_MONITORING": "1",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": str(directory / "nccl_trace_rank_"),
         "TORCH_FR_DUMP_TEMP_FILE": str(directory / "nccl_trace_rank_"),
     }
 
 
+#: Settings of a job that slow a measurement down or keep a hang from being told: not passed on to our own ranks.
+UNWANTED = (
+    "CUDA_LAUNCH_BLOCKING",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_BLOCKING_WAIT",
+)
+
+
 def gpu_count(environ: Mapping[str, str], dev: str = "/dev") -> int:
     """GPUs that a process of this environment may use, told from device files; nothing is imported or started."""
-    visible = environ.get("CUDA_VISIBLE_DEVICES", environ.get("HIP_VISIBLE_DEVICES"))
     devices = len(
         [p for p in glob.glob(f"{dev}/nvidia[0-9]*") if re.fullmatch(r"nvidia[0-9]+", os.path.basename(p))]
     )
     if not devices and os.path.exists(f"{dev}/kfd"):
         devices = len(glob.glob(f"{dev}/dri/renderD*"))
-    if visible is None:
-        return devices
-    listed = [v for v in visible.split(",") if v.strip() not in ("", "-1")]
-    return min(devices, len(listed))
+        visible = [v for v in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if v in environ]
+    else:
+        visible = [v for v in ("CUDA_VISIBLE_DEVICES",) if v in environ]
+    for name in visible:
+        devices = min(devices, _listed(environ[name], devices))
+    return devices
 
 
-def run_tool(argv: tuple[str, ...], timeout_s: float = 20.0) -> str | None:
-    """Output of a tool of the system, None if it is not there, fails or does not return in time."""
-    if shutil.which(argv[0]) is None:
-        return None
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+def _listed(value: str, devices: int) -> int:
+    """Devices that a list shows. As the driver reads it, the list ends at the first entry that names no device."""
+    count = 0
+    for entry in (v.strip() for v in value.split(",")):
+        known = int(entry) < devices if entry.isdigit() else entry.upper().startswith(("GPU-", "MIG-"))
+        if not known:
+            break
+        count += 1
+    return count
 
 
 def save_node_facts(directory: Path, host: str) -> list[Path]:
-    """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that could be had."""
-    saved = []
+    """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that could be had in time."""
+    saved: list[Path] = []
     for name, argv in (
         ("topo", ("nvidia-smi", "topo", "-m")),
         ("nvlink", ("nvidia-smi", "nvlink", "-s")),
     ):
-        text = run_tool(argv)
-        if text and text.strip():
+        done = run_short(argv, _TOOL_S)
+        if done.state == "hung":
+            break
+        text = done.text
+        if text.strip():
             path = directory / f"{name}.{re.sub(r'[^A-Za-z0-9._-]', '_', host)}.txt"
             path.write_text(text, encoding="utf-8")
             saved.append(path)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.live.capture.environment import World, gpu_count, nccl_settings, save_node_facts
+from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Outcome, Task, run_group
+from nccl_insight.units import plural
 
 _WATCHDOG = b"Watchdog caught collective operation timeout"
+_OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
+_PATIENCE_S = 60.0
+_STAGES = {"ready": "in a collective", "versions": "joining the other ranks", "head": "importing torch"}
 _NEEDS_GPU = "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
 
 
@@ -33,10 +43,64 @@ class Captured:
     @property
     def hung(self) -> bool:
         """Whether the deadline passed, or torch's watchdog ended ranks that did not get on."""
-        if self.outcome.timed_out:
+        if self.outcome.timed_out or self.outcome.stuck:
             return True
         outputs = self.directory.glob("output.rank*.log") if self.outcome.failed else ()
         return any(_WATCHDOG in path.read_bytes()[-(1 << 20) :] for path in outputs)
+
+    @property
+    def unusable(self) -> str:
+        """Why torch of this Python cannot run the capture; empty if it can or nobody says."""
+        for path in sorted(self.directory.glob("capture.rank*.jsonl")):
+            for item in _items(path):
+                if item.get("kind") == "unusable":
+                    return str(item.get("why"))
+        return ""
+
+    def stage(self, name: str) -> str:
+        """How far a rank (named as its child) got, from the lines it wrote."""
+        path = self.directory / f"capture.rank{name.removeprefix('rank ')}.jsonl"
+        if not path.exists():
+            return "starting Python"
+        seen = {str(item.get("kind")) for item in _items(path)}
+        return next((text for kind, text in _STAGES.items() if kind in seen), "starting")
+
+    @property
+    def started(self) -> bool:
+        """Whether any rank got past the import of torch, so that a passed deadline says something of the fabric."""
+        return any(
+            item.get("kind") == "ready"
+            for path in self.directory.glob("capture.rank*.jsonl")
+            for item in _items(path)
+        )
+
+    def complaint(self, name: str) -> str:
+        """The last line of a rank's output that looks like an error."""
+        path = self.directory / f"output.rank{name.removeprefix('rank ')}.log"
+        try:
+            tail = path.read_bytes()[-65536:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+        lines = [line.strip() for line in tail.splitlines() if line.strip()]
+        found = [line for line in lines if re.match(r"\S*(?:Error|Exception)\b", line)]
+        return (found or lines or [""])[-1][:300]
+
+
+def _items(path: Path) -> list[dict[str, Any]]:
+    """The objects of a result file; a cut line is left out."""
+    found = []
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    for line in text.splitlines():
+        try:
+            item = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(item, dict):
+            found.append(item)
+    return found
 
 
 def require_torch() -> None:
@@ -91,45 +155,90 @@ def capture(
     With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps.
     ``child`` replaces the command of a rank (tests); ``diagnostics`` as in :func:`nccl_settings`.
     """
+    if nproc < 1:
+        raise UsageError(f"{nproc} ranks: at least one is needed")
+    if deadline_s <= 0:
+        raise UsageError(f"a deadline of {deadline_s:g} s: it has to be positive")
     plan_file = directory / f".plan.{world.rank if world else 'all'}.json"
-    rendezvous = "" if world else (directory / ".rendezvous").as_uri()
-    patience = deadline_s * 0.7 if plan.backend == "nccl" else deadline_s * 2
+    # Not in the directory itself: it may be on a file system without locks, which the rendezvous needs.
+    meeting = None if world else Path(tempfile.mkdtemp(prefix="nccl-insight-", dir=_local_folder()))
+    rendezvous = "" if meeting is None else (meeting / "rendezvous").as_uri()
+    patience = min(deadline_s * 0.4, _PATIENCE_S) if plan.backend == "nccl" else deadline_s * 2
     replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience))).write(plan_file)
     command = tuple(child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
     places = [world.variables()] if world else [
         {"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)
     ]  # fmt: skip
-    settings = (
-        nccl_settings(directory, calls=True, diagnostics=diagnostics)
-        if plan.backend == "nccl"
-        else _gloo(environ, world)
-    )
+    clean = {name: value for name, value in environ.items() if name not in UNWANTED}
+
+    def settings(rank: str) -> dict[str, str]:
+        if plan.backend == "nccl":
+            return nccl_settings(directory, calls=True, diagnostics=diagnostics, rank=rank)
+        return _gloo(environ, world)
+
     tasks = [
         Task(
             f"rank {place['RANK']}",
             (*command, str(plan_file), str(directory)),
-            {**environ, **settings, **place, "PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "5"},
+            {**clean, **settings(place["RANK"]), **place, "PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "5"},
             directory / f"output.rank{place['RANK']}.log",
         )
         for place in places
     ]
     if world is None or world.local_rank == 0:
         save_node_facts(directory, socket.gethostname())
-    outcome = run_group(tasks, deadline_s)
-    _tidy(directory, plan_file)
+    try:
+        outcome = run_group(tasks, deadline_s)
+    finally:
+        if meeting is not None:
+            shutil.rmtree(meeting, ignore_errors=True)
+        _tidy(directory, plan_file)
     return Captured(directory, outcome, world.size if world else nproc)
 
 
+def _local_folder() -> str | None:
+    """A folder in memory, where there is one; None: the usual one for temporary files."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def join_directory(output: Path | None, world: World) -> Path:
+    """A directory that all ranks of a world share: it has to be named, may exist, and holds no earlier run.
+
+    Raises:
+        UsageError: it is not named, cannot be used, or this rank has captured into it before.
+    """
+    if output is None:
+        raise UsageError("under a launcher every rank needs the same new directory: name it with -o")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if any((output / name.format(world.rank)).exists() for name in _OWN_FILES):
+            raise UsageError(
+                f"{output} holds an earlier run of rank {world.rank}: name a new directory with -o "
+                "(a requeued Slurm job keeps its job id; add $SLURM_RESTART_COUNT)"
+            )
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be used ({error.strerror})") from error
+    return output.resolve()
+
+
 def wrap(
-    command: Sequence[str], directory: Path, deadline_s: float | None, environ: Mapping[str, str]
+    command: Sequence[str],
+    directory: Path,
+    deadline_s: float | None,
+    environ: Mapping[str, str],
+    world: World | None = None,
 ) -> Captured:
     """Runs any command with settings that make NCCL and torch write into ``directory``; its output is shown, too.
 
     Raises:
         UsageError: the command cannot be started.
     """
-    save_node_facts(directory, socket.gethostname())
-    task = Task("command", tuple(command), {**environ, **nccl_settings(directory, calls=False)})
+    if world is None or world.local_rank == 0:
+        save_node_facts(directory, socket.gethostname())
+    rank = None if world is None else str(world.rank)
+    if rank is not None:
+        (directory / _OWN_FILES[1].format(rank)).touch()
+    task = Task("command", tuple(command), {**environ, **nccl_settings(directory, calls=False, rank=rank)})
     try:
         outcome = run_group([task], deadline_s)
     except OSError as error:
@@ -157,16 +266,32 @@ def _tidy(directory: Path, plan_file: Path) -> None:
 def describe(captured: Captured) -> str:
     """One line on how the processes ended."""
     outcome = captured.outcome
-    if outcome.timed_out:
-        stuck = [c.name for c in outcome.children if c.killed]
+    if outcome.stuck:
+        names = ", ".join(c.name for c in outcome.stuck)
         return (
-            f"deadline passed after {outcome.seconds:.1f} s: {', '.join(stuck)} did not end and "
-            f"{'were' if len(stuck) > 1 else 'was'} killed"
+            f"{names} cannot be killed (uninterruptible sleep: the kernel or a driver holds it) after "
+            f"{outcome.seconds:.1f} s; see `ps -o pid,stat,wchan:32,args -C python3` and dmesg"
+        )
+    if captured.unusable:
+        return captured.unusable
+    if outcome.timed_out:
+        late = [c.name for c in outcome.children if c.killed]
+        stages = sorted({captured.stage(name) for name in late if name.startswith("rank ")})
+        where = f" while {' or '.join(stages)}" if stages else ""
+        return (
+            f"deadline passed after {outcome.seconds:.1f} s{where}: {', '.join(late)} did not end and "
+            f"{'were' if len(late) > 1 else 'was'} killed"
         )
     if outcome.failed:
         first = outcome.failed[0]
         how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
-        more = f" and {len(outcome.failed) - 1} more" if len(outcome.failed) > 1 else ""
+        more = [
+            f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]
+        ]
+        rest = f" (also {', '.join(more)})" if more else ""
+        said = captured.complaint(first.name) if first.name.startswith("rank ") else ""
         where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
-        return f"{first.name}{more} ended with {how}{where}"
-    return f"{len(outcome.children)} processes ended well in {outcome.seconds:.1f} s"
+        return f"{first.name} ended with {how}{': ' + said if said else ''}{rest}{where}"
+    return (
+        f"{plural(len(outcome.children), 'process', 'processes')} exited cleanly in {outcome.seconds:.1f} s"
+    )

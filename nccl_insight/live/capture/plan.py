@@ -12,6 +12,7 @@ from nccl_insight.errors import UsageError
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "sendrecv")
 BACKENDS = ("nccl", "gloo")
+DTYPES = ("float32", "float16", "bfloat16", "int32")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -27,6 +28,7 @@ class Plan:
     profile_steps: int = 30
     profile_bytes: int = 4 << 20
     host_copies: bool = True
+    dtype: str = "float32"
     slow_rank: int | None = None
     slow_ms: float = 20.0
     timeout_s: int = 60

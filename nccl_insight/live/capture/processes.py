@@ -1,4 +1,8 @@
-"""Running children with a deadline: each in a session and process group of its own, killed whole."""
+"""Running children with a deadline: each in a session and process group of its own, killed whole.
+
+Whatever ends this process ends the children: SIGTERM and SIGHUP are turned into an interrupt while children run, and
+a guard process ends their groups when this process is gone without a word (SIGKILL).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,18 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_S = 0.05
 _SETTLE_S = 1.0
+_UNKILLABLE_S = 3.0
+_GUARD = Path(__file__).with_name("guard.py")
+_STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -27,11 +36,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended. ``code`` is negative for a signal, as subprocess gives it."""
+    """How a child ended. ``code`` is negative for a signal, as subprocess gives it.
+
+    ``stuck``: it got SIGKILL and is still there (uninterruptible sleep in the kernel or a driver).
+    """
 
     name: str
     code: int
     killed: bool
+    stuck: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,11 @@ class Outcome:
     def failed(self) -> tuple[Ended, ...]:
         """Children that ended by themselves with an error."""
         return tuple(c for c in self.children if c.code != 0 and not c.killed)
+
+    @property
+    def stuck(self) -> tuple[Ended, ...]:
+        """Children that could not be killed."""
+        return tuple(c for c in self.children if c.stuck)
 
     @property
     def ok(self) -> bool:
@@ -67,27 +85,105 @@ def run_group(
     ended: dict[str, Ended] = {}
     timed_out = False
     failed_at: float | None = None
-    try:
-        for task in tasks:
-            running.update([_start(task)])
-        while running:
-            for pid in [p for p in running if _has_ended(p)]:
-                task, process = running.pop(pid)
-                ended[task.name] = _reap(task, process, killed=False)
-                if ended[task.name].code != 0 and failed_at is None:
-                    failed_at = time.monotonic()
-            now = time.monotonic()
-            timed_out = bool(running) and deadline_s is not None and now - started > deadline_s
-            if timed_out or (running and failed_at is not None and now - failed_at > straggle_s):
-                break
-            if running:
-                time.sleep(_POLL_S)
-    finally:
-        for done in _end(running, grace_s):
-            ended[done.name] = done
+    with _interruptible(), _guarded() as guard:
+        try:
+            for task in tasks:
+                running.update([_start(task)])
+                guard.watch(next(reversed(running)))
+            while running:
+                for pid in [p for p in running if _has_ended(p)]:
+                    task, process = running.pop(pid)
+                    ended[task.name] = _reap(task, process)
+                    guard.forget(pid)
+                    if ended[task.name].code != 0 and failed_at is None:
+                        failed_at = time.monotonic()
+                now = time.monotonic()
+                timed_out = bool(running) and deadline_s is not None and now - started > deadline_s
+                if timed_out or (running and failed_at is not None and now - failed_at > straggle_s):
+                    break
+                if running:
+                    time.sleep(_POLL_S)
+        finally:
+            with _undisturbed():
+                for done in _end(running, grace_s):
+                    ended[done.name] = done
     return Outcome(
         tuple(ended[t.name] for t in tasks if t.name in ended), timed_out, time.monotonic() - started
     )
+
+
+@contextlib.contextmanager
+def _handlers(handler: signal.Handlers | None, signals: Sequence[signal.Signals]) -> Iterator[None]:
+    """Sets handlers (None: one that interrupts) and puts the old ones back; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    old = {number: signal.signal(number, handler if handler is not None else interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before if before is not None else signal.SIG_DFL)
+
+
+def _interruptible() -> contextlib.AbstractContextManager[None]:
+    """SIGTERM and SIGHUP interrupt like Control-C does, so that what was started is ended."""
+    return _handlers(None, _STOPS)
+
+
+def _undisturbed() -> contextlib.AbstractContextManager[None]:
+    """A second signal does not cut the clean-up short."""
+    return _handlers(signal.SIG_IGN, (*_STOPS, signal.SIGINT))
+
+
+class _Guard:
+    """Tells the guard process which groups to end when this process dies."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def watch(self, group: int) -> None:
+        """The group is to be ended with this process."""
+        self._say(f"+{group}")
+
+    def forget(self, group: int) -> None:
+        """The group is gone; its number may be another's soon."""
+        self._say(f"-{group}")
+
+    def close(self) -> None:
+        """All groups are gone."""
+        self._say("done")
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_SETTLE_S)
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.write(f"{text}\n".encode())
+                self._process.stdin.flush()
+
+
+@contextlib.contextmanager
+def _guarded() -> Iterator[_Guard]:
+    process = subprocess.Popen(
+        (sys.executable, "-I", "-S", str(_GUARD)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    guard = _Guard(process)
+    try:
+        yield guard
+    finally:
+        guard.close()
 
 
 def _start(task: Task) -> tuple[int, tuple[Task, subprocess.Popen[bytes]]]:
@@ -120,7 +216,8 @@ def _signal(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def _reap(task: Task, process: subprocess.Popen[bytes], *, killed: bool) -> Ended:
+def _reap(task: Task, process: subprocess.Popen[bytes], *, killed: bool = False) -> Ended:
+    """Takes a child that has ended, and ends what it left in its group."""
     _signal(process.pid, signal.SIGKILL)
     code = process.wait()
     limit = time.monotonic() + _SETTLE_S
@@ -138,9 +235,51 @@ def _has_members(group: int) -> bool:
 
 
 def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: float) -> list[Ended]:
-    for pid in running:
-        _signal(pid, signal.SIGTERM)
-    limit = time.monotonic() + grace_s
-    while time.monotonic() < limit and not all(_has_ended(pid) for pid in running):
-        time.sleep(_POLL_S)
-    return [_reap(task, process, killed=True) for task, process in running.values()]
+    """SIGTERM, then SIGKILL; a child that neither ends is left and said to be stuck, so that the deadline holds."""
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _UNKILLABLE_S)):
+        for pid in running:
+            _signal(pid, number)
+            _signal(pid, signal.SIGCONT)  # a stopped process takes no SIGTERM
+        limit = time.monotonic() + patience_s
+        while time.monotonic() < limit and not all(_has_ended(pid) for pid in running):
+            time.sleep(_POLL_S)
+    return [
+        _reap(task, process, killed=True)
+        if _has_ended(pid)
+        else Ended(task.name, -signal.SIGKILL, killed=True, stuck=True)
+        for pid, (task, process) in running.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a short command gave. ``state``: ``ok``, ``missing``, ``failed`` or ``hung`` (it did not return in time)."""
+
+    state: str
+    text: str = ""
+    error: str = ""
+
+
+def run_short(argv: Sequence[str], timeout_s: float) -> Output:
+    """Runs a command that should return at once. The time limit holds even for one that cannot be killed."""
+    try:
+        process = subprocess.Popen(
+            tuple(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        return Output("missing")
+    except OSError as error:
+        return Output("failed", error=str(error.strerror or error))
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _signal(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_SETTLE_S)
+        return Output("hung")
+    state = "ok" if process.returncode == 0 else "failed"
+    return Output(state, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))

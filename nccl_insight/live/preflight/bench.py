@@ -26,12 +26,13 @@ class Measured:
     checks: tuple[Check, ...]
     facts: Mapping[str, str | float | None]
     timed_out: bool
+    judged: bool = True
 
 
 def plan_for(backend: str) -> Plan:
     """A short all-reduce sweep without traces."""
     sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
-    return Plan(backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0, host_copies=False)
+    return Plan(backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0)
 
 
 def measure(
@@ -41,22 +42,34 @@ def measure(
     """Runs the plan and judges the processes, their results, and what their logs say (also after a hang)."""
     done = capture(plan, directory, nproc, deadline_s, environ, world, child, diagnostics=True)
     if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
-        return Measured((_ended(done),), {}, done.hung)
+        return Measured((_ended(done),), {}, done.hung, judged=not done.unusable)
+    if done.unusable:
+        return Measured((_ended(done),), {}, timed_out=False, judged=False)
     run = api.load([directory])
     checks = [_ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]
+    checks += _siblings(run)
     return Measured(tuple(checks), _facts(run, done), done.hung)
 
 
 def _ended(done: Captured) -> Check:
-    if done.hung:
+    if done.unusable:
+        return Check("all-reduce", Status.SKIP, done.unusable)
+    if done.outcome.stuck:
         return Check(
-            "all-reduce", Status.FAIL, f"hang: {describe(done)}", "an end within the deadline",
-            f"nccl-insight analyze {done.directory}", "NI506", Action.TRIAGE,
+            "all-reduce", Status.FAIL, describe(done), "processes that end when they are killed",
+            "drain the node and reset the GPUs or reboot it", "NI506", Action.ISOLATE,
+        )  # fmt: skip
+    if done.hung:
+        what = "hang: " if done.started else ""
+        return Check(
+            "all-reduce", Status.FAIL, f"{what}{describe(done)}", "an end within the deadline",
+            f"nccl-insight analyze {done.directory}" if done.started else "raise --deadline; see why the start is slow",
+            "NI506" if done.started else "-", Action.TRIAGE,
         )  # fmt: skip
     if not done.outcome.ok:
         return Check(
-            "all-reduce", Status.FAIL, describe(done), "all processes end well",
+            "all-reduce", Status.FAIL, describe(done), "all processes exit cleanly",
             f"nccl-insight analyze {done.directory}", "-", Action.TRIAGE,
         )  # fmt: skip
     return Check("all-reduce", Status.PASS, describe(done))
@@ -87,6 +100,50 @@ def _results(run: Run, done: Captured) -> list[Check]:
     return checks
 
 
+def _siblings(run: Run) -> list[Check]:
+    """GPUs and pairs whose copies are clearly slower than those of their siblings on the same node."""
+    checks = []
+    copies, peers = run.table("host_bandwidth"), run.table("peer_bandwidth")
+    if copies.height:
+        pinned = copies.filter("pinned")
+        slow = _odd(pinned, ["host", "direction"])
+        if slow.height:
+            named = ", ".join(
+                f"rank {r['rank']} {r['direction']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
+                for r in slow.iter_rows(named=True)
+            )
+            checks.append(Check("host copies", Status.WARN, named, "like the other GPUs of the node",
+                                "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta", "NI601",
+                                Action.TRIAGE))  # fmt: skip
+        elif pinned.height:
+            rates = pinned["gbps"].to_list()
+            checks.append(
+                Check("host copies", Status.PASS, f"{min(rates):.1f} to {max(rates):.1f} GB/s pinned")
+            )
+    if peers.height:
+        slow = _odd(peers, ["host", "peer_access"])
+        if slow.height:
+            named = ", ".join(
+                f"{r['src']}->{r['dst']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
+                for r in slow.head(4).iter_rows(named=True)
+            )
+            checks.append(Check("peer copies", Status.WARN, named, "like the other pairs of the node",
+                                "nvidia-smi nvlink -s; nvidia-smi topo -p2p n", "NI313", Action.TRIAGE))  # fmt: skip
+        else:
+            checks.append(
+                Check("peer copies", Status.PASS, f"{min(peers['gbps'].to_list()):.1f} GB/s or more per pair")
+            )
+    return checks
+
+
+def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
+    """Rows below 70 % of the median of at least three of their kind."""
+    kinds = rows.with_columns(
+        pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n")
+    )
+    return kinds.filter((pl.col("n") >= 3) & (pl.col("gbps") < 0.7 * pl.col("typical")))
+
+
 def _best(rows: pl.DataFrame) -> float | None:
     large = rows.filter((pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("busbw_gbps").is_not_null())
     return max(large["busbw_gbps"].to_list(), default=None)
@@ -111,7 +168,18 @@ def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:
     networks = networks or sorted(set(run.table("processes")["network"].drop_nulls().to_list()))
     inside = sorted({str(t) for t in connections["transport"].drop_nulls().to_list()} - {"NET", "self"})
     hosts = set(ranks["host"].to_list()) if "host" in ranks.columns else set()
+    copies = run.table("host_bandwidth")
+    pinned = copies.filter("pinned") if copies.height else copies
+    peers = run.table("peer_bandwidth")
+
+    def least(rows: pl.DataFrame, direction: str | None = None) -> float | None:
+        if not rows.height:
+            return None
+        chosen = rows if direction is None else rows.filter(pl.col("direction") == direction)
+        return min(chosen["gbps"].drop_nulls().to_list(), default=None)
+
     return {
+        "h2d_gbps": least(pinned, "h2d"), "d2h_gbps": least(pinned, "d2h"), "p2p_gbps": least(peers),
         "busbw": _best(run.table("benchmarks")), "ranks": float(done.ranks),
         "nodes": float(len(hosts)) if hosts else None,
         "transport": ",".join(networks or inside) or None,

@@ -20,11 +20,19 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-NUMBERS = ("gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "ranks", "nodes")
+NUMBERS = (
+    "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps",
+    "ranks", "nodes",
+)  # fmt: skip
+MEASURED = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps", "ranks", "nodes", "transport", "cuda")
+_RATES = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps")
 VERSIONS = ("driver", "nccl", "cuda", "torch")
 TEXTS = ("transport", "gpu_model")
 KEYS = NUMBERS + VERSIONS + TEXTS
-_UNITS = {"busbw": " GB/s", "nic_gbit": " Gb/s", "shm_gib": " GiB", "memlock_gib": " GiB"}
+_UNITS = {
+    "busbw": " GB/s", "h2d_gbps": " GB/s", "d2h_gbps": " GB/s", "p2p_gbps": " GB/s", "nic_gbit": " Gb/s",
+    "shm_gib": " GiB", "memlock_gib": " GiB",
+}  # fmt: skip
 _FORM = re.compile(r"\s*([a-z_]+)\s*(==|!=|>=|<=|=|>|<)\s*(.+?)\s*")
 _CODES = {"busbw": "NI601", "transport": "NI210", "nics": "NI240", "shm_gib": "NI401", "memlock_gib": "NI407"}
 
@@ -101,11 +109,11 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
         if value is None or value in ("", 0.0):
             continue
         if isinstance(value, float):
-            number = value * margin if key == "busbw" else value
+            number = value * margin if key in _RATES else value
             shown = (
                 "inf"
                 if number == float("inf")
-                else f"{math.floor(number * 100) / 100 if key == 'busbw' else number:.15g}"
+                else f"{math.floor(number * 100) / 100 if key in _RATES else number:.15g}"
             )
             rows.append(f'{key} = "{"=" if key in ("gpus", "nics", "ranks", "nodes") else ">="}{shown}"')
         else:
@@ -130,11 +138,11 @@ def compare(
         unit = _UNITS.get(wanted.key, "")
         expected = f"{wanted.operator} {wanted.value}{unit}"
         if value is None:
-            measured = wanted.key in ("busbw", "ranks", "nodes", "transport", "cuda") and level == "quick"
+            measured = wanted.key in MEASURED and level == "quick"
             reason = (
                 "not known at level quick; use --level standard"
                 if measured
-                else "could not be found out here"
+                else "could not be determined here"
             )
             checks.append(Check(name, Status.SKIP, f"{reason} (expected {expected})", expected))
             continue

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from nccl_insight.errors import ExitCode
+from nccl_insight.errors import ExitCode, UsageError
 from nccl_insight.model import Action
 
 
@@ -92,3 +92,31 @@ class Result:
             f"NCCL-INSIGHT preflight {self.verdict.value} {first.code if first else '-'} node={node} "
             f"action={action.value} exit={int(self.code)}"
         )
+
+
+#: Conventions of other gates: our exit code -> theirs. ``slurm``: the worst is the highest, which srun returns.
+#: ``nagios``: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. ``nvsentinel``: 0 passed, 1 failed, 2 configuration error.
+EXIT_MAPS: Mapping[str, Mapping[int, int]] = {
+    "slurm": {0: 0, 3: 1, 2: 2, 1: 10, 5: 11, 4: 12},
+    "nagios": {0: 0, 1: 2, 5: 2, 3: 3, 2: 3, 4: 3},
+    "nvsentinel": {0: 0, 1: 1, 5: 1, 2: 2, 3: 2, 4: 2},
+}
+
+
+def parse_exit_map(text: str) -> Mapping[int, int]:
+    """A named convention, or pairs such as ``3=0,5=1``; codes that are not named stay.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text in EXIT_MAPS:
+        return EXIT_MAPS[text]
+    pairs = {}
+    for item in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,3})=([0-9]{1,3})\s*", item)
+        if match is None or int(match[2]) > 255:
+            raise UsageError(
+                f"--exit-map {text!r} is not known; use {', '.join(EXIT_MAPS)}, or pairs such as 3=0,5=1"
+            )
+        pairs[int(match[1])] = int(match[2])
+    return pairs

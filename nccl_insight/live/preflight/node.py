@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from nccl_insight.live.capture.environment import gpu_count, run_tool
+from nccl_insight.live.capture.environment import gpu_count
+from nccl_insight.live.capture.processes import Output, run_short
+
+_MOST_RECORDS = 200_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,25 @@ class Node:
                 continue
         return None
 
-    @staticmethod
-    def tool(*argv: str) -> str | None:
-        """Output of a tool, None if it cannot be had."""
-        return run_tool(argv)
+    def kernel_log(self) -> str | None:
+        """Messages of the kernel since it started, as far as it keeps them; None if they are not readable."""
+        try:
+            descriptor = os.open(self.root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+        found: list[bytes] = []
+        try:
+            for _ in range(_MOST_RECORDS):
+                block = os.read(descriptor, 8192)
+                if not block:
+                    break
+                found.append(block)
+        except OSError:  # nothing more to read, or records that were overwritten meanwhile
+            pass
+        finally:
+            os.close(descriptor)
+        return b"".join(found).decode("utf-8", "replace")
+
+    def tool(self, *argv: str, timeout_s: float = 5.0) -> Output:
+        """Runs a tool of the system; its time limit always holds."""
+        return run_short(argv, timeout_s)

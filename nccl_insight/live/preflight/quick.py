@@ -6,6 +6,7 @@ import re
 import resource
 from collections.abc import Iterator
 
+from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.model import Action, Severity
@@ -25,7 +26,7 @@ def facts_of(node: Node) -> Facts:
     memlock = node.limit(resource.RLIMIT_MEMLOCK)
     names = node.gpu_names()
     return {
-        "gpus": float(node.gpus()),
+        "gpus": float(max(0, node.gpus() - sum(gpu.lost for gpu in gpus_of(node)))),
         "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
         "nics": float(sum(state == "ACTIVE" for _, state, _, _ in nics)),
         "nic_gbit": min((rate for _, state, rate, _ in nics if state == "ACTIVE"), default=None),
@@ -44,10 +45,12 @@ def quick_checks(node: Node) -> Iterator[Check]:
     nics = _nics(node)
     yield from _environment(node)
     yield _gpus(node, gpus)
+    if gpus:
+        yield from gpu_checks(node)
     yield _libraries(node)
     yield from _ports(nics)
     yield from _shared_memory(node)
-    yield _memlock(node, bool(nics))
+    yield _memlock(node, bool(nics), _rdma_needed(node, nics))
     yield from _limits(node)
     yield _gpudirect(node, gpus, bool(nics))
     yield _acs(node, gpus)
@@ -57,6 +60,15 @@ def quick_checks(node: Node) -> Iterator[Check]:
         yield Check(
             "numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)"
         )
+
+
+def _rdma_needed(node: Node, nics: list[tuple[str, str, float, str]]) -> bool:
+    """Cloud machines have RDMA-capable Ethernet functions that no job uses; InfiniBand is there to be used."""
+    chosen = node.environ.get("NCCL_NET", "").upper() == "IB" or "NCCL_IB_HCA" in node.environ
+    off = node.environ.get("NCCL_IB_DISABLE") == "1"
+    return not off and (
+        chosen or any(state == "ACTIVE" and layer == "InfiniBand" for _, state, _, layer in nics)
+    )
 
 
 def _driver(node: Node) -> str | None:
@@ -183,16 +195,22 @@ def _shared_memory(node: Node) -> Iterator[Check]:
         yield Check("/dev/shm", Status.PASS, shown)
 
 
-def _memlock(node: Node, rdma: bool) -> Check:
+def _memlock(node: Node, rdma: bool, needed: bool) -> Check:
+    """``needed``: the job cannot go without RDMA (InfiniBand ports, or NCCL told to use them)."""
     limit = node.limit(resource.RLIMIT_MEMLOCK)
     if limit is None:
         return Check("memlock", Status.PASS, "unlimited")
     shown, fix = format_bytes(limit), "ulimit -l unlimited (docker run --ulimit memlock=-1)"
     if not rdma:
         return Check("memlock", Status.PASS, f"{shown} (no RDMA device needs more)")
-    status = Status.FAIL if limit < 64 * _MIB else Status.WARN
     return Check(
-        "memlock", status, shown, "unlimited, since RDMA registers memory", fix, "NI407", Action.CONFIG
+        "memlock",
+        Status.FAIL if needed and limit < 64 * _MIB else Status.WARN,
+        shown,
+        "unlimited, since RDMA registers memory",
+        fix,
+        "NI407",
+        Action.CONFIG,
     )
 
 
