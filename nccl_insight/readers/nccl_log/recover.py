@@ -15,13 +15,12 @@ from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVE
 
 _RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({OPEN_LEVEL})(?:[ :]|$)")
 _FULL_END: Final = re.compile(FULL_END)
-# A head is shorter than this, also one that names a C++ function as its source.
-_HEAD_MOST: Final = 600
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
 # Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
 # for something that ends it would take the square of its length.
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
+# A head is shorter than this, also one that names a C++ function as its source.
 _HEAD_MOST: Final = 640
 _NUMBERS: Final = re.compile(r":[0-9]{1,20}:[0-9]{1,20} \[-?[0-9]{1,9}\]")
 _HOST_BEFORE: Final = re.compile(rf"(?:{HOST})$")
