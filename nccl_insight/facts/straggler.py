@@ -1,8 +1,9 @@
 """Who arrives last in matched collectives, by how much, and whether that is more than chance.
 
-The delay that a rank causes in one collective is what would be saved had it arrived with the second-last: its start
-minus the second latest start. Where clocks cannot be compared the arrival is taken from the durations: members of a
-synchronising collective end together, so the shortest arrived last.
+Judged in every process group by itself, on arrivals from which waiting elsewhere was taken off
+(:mod:`nccl_insight.facts.lateness`). The delay that a rank causes in one collective is what would be saved had it
+arrived with the second-last; the delay of a rank is their sum, of one group. Everything printed about delays is
+this figure.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.chance import binomial_tail, mean_above_zero
+from nccl_insight.facts.lateness import arrivals_of_ranks
 from nccl_insight.tables.run import Run
 
 _ALPHA_STEPS: Final = 0.05
 _ALPHA_COLLECTIVES: Final = 0.01
 _ALPHA_SURE: Final = 1e-6
+_ALPHA_MEAN: Final = 0.001
 _MIN_STEPS: Final = 4
 _FEW_STEPS: Final = 8
+_LEAST_FOR_MEAN: Final = 3
 _DRAWS: Final = 20_000
 _MIN_SHARE: Final = 0.4
 _STRONG_SHARE: Final = 0.5
@@ -29,15 +35,22 @@ _OUTLIER_SHARE: Final = 0.7
 _OUTLIER: Final = 3.0
 _MIN_WINDOW_SHARE: Final = 0.01
 _MIN_COMM_SHARE: Final = 0.05
+_PIPELINE_SHARE: Final = 0.05
+"""Stages of a pipeline do different work, so small differences between them say nothing."""
 _MIN_DELAY_NS: Final = 20_000
-_SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
+_ONCE_SHARE: Final = 0.5
+_ONCE_FACTOR: Final = 10.0
+_ONCE_UNITS: Final = 2
 
 
 @dataclass(frozen=True)
 class Straggler:
-    """A rank that is late significantly often. ``p_value`` is corrected for the number of ranks tested."""
+    """Ranks that are late significantly often: mostly one. ``p_value`` is corrected for the number of ranks tested.
 
-    rank: int
+    ``group`` and ``group_ranks`` name the process group in which they cost most; ``groups`` is how many show it.
+    """
+
+    ranks: tuple[int, ...]
     times_last: int
     units: int
     unit: str
@@ -48,6 +61,31 @@ class Straggler:
     window_share: float
     worst_delay_ns: int
     by_clock: bool
+    group: str | None = None
+    group_ranks: tuple[int, ...] = ()
+    groups: int = 1
+    inherited_ns: int = 0
+
+    @property
+    def rank(self) -> int:
+        """The first of the ranks."""
+        return self.ranks[0]
+
+
+@dataclass(frozen=True)
+class Once:
+    """A rank that was late in one or two steps, which make up most of the delay in its group."""
+
+    rank: int
+    steps: tuple[int, ...]
+    at_ns: tuple[int, ...]
+    delay_ns: int
+    delay_share: float
+    window_share: float
+    usual_ns: int
+    first: bool
+    group: str | None
+    group_ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -56,11 +94,13 @@ class Arrivals:
 
     ``ranks``: ``rank, collectives, times_last, times_first, delay_ns, worst_delay_ns, mean_wait_ns``, most delay
     first. ``delay_ns`` is what the rank cost the others, ``mean_wait_ns`` what it waited itself.
-    ``stragglers`` are the ranks that pass the test; ``wait_share`` is the mean waiting time over the window.
+    ``stragglers`` are the ranks that pass the test; ``once`` those late in one or two steps only; ``wait_share`` is
+    the mean waiting time over the window.
     """
 
     ranks: pl.DataFrame
     stragglers: tuple[Straggler, ...]
+    once: tuple[Once, ...]
     collectives: int
     by_clock: bool
     window_ns: int
@@ -68,33 +108,30 @@ class Arrivals:
     cpu_only: bool
 
 
-def binomial_tail(successes: int, trials: int, chance: float) -> float:
-    """Probability of at least ``successes`` in ``trials`` independent trials."""
-    if successes <= 0 or chance >= 1:
-        return 1.0
-    if chance <= 0:
-        return 0.0
-    terms = [
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(chance) + (trials - k) * math.log1p(-chance)
-        for k in range(successes, trials + 1)
-    ]  # fmt: skip
-    top = max(terms, default=-math.inf)
-    return min(1.0, math.exp(top) * sum(math.exp(t - top) for t in terms)) if terms else 0.0
+@dataclass(frozen=True)
+class LateHost:
+    """A host whose ranks together arrive last significantly often; ``test.ranks`` is an index of no meaning."""
+
+    host: str
+    ranks: tuple[int, ...]
+    test: Straggler
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What delays are compared with: the recorded time, the communication of a rank, the number of ranks tested."""
+
+    window: int
+    comm: float
+    ranks: int
+    by_clock: bool
+    on_cpu: bool
+    pipeline: bool = False
 
 
 def arrivals(run: Run) -> Arrivals | None:
     """Arrival statistics over all matched collectives; None when fewer than two ranks were matched."""
     return run.memo("views.straggler.arrivals", _arrivals)
-
-
-@dataclass(frozen=True)
-class LateHost:
-    """A host whose ranks together arrive last significantly often; ``test.rank`` is an index of no meaning."""
-
-    host: str
-    ranks: tuple[int, ...]
-    test: Straggler
 
 
 def late_hosts(run: Run) -> tuple[LateHost, ...]:
@@ -105,8 +142,21 @@ def late_hosts(run: Run) -> tuple[LateHost, ...]:
     return run.memo("views.straggler.late_hosts", _late_hosts)
 
 
+def _scale(run: Run, rows: pl.DataFrame) -> _Scale:
+    comm = rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean()
+    staged = run.table("collectives").filter(pl.col("op").cast(pl.String).is_in(["Send", "Recv"])).height > 0
+    return _Scale(
+        _window(rows),
+        float(comm or 0),  # type: ignore[arg-type]
+        rows["rank"].n_unique(),
+        bool(rows["by_clock"].all()),
+        rows["source"].unique().to_list() == ["cpu_op"],
+        staged,
+    )
+
+
 def _late_hosts(run: Run) -> tuple[LateHost, ...]:
-    rows, by_clock = _rows(run)
+    rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
     if rows.is_empty() or "host" not in clocks.columns or clocks["host"].null_count():
         return ()
@@ -117,59 +167,77 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     arrived = (
         rows.join(index, on="rank")
         .group_by("match_id", rank="index")
-        .agg(pl.col("at").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("duration_ns").max())
+        .agg(
+            pl.col("own_ns").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
+            pl.col("duration_ns").max(), pl.col("wait_ns").min(),
+        )
         .filter(pl.len().over("match_id") > 1)
-    )
+    )  # fmt: skip
     if arrived.is_empty():
         return ()
-    comm = float(rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean() or 0)  # type: ignore[arg-type]
-    cpu_only = rows["source"].unique().to_list() == ["cpu_op"]
-    found = _test(_events(arrived), hosts.height, _window(rows), comm, by_clock, cpu_only)
+    scale = _scale(run, rows)
+    scale = _Scale(scale.window, scale.comm, hosts.height, scale.by_clock, scale.on_cpu)
     names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
-    return tuple(LateHost(names[f.rank], tuple(ranks[f.rank]), f) for f in found)
-
-
-def _rows(run: Run) -> tuple[pl.DataFrame, bool]:
-    """Members of matched synchronising collectives with ``at``, their arrival, and whether a clock gave it."""
-    table = run.table("collectives")
-    if "match_id" not in table.columns:
-        return pl.DataFrame(), False
-    rows = table.filter(
-        pl.col("match_id").is_not_null() & pl.col("op").cast(pl.String).is_in(_SYNCHRONISING)
-    ).select(
-        "rank", "match_id", "step", "start_ns", "duration_ns", "skew_ns", source=pl.col("source").cast(pl.String)
-    )  # fmt: skip
-    by_clock = rows["skew_ns"].null_count() == 0
-    longest = pl.col("duration_ns").max().over("match_id")
-    return rows.with_columns(at=pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")), by_clock
+    found = [_test(_events(part), scale) for part in arrived.partition_by("group", maintain_order=True)]
+    best = {late.rank: late for late in sorted(itertools.chain(*found), key=lambda late: late.delay_ns)}
+    return tuple(LateHost(names[i], tuple(ranks[i]), late) for i, late in sorted(best.items()))
 
 
 def _arrivals(run: Run) -> Arrivals | None:
-    rows, by_clock = _rows(run)
+    rows = arrivals_of_ranks(run)
     if rows.is_empty():
         return None
-    events = _events(rows)
-    window = _window(rows)
-    waits = rows.with_columns(wait=pl.col("at").max().over("match_id") - pl.col("at"))
-    ranks = _rank_table(waits, events)
-    comm = float(rows.group_by("rank").agg(pl.col("duration_ns").sum())["duration_ns"].mean() or 0)  # type: ignore[arg-type]
-    cpu_only = rows["source"].unique().to_list() == ["cpu_op"]
-    found = _test(events, rows["rank"].n_unique(), window, comm, by_clock, cpu_only)
+    scale = _scale(run, rows)
+    found: dict[tuple[int, ...], list[Straggler]] = {}
+    parts = [(part, _events(part)) for part in rows.partition_by("group", maintain_order=True)]
+    for part, events in parts:
+        members = tuple(sorted(part["rank"].unique().to_list()))
+        late = _test(events, scale) or _slow_members(part, events, scale)
+        for item in late:
+            held = int(part.filter(pl.col("rank").is_in(item.ranks))["inherited_ns"].sum())
+            placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
+            found.setdefault(item.ranks, []).append(placed)
+    stragglers = [_merged(items) for items in found.values()]
+    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
+    named = {r for s in stragglers for r in s.ranks}
+    once = [o for part, events in parts for o in _once(part, events, scale) if o.rank not in named]
+    waits = rows.with_columns(wait=pl.coalesce("wait_ns", pl.lit(0)))
+    events = pl.concat([e for _, e in parts])
     mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
     return Arrivals(
-        ranks, found, events.height, by_clock, window, mean_wait / window if window else 0.0, cpu_only
-    )
+        _rank_table(waits, events), tuple(stragglers), _distinct(once), events.height, scale.by_clock, scale.window,
+        mean_wait / scale.window if scale.window else 0.0, scale.on_cpu,
+    )  # fmt: skip
+
+
+def _merged(items: Sequence[Straggler]) -> Straggler:
+    """The group in which the ranks cost most stands for all that show it."""
+    most = max(items, key=lambda s: s.delay_ns)
+    return replace(most, groups=len(items))
+
+
+def _part_of_another(item: Straggler, others: Sequence[Straggler]) -> bool:
+    return any(set(item.ranks) < set(o.ranks) for o in others)
+
+
+def _distinct(once: Sequence[Once]) -> tuple[Once, ...]:
+    """One entry a rank: that of the largest delay."""
+    best: dict[int, Once] = {}
+    for item in sorted(once, key=lambda o: -o.delay_ns):
+        best.setdefault(item.rank, item)
+    return tuple(best.values())
 
 
 def _events(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per collective: ``last, first, delay_ns, members, step, start_ns`` in order of time."""
-    ordered = rows.sort("match_id", "at", "rank")
+    ordered = rows.sort("match_id", "own_ns", "rank")
     return (
         ordered.group_by("match_id", maintain_order=True)
         .agg(
             last=pl.col("rank").last(),
             first=pl.col("rank").first(),
-            delay_ns=pl.col("at").last() - pl.col("at").slice(-2, 1).first(),
+            delay_ns=pl.col("own_ns").last() - pl.col("own_ns").slice(-2, 1).first(),
             members=pl.len(),
             step=pl.col("step").min(),
             start_ns=pl.col("start_ns").min(),
@@ -179,10 +247,9 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _window(rows: pl.DataFrame) -> int:
-    """Longest time between the first start and the last end of a rank."""
-    spans = rows.group_by("rank").agg(
-        span=(pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min()
-    )
+    """Longest time between the first start and the last end of a rank; without times, its time in collectives."""
+    span = (pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min()
+    spans = rows.group_by("rank").agg(span=pl.coalesce(span, pl.col("duration_ns").sum()))
     return int(spans["span"].max() or 0)  # type: ignore[arg-type]
 
 
@@ -200,11 +267,19 @@ def _rank_table(waits: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _test(
-    events: pl.DataFrame, n: int, window: int, comm: float, by_clock: bool, on_cpu: bool
-) -> tuple[Straggler, ...]:
+def _material(delay: int, worst: int, scale: _Scale) -> bool:
+    """Whether a delay is worth a word at all."""
+    if worst < _MIN_DELAY_NS:
+        return False
+    if scale.pipeline:
+        return delay >= _PIPELINE_SHARE * scale.window or delay >= _MIN_SHARE * scale.comm
+    return delay >= _MIN_WINDOW_SHARE * scale.window or delay >= _MIN_COMM_SHARE * scale.comm
+
+
+def _test(events: pl.DataFrame, scale: _Scale) -> tuple[Straggler, ...]:
+    """Single ranks of one group that are last more often, or by more, than chance allows."""
     total = int(events["delay_ns"].sum())
-    if not total or not window:
+    if not total or not scale.window:
         return ()
     steps = events["step"].drop_nulls().n_unique()
     by_step = steps >= _MIN_STEPS
@@ -214,19 +289,114 @@ def _test(
     found: list[Straggler] = []
     sums = events.group_by("last").agg(pl.col("delay_ns").sum(), worst=pl.col("delay_ns").max())
     for rank, delay, worst in sums.sort("delay_ns", descending=True).iter_rows():
-        if (delay < _MIN_WINDOW_SHARE * window and delay < _MIN_COMM_SHARE * comm) or worst < _MIN_DELAY_NS:
+        if not _material(delay, worst, scale):
             continue
         once = events.filter(pl.col("last") != rank)["delay_ns"].max()
-        shares = delay / total, delay / (total - int(once or 0))  # type: ignore[arg-type]
-        verdict = _verdict(events, units, outliers, rank, shares, n, by_step, on_cpu)
+        shares = delay / total, delay / max(1, total - int(once or 0))  # type: ignore[arg-type]
+        verdict = _verdict(events, units, outliers, rank, shares, scale, by_step)
         if verdict is None:
             continue
         times, trials, p_value, chance, unit = verdict
         found.append(
-            Straggler(rank, times, trials, unit, chance, p_value, int(delay), delay / total, delay / window, int(worst),
-                      by_clock)
+            Straggler((rank,), times, trials, unit, chance, p_value, int(delay), delay / total, delay / scale.window,
+                      int(worst), scale.by_clock)
         )  # fmt: skip
     return tuple(found)
+
+
+def _slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: _Scale) -> tuple[Straggler, ...]:
+    """Ranks of one group that are later than its median in step after step: one, or several that hide each other.
+
+    The excess over the median of the others is summed by step (or taken by collective) and its mean tested against
+    zero. Several such ranks count as one: their delay is the time from the last rank that is none of them.
+    """
+    n = rows["rank"].n_unique()
+    if scale.on_cpu or not scale.window or n < 2:
+        return ()
+    by_step = rows["step"].drop_nulls().n_unique() >= _LEAST_FOR_MEAN
+    unit = "step" if by_step else "match_id"
+    kept = rows.filter(pl.col(unit).is_not_null())
+    middle = pl.col("own_ns").median().over("match_id")
+    if n == 2:
+        middle = pl.col("own_ns").min().over("match_id")
+    sums = (
+        kept.with_columns(excess=pl.col("own_ns") - middle)
+        .group_by("rank", unit)
+        .agg(pl.col("excess").sum())
+        .sort("rank", unit)
+    )
+    if n == 2:  # the other one's excess is the measure, or jitter would make both positive
+        sums = sums.with_columns(excess=2 * pl.col("excess") - pl.col("excess").sum().over(unit))
+    late: list[tuple[int, float]] = []
+    for (rank,), part in sums.group_by("rank", maintain_order=True):
+        values = [float(v) for v in part["excess"].to_list()]
+        p_value = min(1.0, scale.ranks * mean_above_zero(values))
+        if p_value <= _ALPHA_MEAN and _material(int(sum(values)), int(max(values)), scale):
+            late.append((int(str(rank)), p_value))
+    if not late or 2 * len(late) > n or (n > 2 and 2 * len(late) == n):
+        return ()
+    ranks = tuple(r for r, _ in late)
+    among = pl.col("rank").is_in(ranks)
+    cost = (
+        rows.group_by("match_id", "step")
+        .agg(
+            own=pl.col("own_ns").filter(among).max(), other=pl.col("own_ns").filter(~among).max(),
+        )
+        .with_columns(delay=pl.max_horizontal(pl.col("own") - pl.col("other"), 0))
+    )  # fmt: skip
+    delay, worst = int(cost["delay"].sum()), int(cost["delay"].max() or 0)  # type: ignore[arg-type]
+    if not _material(delay, worst, scale):
+        return ()
+    units = cost.group_by("step").agg(pl.col("delay").sum()) if by_step else cost
+    times = int((units["delay"] > 0).sum())
+    total = max(int(events["delay_ns"].sum()), delay)
+    return (
+        Straggler(ranks, times, units.height, "steps" if by_step else "collectives", len(ranks) / n,
+                  max(p for _, p in late), delay, delay / total, delay / scale.window, worst, scale.by_clock),
+    )  # fmt: skip
+
+
+def _once(rows: pl.DataFrame, events: pl.DataFrame, scale: _Scale) -> list[Once]:
+    """The rank whose delay in one or two steps makes up most of all delay of the group."""
+    total = int(events["delay_ns"].sum())
+    if scale.on_cpu or not total or not scale.window:
+        return []
+    numbered = events["step"].null_count() == 0 and events["step"].n_unique() > 1
+    unit = "step" if numbered else "match_id"
+    units = events.group_by(unit, "last").agg(pl.col("delay_ns").sum(), pl.col("start_ns").min())
+    every = events[unit].n_unique()
+    usual = int(events.group_by(unit).agg(pl.col("delay_ns").sum())["delay_ns"].median() or 0)  # type: ignore[arg-type]
+    found: list[Once] = []
+    tops = units.sort("delay_ns", descending=True).head(_ONCE_UNITS)
+    rank = int(tops["last"][0])
+    kept = tops.filter(
+        (pl.col("last") == rank)
+        & (pl.col("delay_ns") >= max(_ONCE_FACTOR * usual, _MIN_DELAY_NS))
+        & (pl.col("delay_ns") >= 0.2 * tops["delay_ns"][0])
+    )
+    delay = int(kept["delay_ns"].sum())
+    if (
+        every >= 3 * max(1, kept.height)
+        and delay >= _ONCE_SHARE * total
+        and delay >= _MIN_WINDOW_SHARE * scale.window
+    ):
+        earliest = events.sort("start_ns")[unit][0]
+        kept = kept.sort("start_ns")
+        found.append(
+            Once(
+                rank,
+                tuple(kept["step"].to_list()) if numbered else (),
+                tuple(kept["start_ns"].to_list()),
+                delay,
+                delay / total,
+                delay / scale.window,
+                usual,
+                earliest in kept[unit].to_list(),
+                rows["label"][0],
+                tuple(sorted(rows["rank"].unique().to_list())),
+            )
+        )
+    return found
 
 
 def _step_tops(events: pl.DataFrame) -> pl.DataFrame:
@@ -241,8 +411,8 @@ def _step_tops(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _verdict(
-    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, shares: tuple[float, float], n: int,
-    by_step: bool, on_cpu: bool,
+    events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, shares: tuple[float, float],
+    scale: _Scale, by_step: bool,
 ) -> tuple[int, int, float, float, str] | None:  # fmt: skip
     """(times last, trials, corrected p, chance, unit) of the first test that the rank passes.
 
@@ -251,8 +421,9 @@ def _verdict(
     Successive collectives of CPU processes are not independent (the scheduler favours one for a while), so single
     ones are counted against the strict level.
     """
+    n = scale.ranks
     unit = "steps" if by_step else "collectives"
-    alpha = _ALPHA_STEPS if by_step else _ALPHA_SURE if on_cpu else _ALPHA_COLLECTIVES
+    alpha = _ALPHA_STEPS if by_step else _ALPHA_SURE if scale.on_cpu else _ALPHA_COLLECTIVES
     share, without_longest = shares
     times, chance = _tally(units, rank)
     p_value = min(1.0, n * binomial_tail(times, units.height, chance))

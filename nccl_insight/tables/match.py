@@ -3,6 +3,7 @@
 Members of a collective are found by process group and sequence number; without numbers by their order, only where
 the order is proven: all ranks of the group show the same operations and sizes, in the whole trace or within a step.
 Where ranks differ, a common clock decides; without one the rows stay unmatched. A missing event never shifts others.
+A Send and its Recv are one transfer, found in the same way among the rows of one pair and direction.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ SYNCHRONISING: Final = (
     "AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier", "Broadcast", "Reduce",
 )  # fmt: skip
 _PER_RANK_SIZE: Final = ("AllToAll", "AllToAllv", "Gather", "Scatter")
-_TRACED: Final = ("kernel", "cpu_op")
+_TRACED: Final = ("kernel", "cpu_op", "inspector")
+_POINT_TO_POINT: Final = ("Send", "Recv")
+_COUNTED_BY_TYPE: Final = "inspector"
+"""NCCL Inspector counts the collectives of a communicator by their type."""
+_SAME_NUMBERS: Final = 0.9
 _CLOCK_SLACK_NS: Final = 100_000
 _METHODS: Final = pl.Enum(["seq", "order", "step", "time"])
 
@@ -28,16 +33,17 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
     Joins the NCCL log first (``comm_id``, see :func:`join_log`). Adds ``match_id`` (one number for all members of
     a collective), ``match_method`` (seq, order, step, time) and ``matched_ranks``; fills ``min_duration_ns``
-    (shortest member: the wire time, as the last to arrive waits for nobody) and ``skew_ns`` (start after the first
-    member's start, only where clocks are comparable). Adds ``trace_clocks`` (``rank, host, offset_ns, comparable``)
-    and notes about clocks and unmatched rows.
+    (shortest member: the wire time, as the last to arrive waits for nobody), ``wait_ns`` (duration beyond that) and,
+    for collectives, ``skew_ns`` (start after the first member's start, only where clocks are comparable). ``peer``
+    becomes a rank of the job where traces count it within the group. Adds
+    ``trace_clocks`` (``rank, host, offset_ns, comparable``) and notes about clocks and unmatched rows.
     """
     result = dict(tables)
     collectives = tables.get("collectives")
     if collectives is None or collectives.is_empty():
         return result
-    collectives = result["collectives"] = join_log(tables)
-    rows = _candidates(collectives)
+    collectives = result["collectives"] = _peers_of_job(_ranks_of_job(join_log(tables)))
+    rows = pl.concat([_candidates(collectives), _transfers(collectives)], how="diagonal_relaxed")
     if rows["rank"].n_unique() < 2:
         return result
     hosts = _hosts(tables)
@@ -46,16 +52,22 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     if members.is_empty():
         _add_unmatched(result, rows.height)
         return result
-    clocks = _clocks(members)
+    together = members.filter(pl.col("op").is_in(SYNCHRONISING))
+    clocks = _clocks(together if together.height else members)
     result["trace_clocks"] = clocks
     comparable = bool(clocks["comparable"].all())
     facts = members.with_columns(
-        skew_ns=(pl.col("start_ns") - pl.col("start_ns").min().over("match_id")) if comparable else pl.lit(None),
+        skew_ns=pl.when(pl.col("op").is_in(SYNCHRONISING)).then(
+            pl.col("start_ns") - pl.col("start_ns").min().over("match_id")
+        )
+        if comparable
+        else pl.lit(None),
         min_duration_ns=pl.col("duration_ns").min().over("match_id"),
+        wait_ns=pl.col("duration_ns") - pl.col("duration_ns").min().over("match_id"),
         matched_ranks=pl.len().over("match_id").cast(pl.Int32),
     ).select(
         "row", pl.col("match_id").cast(pl.UInt32), "match_method", "matched_ranks",
-        pl.col("skew_ns").cast(pl.Int64), "min_duration_ns",
+        pl.col("skew_ns").cast(pl.Int64), "min_duration_ns", "wait_ns",
     )  # fmt: skip
     kept = [c for c in collectives.columns if c not in facts.columns]
     result["collectives"] = (
@@ -71,11 +83,111 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     return result
 
 
+def _ranks_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Ranks of the job for records that know only the rank within their communicator (NCCL Inspector).
+
+    A process is the rank that it has in the largest communicator, if that tells the processes apart; members of the
+    others follow. Otherwise nothing changes.
+    """
+    if not {"host", "pid", "process_group"} <= set(collectives.columns):
+        return collectives
+    mine = (pl.col("source").cast(pl.String) == _COUNTED_BY_TYPE) & pl.col("pid").is_not_null()
+    rows = collectives.filter(mine & pl.col("rank").is_not_null() & pl.col("group_size").is_not_null())
+    place = ["host", "pid"]
+    names = rows.unique([*place, "process_group"]).select(*place, "process_group", "group_size", "rank")
+    own = (
+        names.sort("group_size", "process_group", descending=True)
+        .unique(place, keep="first", maintain_order=True)
+        .select(*place, job_rank="rank", largest="process_group")
+    )
+    if own.is_empty() or own["job_rank"].n_unique() < own.height or own["largest"].n_unique() > 1:
+        return collectives
+    members = (
+        names.join(own, on=place, nulls_equal=True)
+        .sort("process_group", "rank")
+        .group_by("process_group")
+        .agg(pl.col("job_rank"), size=pl.col("group_size").first())
+        .with_columns(members=pl.when(pl.col("job_rank").list.len() == pl.col("size")).then("job_rank"))
+        .select("process_group", "members")
+    )
+    return (
+        collectives.join(own.drop("largest"), on=place, how="left", nulls_equal=True, maintain_order="left")
+        .join(members, on="process_group", how="left", maintain_order="left")
+        .with_columns(
+            rank=pl.when(mine).then(pl.coalesce("job_rank", "rank")).otherwise("rank"),
+            group_ranks=pl.when(mine).then(pl.coalesce("group_ranks", "members")).otherwise("group_ranks"),
+        )
+        .drop("job_rank", "members")
+    )
+
+
+def _peers_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
+    """``peer`` as a rank of the job. Torch counts it within the group, others name the rank itself.
+
+    Which of the two is told by what is possible: a peer is a member of the group and not the rank itself.
+    """
+    if not {"peer", "group_ranks"} <= set(collectives.columns):
+        return collectives
+    pairs = collectives.select("process_group", "group_ranks", "rank", "peer").drop_nulls().unique()
+    if pairs.is_empty():
+        return collectives
+    named = pl.col("peer").is_in(pl.col("group_ranks")) & (pl.col("peer") != pl.col("rank"))
+    inside = pl.col("group_ranks").list.get(pl.col("peer"), null_on_oob=True)
+    counted = (inside != pl.col("rank")).fill_null(False)
+    groups = pairs.group_by("process_group", "group_ranks").agg(
+        by_name=named.sum(), by_place=counted.sum(), count=pl.len()
+    )
+    placed = groups.filter(
+        (pl.col("by_place") == pl.col("count")) & (pl.col("by_name") < pl.col("count"))
+    ).select("process_group", "group_ranks", placed=pl.lit(True))
+    return (
+        collectives.join(placed, on=["process_group", "group_ranks"], how="left", maintain_order="left")
+        .with_columns(peer=pl.when("placed").then(inside.cast(pl.Int32)).otherwise("peer"))
+        .drop("placed")
+    )
+
+
+def _transfers(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Rows of sends and receives that can be matched: their group is the pair and its direction."""
+    if "peer" not in collectives.columns:
+        return pl.DataFrame()
+    op = pl.col("op").cast(pl.String)
+    sends = op == "Send"
+    rows = collectives.with_row_index("row").filter(
+        op.is_in(_POINT_TO_POINT)
+        & pl.col("rank").is_not_null()
+        & pl.col("peer").is_not_null()
+        & pl.col("source").cast(pl.String).is_in(_TRACED)
+        & (pl.col("duration_ns") >= 0)
+    )
+    if rows.is_empty():
+        return pl.DataFrame()
+    missing = [pl.lit(None, pl.String).alias(c) for c in ("comms_id",) if c not in rows.columns]
+    return (
+        rows.with_columns(missing)
+        .with_columns(
+            src=pl.when(sends).then("rank").otherwise("peer"), dst=pl.when(sends).then("peer").otherwise("rank")
+        )
+        .select(
+            "row", "rank", "process_group", "group_ranks", "seq", pl.col("op", "source").cast(pl.String),
+            "size_bytes", "dtype", "start_ns", "duration_ns", "step", "comms_id",
+            group=pl.concat_str(
+                pl.lit("p2p"), "source", pl.col("process_group").fill_null("?"),
+                pl.concat_str("src", "dst", separator=">"), separator="|",
+            ),
+            sign=pl.struct("size_bytes", "dtype").hash(),
+            end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+        )
+        .unique(["rank", "op", "start_ns", "duration_ns", "group"], keep="first", maintain_order=True)
+        .sort("group", "rank", "start_ns", "seq")
+    )  # fmt: skip
+
+
 def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
     """Rows that can be matched, one per event even if a file was given twice, with group and signature."""
     wanted = ["rank", "process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "start_ns", "duration_ns",
-              "step", "source"]  # fmt: skip
-    missing = [pl.lit(None).alias(c) for c in wanted if c not in collectives.columns]
+              "step", "source", "comms_id"]  # fmt: skip
+    missing = [pl.lit(None, pl.String).alias(c) for c in wanted if c not in collectives.columns]
     size = (
         pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
     )
@@ -90,7 +202,11 @@ def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
             & pl.col("source").is_in(_TRACED)
             & (pl.col("duration_ns") >= 0)
         )
-        .unique(["rank", "op", "start_ns", "duration_ns", "process_group"], keep="first", maintain_order=True)
+        .unique(
+            ["rank", "op", "start_ns", "duration_ns", "process_group", "seq"],
+            keep="first",
+            maintain_order=True,
+        )
         .with_columns(
             group=pl.concat_str(
                 pl.col("source"),
@@ -101,7 +217,7 @@ def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
             sign=pl.struct("op", size, "dtype").hash(),
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         )
-        .sort("group", "rank", "start_ns")
+        .sort("group", "rank", "start_ns", "seq")
     )
 
 
@@ -114,12 +230,26 @@ def _hosts(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _match(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with ``key`` (null = unmatched) and ``match_method``."""
+    point = pl.col("op").is_in(_POINT_TO_POINT)
+    kind = pl.when(pl.col("source") == _COUNTED_BY_TYPE).then("op").otherwise(pl.lit(""))
     numbered = rows.with_columns(
-        all_seq=pl.col("seq").is_not_null().all().over("group")
-        & (pl.col("seq").n_unique().over("group", "rank") == pl.len().over("group", "rank")),
+        # the hash that Kineto gives one operation on all its ranks serves where there is no number
+        number=pl.when(pl.col("seq").is_not_null().all().over("group"))
+        .then(pl.col("seq").cast(pl.String))
+        .when(pl.col("comms_id").is_not_null().all().over("group"))
+        .then("comms_id"),
+        kind=kind,
         position=pl.int_range(pl.len()).over("group", "rank"),
-    ).with_columns(all_seq=pl.col("all_seq").all().over("group"))
-    by_seq = _keyed(numbered.filter("all_seq"), "seq", pl.col("seq"))
+    )
+    # One number can stand for several kernels (operations grouped into one call): they count in order.
+    numbered = numbered.with_columns(
+        nth=pl.int_range(pl.len()).over("group", "rank", "kind", "number", "sign"),
+    )
+    shared = pl.col("rank").n_unique().over("group", "kind", "number") > 1
+    numbered = numbered.with_columns(
+        all_seq=pl.col("number").is_not_null() & ((~point) | (shared.mean().over("group") >= _SAME_NUMBERS)),
+    )
+    by_seq = _keyed(numbered.filter("all_seq"), "seq", pl.struct("kind", "number", "nth"))
     rest = numbered.filter(~pl.col("all_seq"))
     same, differ = _split(rest, ["group"], "position")
     by_order = _keyed(same, "order", pl.col("position"))
@@ -198,7 +328,8 @@ def _members(keyed: pl.DataFrame) -> pl.DataFrame:
     whole = keyed.filter(
         (pl.len().over("key") > 1) & (pl.col("rank").n_unique().over("key") == pl.len().over("key"))
     )
-    return whole.with_columns(first=pl.col("start_ns").min().over("key")).with_columns(
+    at = pl.coalesce(pl.col("start_ns"), pl.col("seq"))
+    return whole.with_columns(first=at.min().over("key")).with_columns(
         match_id=pl.struct("first", "key").rank("dense") - 1
     )
 

@@ -11,8 +11,8 @@ The waiting costs as much as a straggler does, but replacing one node will not h
 How it decides
 --------------
 Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10 % or
-more in at least 20 collectives, and no rank passes the straggler test. CPU collectives (Gloo), where
-scheduling noise is normal, are reported as information only.
+more in at least 20 collectives, no rank passes the straggler test, and it is not one rank in one or two steps.
+CPU collectives (Gloo), where scheduling noise is normal, are reported as information only.
 
 What to do
 ----------
@@ -51,7 +51,7 @@ SOURCES = ("TraceLens implicit sync analysis",)
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a straggler explains the skew and silences it."""
     found = arrivals(run)
-    if found is None or found.stragglers or late_hosts(run):
+    if found is None or found.stragglers or found.once or late_hosts(run):
         return
     limit = threshold(run, "collective-skew", "wait_share", THRESHOLDS["wait_share"])
     least = threshold(run, "collective-skew", "least_collectives", THRESHOLDS["least_collectives"])
