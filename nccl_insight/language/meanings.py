@@ -31,15 +31,22 @@ class Test:
     operator: str
     values: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.column} {self.operator} {' | '.join(self.values)}"
+
 
 @dataclass(frozen=True)
 class Case:
-    """Where all tests hold, this diagnosis and role (None: as the message says), or the cases of a table."""
+    """Where all tests hold, this diagnosis and role (None: as the message says), or the cases of a table.
+
+    ``table``: name of a table of cases; ``role`` then overrides the roles in it. ``silent``: no meaning at all.
+    """
 
     tests: tuple[Test, ...]
     diagnosis: str | None = None
     role: str | None = None
     table: str | None = None
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,15 +84,14 @@ def parse_case(text: str, where: str) -> Case:
         if not all(values):
             raise GrammarError(f"{where}: an empty value in {part.strip()!r}")
         tests.append(Test(found["column"], found["operator"], values))
-    if words[0].startswith("@"):
-        if len(words) > 1:
-            raise GrammarError(f"{where}: a table of cases gives diagnosis and role itself: {text!r}")
-        return Case(tuple(tests), table=words[0][1:])
+    if words == ["-"]:
+        return Case(tuple(tests), silent=True)
     role = words.pop() if words[-1] in ROLES else None
     name = words[0] if words else None
-    if len(words) > 1 or (name is not None and not _NAME.fullmatch(name)):
+    table = name[1:] if name and name.startswith("@") else None
+    if len(words) > 1 or (name is not None and not _NAME.fullmatch(table or name)):
         raise GrammarError(f"{where}: not a diagnosis and a role: {outcome.strip()!r}")
-    return Case(tuple(tests), name, role)
+    return Case(tuple(tests), None if table else name, role, table)
 
 
 def parse_cases(directives: Mapping[str, str], where: str) -> tuple[Case, ...]:
@@ -108,7 +114,7 @@ def expand(
         if case.table not in tables or depth > _DEPTH_MOST:
             raise GrammarError(f"{where}: no table of cases named {case.table}")
         for inner in expand(tables[case.table], tables, where, depth + 1):
-            yield replace(inner, tests=(*case.tests, *inner.tests))
+            yield replace(inner, tests=(*case.tests, *inner.tests), role=case.role or inner.role)
 
 
 def meaning_of(

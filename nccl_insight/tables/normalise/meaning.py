@@ -76,7 +76,7 @@ def _condition(frame: pl.DataFrame, case: Case) -> pl.Expr | None:
 
 
 def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
-    """The rows of one message with ``diagnosis`` and ``role`` (both str, never null)."""
+    """The rows of one message with ``diagnosis`` and ``role`` (both str; null where a case says that there is none)."""
     diagnosis, role = pl.lit(meaning.diagnosis), pl.lit(meaning.role)
     for case in reversed(meaning.cases):
         condition = _condition(rows, case)
