@@ -1,0 +1,1 @@
+"""Speed, memory and growth of the tool: see docs/performance.md."""

@@ -1,0 +1,297 @@
+"""Seeded inputs for the benchmarks: logs as NCCL prints them, of which no two lines are alike, and traces.
+
+A log that repeats itself flatters a reader that remembers texts. Here every pointer, count, operation number, size and
+time differs, as in a real log of a long job. The same arguments give the same bytes.
+
+usage: python -m benchmarks.generate OUT [--kind mixed|coll|tuning|proxy|init] [--megabytes 200] [--ranks 64]
+       [--communicators 3] [--prefix none|mpirun|ray|k8s] [--per-rank] [--dirt 0.002] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+GPUS = 8
+_BLOCK_LINES = 200_000
+_OPS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET_DIRECT")
+_PROTOCOLS = ("LL", "LL128", "SIMPLE")
+# Shares of the kinds of lines behind the start of a job. ``mixed`` is a job with COLL, TUNING and PROXY on.
+MIXES = {
+    "mixed": {"coll": 0.55, "tuning": 0.25, "proxy": 0.2},
+    "coll": {"coll": 1.0},
+    "tuning": {"tuning": 1.0},
+    "proxy": {"proxy": 1.0},
+    "coll-tuning": {"coll": 0.65, "tuning": 0.35},
+    "init": {},
+}
+_DIRT = (
+    "Traceback (most recent call last):", "  0%|          | 1/1000 [00:01<?, ?it/s]",
+    "node0001:100000:1", "[rank3]: RuntimeError: something else happened at step ",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a log is like. ``dirt``: share of lines that are torn, unknown or another program's."""
+
+    kind: str = "mixed"
+    megabytes: float = 200.0
+    ranks: int = 64
+    communicators: int = 3
+    prefix: str = "none"
+    dirt: float = 0.002
+    seed: int = 1
+
+
+def _noise(rows: pl.Expr, seed: int) -> pl.Expr:
+    """Numbers that look random and are the same in every run of every release of polars (a linear congruence)."""
+    value = (rows.cast(pl.UInt64) + seed * 7919 + 1).cast(pl.UInt64)
+    for factor, offset in ((1103515245, 12345), (69069, 362437), (1664525, 1013904223)):
+        value = (value * factor + offset) % 2147483648
+        value = value ^ (value // 32768)
+    return value
+
+
+def _hex(value: pl.Expr, digits: int) -> pl.Expr:
+    """Lower-case hexadecimal digits, by two, from a table."""
+    pairs = pl.Series([f"{n:02x}" for n in range(256)])
+    parts = [pl.lit(pairs).gather((value // (256**k)) % 256) for k in reversed(range(digits // 2))]
+    return pl.concat_str(parts)
+
+
+def _pointer(rows: pl.Expr, seed: int) -> pl.Expr:
+    return pl.concat_str(pl.lit("0x7f"), _hex(_noise(rows, seed) * 64, 8), pl.lit("00"))
+
+
+def _pick(names: tuple[str, ...], number: pl.Expr) -> pl.Expr:
+    return pl.lit(pl.Series(names)).gather(number % len(names))
+
+
+def _head(rank: pl.Expr, shape: Shape) -> pl.Expr:
+    host = pl.concat_str(pl.lit("node"), (rank // GPUS).cast(pl.String).str.zfill(4))
+    pid = (100_000 + rank).cast(pl.String)
+    head = pl.concat_str(
+        host, pl.lit(":"), pid, pl.lit(":"), pid, pl.lit(" ["), rank % GPUS, pl.lit("] NCCL INFO ")
+    )
+    if shape.prefix == "mpirun":
+        return pl.concat_str(pl.lit("[1,"), rank, pl.lit("]<stdout>:"), head)
+    if shape.prefix == "ray":
+        return pl.concat_str(
+            pl.lit("(RayWorker pid="), pid, pl.lit(", ip=10.0.0."), rank // GPUS % 250, pl.lit(") "), head
+        )
+    if shape.prefix == "k8s":
+        return pl.concat_str(
+            pl.lit("2026-03-04T05:06:"),
+            (rank % 60).cast(pl.String).str.zfill(2),
+            pl.lit(".123456789Z "),
+            head,
+        )
+    return head
+
+
+def comm_pointer(rank: pl.Expr, number: pl.Expr) -> pl.Expr:
+    """The address of a communicator in its process."""
+    return pl.concat_str(pl.lit("0x55"), _hex(rank * 4096 + number * 64 + 4096, 8), pl.lit("10"))
+
+
+def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
+    a, b, c = (_noise(row, shape.seed + k) for k in (1, 2, 3))
+    op = _pick(_OPS, row // shape.ranks)
+    step = row // shape.ranks
+    if kind == "coll":
+        return pl.concat_str(
+            op, pl.lit(": opCount "), _hex(step, 6).str.strip_chars_start("0").replace({"": "0"}),
+            pl.lit(" sendbuff "), _pointer(row, 11), pl.lit(" recvbuff "), _pointer(row, 12),
+            pl.lit(" count "), _noise(step, shape.seed + 4) % 99_999_989 + 1, pl.lit(" datatype "), step % 3 + 7,
+            pl.lit(" op 0 root 0 comm "), comm_pointer(rank, step % shape.communicators),
+            pl.lit(" [nranks="), pl.lit(shape.ranks), pl.lit("] stream "), comm_pointer(rank, step % 5 + 64),
+        )  # fmt: skip
+    if kind == "tuning":
+        return pl.concat_str(
+            op, pl.lit(": "), a, pl.lit(" Bytes -> Algo "), _pick(_ALGORITHMS, b), pl.lit(" proto "),
+            _pick(_PROTOCOLS, c), pl.lit(" channel{Lo..Hi}={0.."), b % 31, pl.lit("}"),
+        )  # fmt: skip
+    forms = (
+        (pl.lit("resp.opId="), _pointer(row, 13), pl.lit(" matches expected opId="), _pointer(row, 13)),
+        (pl.lit("ncclPollProxyResponse Received new opId="), _pointer(row, 13)),
+        (pl.lit("proxyProgressAsync opId="), _pointer(row, 13), pl.lit(" op.type=1 op.reqBuff="), _pointer(row, 14),
+         pl.lit(" op.respSize=16 done")),
+        (pl.lit("Connected to proxy localRank "), rank % GPUS, pl.lit(" -> connection "), _pointer(row, 15)),
+    )  # fmt: skip
+    texts = [pl.concat_str(form) for form in forms]
+    which = a % len(forms)
+    return (
+        pl.when(which == 0)
+        .then(texts[0])
+        .when(which == 1)
+        .then(texts[1])
+        .when(which == 2)
+        .then(texts[2])
+        .otherwise(texts[3])
+    )
+
+
+def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
+    """What the ranks first .. last print when their communicators are made."""
+    n = shape.ranks
+    ranks = pl.DataFrame({"rank": pl.int_range(first, last, eager=True)})
+    rank = pl.col("rank")
+    texts = [
+        pl.concat_str(pl.lit("NCCL_DEBUG set by environment to INFO")),
+        pl.concat_str(pl.lit("Using network IB")),
+    ]
+    nodes = -(-n // GPUS)
+    for number in range(shape.communicators):
+        who = pl.concat_str(
+            pl.lit("ncclCommInitRank comm "), comm_pointer(rank, pl.lit(number)), pl.lit(" rank "), rank,
+            pl.lit(f" nranks {n} cudaDev "), rank % GPUS, pl.lit(" nvmlDev "), rank % GPUS, pl.lit(" busId "),
+            _hex((rank % GPUS + 1) * 16, 2), pl.lit(f"000 commId 0x{0xA1B2C3D4E5F60000 + number:x}"),
+        )  # fmt: skip
+        after, before = (rank + 1) % n, (rank + n - 1) % n
+        texts.append(pl.concat_str(who, pl.lit(" - Init START")))
+        texts.append(
+            pl.concat_str(
+                pl.lit("comm "),
+                comm_pointer(rank, pl.lit(number)),
+                pl.lit(" rank "),
+                rank,
+                pl.lit(f" nRanks {n} nNodes {nodes} localRanks {GPUS} localRank "),
+                rank % GPUS,
+                pl.lit(" MNNVL 0"),
+            )  # fmt: skip
+        )
+        for channel in range(2):
+            texts.append(
+                pl.concat_str(
+                    pl.lit(f"Channel {channel:02d}/0 : "),
+                    rank,
+                    pl.lit("["),
+                    rank % GPUS,
+                    pl.lit("] -> "),
+                    after,
+                    pl.lit("["),
+                    after % GPUS,
+                    pl.lit("] [send] via NET/IB/0/GDRDMA"),
+                )
+            )
+        texts.append(
+            pl.concat_str(
+                pl.lit("Trees [0] "),
+                after,
+                pl.lit("/-1/-1->"),
+                rank,
+                pl.lit("->"),
+                before,
+                pl.lit(" [1] "),
+                after,
+                pl.lit("/-1/-1->"),
+                rank,
+                pl.lit("->"),
+                before,
+            )
+        )
+        texts.append(
+            pl.lit(
+                "16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer"
+            )
+        )
+        texts.append(pl.concat_str(who, pl.lit(" - Init COMPLETE")))
+    lines = ranks.select(pl.concat_list([pl.concat_str(_head(rank, shape), t) for t in texts]).alias("t"))
+    return lines["t"].explode().to_list()
+
+
+def _block(first: int, rows: int, shape: Shape, only: int | None = None) -> pl.Series:
+    """Lines first .. first + rows of the flood."""
+    frame = pl.DataFrame({"row": pl.int_range(first, first + rows, eager=True)})
+    row = pl.col("row")
+    rank = row % shape.ranks if only is None else pl.lit(only)
+    if only is not None:
+        row = row * shape.ranks + only
+    kinds = MIXES[shape.kind]
+    share = (_noise(row // shape.ranks, shape.seed + 9) % 1000) / 1000
+    text = pl.lit("")
+    limit = sum(kinds.values())
+    for kind, part in reversed(kinds.items()):
+        limit -= part
+        text = (
+            pl.when(share >= limit).then(_bodies(kind, row, rank, shape)).otherwise(text)
+            if limit > 0
+            else (pl.when(share < part).then(_bodies(kind, row, rank, shape)).otherwise(text))
+        )
+    line = pl.concat_str(_head(rank, shape), text)
+    if shape.dirt:
+        chance = _noise(row, shape.seed + 21) % 100_000
+        most = int(shape.dirt * 100_000)
+        dirty = (
+            pl.when(chance % 3 == 0)
+            .then(pl.concat_str(_pick(_DIRT, chance), row))
+            .when(chance % 3 == 1)
+            .then(pl.concat_str(line.str.slice(0, 60), line))
+            .otherwise(pl.concat_str(_head(rank, shape), pl.lit("frobnicating the widget "), row))
+        )
+        line = pl.when(chance < most).then(dirty).otherwise(line)
+    return frame.select(line.alias("line"))["line"]
+
+
+def blocks(shape: Shape, only: int | None = None) -> Iterator[bytes]:
+    """The text of a log (of one rank of it) in order."""
+    mine = range(shape.ranks) if only is None else range(only, only + 1)
+    budget = int(shape.megabytes * 1_000_000) // (1 if only is None else shape.ranks)
+    size = 0
+    for first in range(mine.start, mine.stop, 1024):
+        text = "\n".join(_start_lines(first, min(first + 1024, mine.stop), shape)).encode() + b"\n"
+        size += len(text)
+        yield text
+    first = 0
+    while MIXES[shape.kind] and size < budget:
+        rows = min(_BLOCK_LINES, max(1, (budget - size) // 150))
+        text = "\n".join(_block(first, rows, shape, only).to_list()).encode() + b"\n"
+        size += len(text)
+        first += rows
+        yield text
+
+
+def write_log(target: Path, shape: Shape) -> int:
+    """Writes one file; gives its size in bytes."""
+    with target.open("wb") as out:
+        return sum(out.write(text) for text in blocks(shape))
+
+
+def write_logs(folder: Path, shape: Shape) -> int:
+    """Writes a file a rank; gives the size of all in bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    size = 0
+    for rank in range(shape.ranks):
+        with (folder / f"nccl.node{rank // GPUS:04d}.{100_000 + rank}.log").open("wb") as out:
+            size += sum(out.write(text) for text in blocks(shape, rank))
+    return size
+
+
+def main() -> None:
+    """Writes the input that the arguments describe."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--kind", choices=sorted(MIXES), default="mixed")
+    parser.add_argument("--megabytes", type=float, default=200.0)
+    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--communicators", type=int, default=3)
+    parser.add_argument("--prefix", choices=("none", "mpirun", "ray", "k8s"), default="none")
+    parser.add_argument("--dirt", type=float, default=0.002)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--per-rank", action="store_true")
+    o = parser.parse_args()
+    shape = Shape(o.kind, o.megabytes, o.ranks, o.communicators, o.prefix, o.dirt, o.seed)
+    size = (write_logs if o.per_rank else write_log)(o.out, shape)
+    print(f"{size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
