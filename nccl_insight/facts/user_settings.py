@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.facts.members import processes
-from nccl_insight.facts.settings import hosts_of, refs, settings
+from nccl_insight.facts.settings import settings
 from nccl_insight.model import Ref
 from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.tables.run import Run
@@ -45,20 +45,34 @@ def _user_settings(run: Run) -> tuple[UserSetting, ...]:
     rows = rows.join(versions, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
     everywhere = versions.get_column("nccl_version").drop_nulls().unique().to_list()
     data = catalogue()
+    names = [n for n in rows["name"].unique().to_list() if data.relevant(n)]
+    # One aggregation for all: an own query for each of some thousand values takes minutes.
+    grouped = (
+        rows.filter(pl.col("name").is_in(names))
+        .group_by("name", "value", maintain_order=True)
+        .agg(
+            pl.col("nccl_version").drop_nulls().unique(maintain_order=True).alias("versions"),
+            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
+            pl.struct("input_id", "line")
+            .filter(pl.col("input_id").is_not_null() & pl.col("line").is_not_null())
+            .unique(maintain_order=True)
+            .head(3)
+            .alias("evidence"),
+            pl.struct("host", "pid").n_unique().alias("processes"),
+        )
+    )
     found: list[UserSetting] = []
-    for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
-        if not data.relevant(str(name)):
-            continue
-        seen = group.get_column("nccl_version").drop_nulls().unique().to_list() or everywhere
-        version = str(seen[0]) if len(seen) == 1 else None
+    for row in grouped.iter_rows(named=True):
+        seen = row["versions"] or everywhere
+        evidence = tuple(Ref(int(r["input_id"]), int(r["line"])) for r in row["evidence"])
         found.append(
             UserSetting(
-                str(name),
-                str(value),
-                version,
-                hosts_of(group),
-                refs(group),
-                group.select("host", "pid").n_unique(),
+                row["name"],
+                row["value"],
+                str(seen[0]) if len(seen) == 1 else None,
+                tuple(row["hosts"]),
+                evidence,
+                row["processes"],
             )
         )
     return tuple(found)

@@ -52,7 +52,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all processes."""
     limit = threshold(run, "communicator-leak", "communicators", THRESHOLDS["communicators"])
     known = run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True))
-    members = known.select("comm_id", pl.col("hosts").list.sort().list.join(",").alias("where"))
+    # A number for each set of hosts: grouping by their names would copy all names for every rank.
+    members = known.select("comm_id", pl.col("hosts").list.sort().list.join(",").rank("dense").alias("where"))
     ranks = run.table("ranks").filter(pl.col("nranks") > 1).join(members, on="comm_id", how="inner")
     if (ranks["destroyed"].cast(pl.String) == "destroyed").any():
         ranks = ranks.filter(

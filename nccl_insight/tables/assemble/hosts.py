@@ -19,16 +19,21 @@ _RARE: Final = 0.05
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
     """Columns ``input_id, _host, _pid, _mended`` of the hosts that are another's with debris in front."""
-    by_pid: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    by_pid: dict[tuple[int, int], dict[str, int]] = {}
     known = processes.filter(pl.col("_host").is_not_null() & pl.col("_pid").is_not_null())
     for input_id, host, pid, lines in known.select("input_id", "_host", "_pid", "_lines").iter_rows():
-        by_pid.setdefault((input_id, pid), []).append((host, lines))
+        hosts = by_pid.setdefault((input_id, pid), {})
+        hosts[host] = hosts.get(host, 0) + lines
     found: list[tuple[int, str, int, str]] = []
     for (input_id, pid), hosts in by_pid.items():
-        for host, lines in hosts:
-            others = [h for h, n in hosts if host != h and host.endswith(h) and lines <= max(1, _RARE * n)]
-            if others:
-                found.append((input_id, host, pid, max(others, key=len)))
+        if len(hosts) == 1:
+            continue
+        for host, lines in hosts.items():
+            # The longest end of the name that is a host: looked up, as there may be as many hosts as lines.
+            ends = (host[at:] for at in range(1, len(host)))
+            mended = next((e for e in ends if e in hosts and lines <= max(1, _RARE * hosts[e])), None)
+            if mended is not None:
+                found.append((input_id, host, pid, mended))
     return pl.DataFrame(
         found,
         schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_mended": pl.String},
