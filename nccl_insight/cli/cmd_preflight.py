@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
     from nccl_insight.live.preflight.bench import Measured
-    from nccl_insight.live.preflight.model import Result, parse_exit_map
+    from nccl_insight.live.preflight.model import Result
 
 LEVELS = ("quick", "standard", "full")
 _DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.errors import UsageError
         from nccl_insight.live.capture.environment import world_of
         from nccl_insight.live.preflight import expect as expectations
-        from nccl_insight.live.preflight.model import Result
+        from nccl_insight.live.preflight.model import Result, Status, parse_exit_map
         from nccl_insight.live.preflight.node import Node
         from nccl_insight.live.preflight.quick import facts_of, quick_checks
 
@@ -87,7 +87,8 @@ def register(app: typer.Typer) -> None:
         checks = list(quick_checks(node))
         measured = None
         if level != "quick":
-            measured = _measure(backend, nproc, deadline or _DEADLINES[level], output, world)
+            failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
+            measured = _measure(backend, nproc, deadline or _DEADLINES[level], output, world, failing)
             checks += measured.checks
             facts.update({k: v for k, v in measured.facts.items() if v is not None})
         checks += expectations.compare(wanted, facts, level)
@@ -116,7 +117,9 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(codes.get(int(result.code), int(result.code)))
 
 
-def _measure(backend: str, nproc: int, deadline: float, output: Path | None, world: World | None) -> Measured:
+def _measure(
+    backend: str, nproc: int, deadline: float, output: Path | None, world: World | None, failing: list[str]
+) -> Measured:
     import os
     import shutil
     import tempfile
@@ -131,7 +134,7 @@ def _measure(backend: str, nproc: int, deadline: float, output: Path | None, wor
     variables = dict(os.environ)
     gpus = parent.require_gpu(variables) if backend == "nccl" else 2
     parent.require_torch()
-    plan = bench.plan_for(backend)
+    plan = bench.plan_for(backend, together=world is not None, verdict=failing)
     if world is not None or output is not None:
         return bench.measure(plan, _kept(output, world), nproc or gpus, deadline, variables, world)
     directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))

@@ -34,6 +34,14 @@ PEERS = {
     "size_bytes": pl.UInt64, "gbps": pl.Float64,
 }  # fmt: skip
 
+NODES = {
+    "node": pl.Int32, "host": pl.String, "ranks": pl.List(pl.Int32), "verdict": pl.List(pl.String),
+}  # fmt: skip
+PAIRS = {
+    "round": pl.Int32, "first": pl.Int32, "second": pl.Int32, "size_bytes": pl.UInt64, "nranks": pl.Int32,
+    "busbw_gbps": pl.Float64,
+}  # fmt: skip
+
 
 def sniff(head: bytes, name: str) -> float:
     """1 for a file that begins with the head line."""
@@ -41,7 +49,8 @@ def sniff(head: bytes, name: str) -> float:
 
 
 def read(source: InputFile) -> Partial:
-    """Tables ``benchmarks``, ``capture_ranks``, ``host_bandwidth`` and ``peer_bandwidth``."""
+    """Tables ``benchmarks``, ``capture_ranks``, ``host_bandwidth``, ``peer_bandwidth``, ``capture_nodes`` and
+    ``node_pairs`` (bus bandwidth of two nodes at a time, node numbers as in ``capture_nodes``)."""
     content = _side.read_content(source)
     by_kind: dict[str, list[dict[str, Any]]] = {}
     broken = 0
@@ -64,6 +73,8 @@ def read(source: InputFile) -> Partial:
         "capture_ranks": _frame([rank] if rank else [], RANKS),
         "host_bandwidth": _frame(by_kind.get("copy", []), COPIES),
         "peer_bandwidth": _frame(by_kind.get("peer", []), PEERS),
+        "capture_nodes": _frame(by_kind.get("node", []), NODES),
+        "node_pairs": _frame(by_kind.get("pair", []), PAIRS),
     }
     result = {k: _side.with_input(v, source.input_id) for k, v in frames.items() if not v.is_empty()}
     problems = [content.problem] if content.problem else []

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nccl_insight.bandwidth import busbw_factor
+from nccl_insight.live.capture import schedule
 from nccl_insight.live.capture.plan import Plan
 
 FORMAT_VERSION = 1
@@ -338,14 +339,84 @@ def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder:
     dist.barrier()
 
 
-def _join(dist: Any, plan: Plan, rank: int, world: int) -> None:
+def _nodes(store: Any, rank: int, world: int, local: int, plan: Plan, recorder: Recorder) -> list[list[int]]:
+    """Ranks of every node; rank 0 records which node each is, and what its own checks said.
+
+    Goes through the store, since gathering objects by collectives takes numpy and GPU memory.
+    """
+    mine = {"host": socket.gethostname(), "local": local, "verdict": list(plan.verdict)}
+    store.set(f"node/{rank}", json.dumps(mine))
+    if rank == 0:
+        every = [json.loads(store.get(f"node/{r}")) for r in range(world)]
+        nodes: list[list[int]] = []
+        for number, one in enumerate(every):
+            if one["local"] == 0 or not nodes:
+                nodes.append([])
+            nodes[-1].append(number)
+        for index, ranks in enumerate(nodes):
+            first = every[ranks[0]]
+            recorder.add("node", node=index, host=first["host"], ranks=ranks, verdict=first["verdict"])
+        store.set("nodes", json.dumps(nodes))
+    found: list[list[int]] = json.loads(store.get("nodes"))
+    return found
+
+
+def _pairs(
+    torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder
+) -> None:
+    """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    data = torch.zeros(max(1, plan.pair_bytes // 4), device=device)
+    for number, matching in enumerate(schedule.rounds(len(nodes))):
+        groups = [(pair, dist.new_group(sorted(nodes[pair[0]] + nodes[pair[1]]))) for pair in matching]
+        own = next(((p, g) for p, g in groups if rank in nodes[p[0]] + nodes[p[1]]), None)
+        seconds = 0.0
+        if own is not None:
+            group = own[1]
+            each = _group_seconds(torch, dist, plan, device, data, group)
+            seconds = sum(each) / len(each)
+        times = torch.zeros(world, dtype=torch.float64, device=device)
+        times[rank] = seconds
+        dist.all_reduce(times)
+        for (first, second), _ in groups if rank == 0 else ():
+            members = nodes[first] + nodes[second]
+            mean = sum(float(times[r]) for r in members) / len(members)
+            factor = busbw_factor("AllReduce", len(members)) or 1.0
+            recorder.add(
+                "pair", round=number, first=first, second=second, size_bytes=data.numel() * 4, nranks=len(members),
+                busbw_gbps=data.numel() * 4 / mean / 1e9 * factor if mean > 0 else None,
+            )  # fmt: skip
+        for _, group in groups:
+            if own is not None and group is own[1]:
+                dist.destroy_process_group(group)
+        dist.barrier()
+
+
+def _group_seconds(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, group: Any) -> list[float]:
+    times = []
+    for turn in range(plan.warmup + plan.iterations):
+        dist.barrier(group=group)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        started = time.perf_counter()
+        if dist.get_rank() == plan.slow_rank:
+            time.sleep(plan.slow_ms / 1e3)
+        dist.all_reduce(data, group=group)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        if turn >= plan.warmup:
+            times.append(time.perf_counter() - started)
+    return times
+
+
+def _join(dist: Any, plan: Plan, rank: int, world: int) -> Any:
     """Joins the other ranks, under a prefix of our own: the job that comes next may use the launcher's store, too."""
     patience = datetime.timedelta(seconds=plan.timeout_s)
     store, _, _ = next(dist.rendezvous(plan.rendezvous or "env://", rank, world, timeout=patience))
     store.set_timeout(patience)
-    dist.init_process_group(
-        plan.backend, store=dist.PrefixStore(_PREFIX, store), rank=rank, world_size=world, timeout=patience
-    )
+    own = dist.PrefixStore(_PREFIX, store)
+    dist.init_process_group(plan.backend, store=own, rank=rank, world_size=world, timeout=patience)
+    return own
 
 
 def _profile(torch: Any, dist: Any, plan: Plan, device: Any, path: Path) -> None:
@@ -398,8 +469,9 @@ def measure(plan: Plan, directory: Path) -> None:
         "versions", torch=seen["torch"], cuda=seen["cuda"], nccl=seen["nccl"],
         gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
     )  # fmt: skip
-    _join(dist, plan, rank, world)
+    store = _join(dist, plan, rank, world)
     recorder.add("ready", rank=rank)
+    nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
     for op in plan.ops:
         for size in plan.sizes:
             found = _measure(torch, dist, plan, device, op, size)
@@ -408,6 +480,8 @@ def measure(plan: Plan, directory: Path) -> None:
     if plan.profile_steps:
         _profile(torch, dist, plan, device, directory / f"trace.rank{rank}.json.gz")
     dist.barrier()
+    if plan.pair_bytes and len(nodes) > 1:
+        _pairs(torch, dist, plan, device, nodes, recorder)
     if cuda and plan.host_copies:
         _host_measurements(torch, dist, device, local, recorder)
     dist.destroy_process_group()

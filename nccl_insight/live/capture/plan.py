@@ -18,7 +18,11 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of one capture. Sizes are bytes as nccl-tests counts them (the whole buffer of an operation)."""
+    """Settings of one capture. Sizes are bytes as nccl-tests counts them (the whole buffer of an operation).
+
+    ``pair_bytes``: message size of the rounds in which nodes measure two by two (0: none). ``verdict``: what this
+    process's node has to tell the others.
+    """
 
     backend: str = "nccl"
     ops: tuple[str, ...] = ("all_reduce",)
@@ -29,6 +33,8 @@ class Plan:
     profile_bytes: int = 4 << 20
     host_copies: bool = True
     dtype: str = "float32"
+    pair_bytes: int = 0
+    verdict: tuple[str, ...] = ()
     slow_rank: int | None = None
     slow_ms: float = 20.0
     timeout_s: int = 60

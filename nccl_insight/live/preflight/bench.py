@@ -9,12 +9,17 @@ from pathlib import Path
 import polars as pl
 
 from nccl_insight import api
+from nccl_insight.expect import hardware
+from nccl_insight.expect.machine import build
+from nccl_insight.expect.model import expectations
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.schedule import Measurement, suspects
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.model import Action, Finding, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
 
 _LARGE_BYTES = 1 << 20
 
@@ -29,10 +34,13 @@ class Measured:
     judged: bool = True
 
 
-def plan_for(backend: str) -> Plan:
-    """A short all-reduce sweep without traces."""
+def plan_for(backend: str, together: bool = False, verdict: Sequence[str] = ()) -> Plan:
+    """A short all-reduce sweep without traces; ``together`` adds the rounds of nodes two by two."""
     sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
-    return Plan(backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0)
+    return Plan(
+        backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0,
+        pair_bytes=sizes[-1] // 4 if together else 0, verdict=tuple(verdict) or (("",) if together else ()),
+    )  # fmt: skip
 
 
 def measure(
@@ -48,7 +56,7 @@ def measure(
     run = api.load([directory])
     checks = [_ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]
-    checks += _siblings(run)
+    checks += [*_siblings(run), *_pairwise(run), *_expected(run)]
     return Measured(tuple(checks), _facts(run, done), done.hung)
 
 
@@ -134,6 +142,79 @@ def _siblings(run: Run) -> list[Check]:
                 Check("peer copies", Status.PASS, f"{min(peers['gbps'].to_list()):.1f} GB/s or more per pair")
             )
     return checks
+
+
+def _pairwise(run: Run) -> list[Check]:
+    """What the other nodes' own checks said, and nodes or pairs that were slow in the rounds two by two."""
+    nodes, rows = run.table("capture_nodes"), run.table("node_pairs")
+    hosts = dict(nodes.select("node", "host").iter_rows()) if nodes.height else {}
+    checks = []
+    for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
+        for text in verdict if index else ():
+            if text:
+                checks.append(Check(f"node {host}", Status.FAIL, text, "", "see that node's own output", "-",
+                                    Action.TRIAGE))  # fmt: skip
+    if not rows.height:
+        return checks
+    measured = [
+        Measurement(*row)
+        for row in rows.drop_nulls("busbw_gbps").select("round", "first", "second", "busbw_gbps").iter_rows()
+    ]
+    found = suspects(measured)
+    typical = f"about {found.typical_gbps:.2f} GB/s, the median of all pairs"
+    for index, rate in found.nodes:
+        status = Status.FAIL if rate < 0.5 * found.typical_gbps else Status.WARN
+        checks.append(
+            Check(f"node {hosts.get(index, index)}", status,
+                  f"{rate:.2f} GB/s with every partner (node {index}, ranks {_ranks(nodes, index)})", typical,
+                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE)
+        )  # fmt: skip
+    for m in found.pairs:
+        checks.append(
+            Check("node pair", Status.WARN,
+                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.2f} GB/s; "
+                  "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
+                  Action.TRIAGE)
+        )  # fmt: skip
+    if not found.nodes and not found.pairs:
+        checks.append(Check("node pairs", Status.PASS, f"{plural(len(measured), 'pair')}, {typical}"))
+    return checks
+
+
+def _ranks(nodes: pl.DataFrame, index: int) -> str:
+    return format_ranks(nodes.filter(pl.col("node") == index)["ranks"].to_list()[0])
+
+
+def _expected(run: Run) -> list[Check]:
+    """The largest all-reduce against what this machine type should give."""
+    table = run.table("benchmarks")
+    if not {"gpu", "n_hosts"} <= set(table.columns):
+        return []
+    rows = table.filter(
+        (pl.col("op") == "AllReduce") & pl.col("busbw_gbps").is_not_null() & pl.col("gpu").is_not_null()
+    )
+    if rows.is_empty():
+        return []
+    best = rows.sort("size_bytes").row(-1, named=True)
+    ranks, hosts = int(best["nranks"]), int(best["n_hosts"] or 1)
+    if hosts != 1 or ranks < 2 or hardware.find_gpu(best["gpu"]) is None:
+        return []
+    machine = build(best["gpu"], gpus_per_node=ranks)
+    expected = next(iter(expectations(machine, ("AllReduce",), (int(best["size_bytes"]),))), None)
+    if expected is None:
+        return []
+    low, value = expected.busbw_low_gbps, float(best["busbw_gbps"])
+    if value >= low:
+        return [
+            Check(
+                "expected busbw", Status.PASS, f"{value:.0f} GB/s of {expected.busbw_gbps:.0f} GB/s expected"
+            )
+        ]
+    return [
+        Check("expected busbw", Status.WARN, f"{value:.0f} GB/s", f"{low:.0f} GB/s or more on {ranks} x {best['gpu']}",
+              "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output", "NI601",
+              Action.TRIAGE)
+    ]  # fmt: skip
 
 
 def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:

@@ -1,0 +1,107 @@
+"""Rounds of nodes two by two, and who is suspect after them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.live.capture.environment import World
+from nccl_insight.live.capture.parent import capture, join_directory
+from nccl_insight.live.capture.schedule import Measurement, rounds, suspects
+from nccl_insight.live.preflight.bench import measure, plan_for
+from nccl_insight.live.preflight.model import Status
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 5, 8, 13, 64, 100])
+def test_every_node_has_one_new_partner_in_each_round(nodes: int) -> None:
+    found = rounds(nodes)
+    assert len(found) == min(nodes - 1 + nodes % 2, max(3, math.ceil(math.log2(nodes))))
+    met: set[tuple[int, int]] = set()
+    for pairs in found:
+        members = [n for pair in pairs for n in pair]
+        assert len(members) == len(set(members)) == nodes - nodes % 2
+        assert not met & set(pairs)
+        met |= set(pairs)
+
+
+def test_one_node_has_no_round() -> None:
+    assert rounds(1) == []
+    assert rounds(0) == []
+
+
+def rated(nodes: int, slow: dict[int, float], broken: tuple[int, int] | None = None) -> list[Measurement]:
+    """A pair is as fast as its slower node; a broken path makes one pair slow."""
+    return [
+        Measurement(
+            number, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0)) * (0.3 if (a, b) == broken else 1.0)
+        )
+        for number, pairs in enumerate(rounds(nodes))
+        for a, b in pairs
+    ]
+
+
+@pytest.mark.parametrize("nodes", [4, 5, 8, 16, 33, 64])
+def test_a_slow_node_is_named_and_its_partners_are_not(nodes: int) -> None:
+    for bad in (0, 1, nodes // 2, nodes - 1):
+        found = suspects(rated(nodes, {bad: 20.0}))
+        assert [node for node, _ in found.nodes] == [bad]
+        assert found.pairs == ()
+
+
+def test_two_slow_nodes_are_both_named() -> None:
+    assert [node for node, _ in suspects(rated(32, {3: 30.0, 17: 50.0})).nodes] == [3, 17]
+
+
+def test_a_slow_path_between_good_nodes_is_a_pair() -> None:
+    broken = rounds(16)[1][2]
+    found = suspects(rated(16, {}, broken))
+    assert found.nodes == ()
+    assert [(m.first, m.second) for m in found.pairs] == [broken]
+
+
+def test_good_nodes_with_jitter_are_not_suspect() -> None:
+    jitter = {n: 90.0 + n % 7 * 3 for n in range(24)}
+    found = suspects(rated(24, jitter))
+    assert (found.nodes, found.pairs) == ((), ())
+
+
+def test_two_nodes_cannot_be_told_apart() -> None:
+    assert suspects(rated(2, {0: 1.0})).nodes == ()
+
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+
+
+@needs_torch
+def test_gloo_nodes_name_the_slow_one_and_gather_what_each_says(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    worlds = [World(rank, 4, 0, "127.0.0.1", port) for rank in range(4)]
+
+    def run(world: World):  # type: ignore[no-untyped-def]
+        said = ["memlock: 64 KiB"] if world.rank == 1 else []
+        plan = replace(plan_for("gloo", together=True, verdict=said), slow_rank=2, slow_ms=40.0)
+        directory = join_directory(tmp_path / "c", world)
+        environ = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+        if world.rank:
+            return capture(plan, directory, 1, 120, environ, world).code
+        return measure(plan, directory, 1, 120, environ, world)
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *rest = pool.map(run, worlds)
+    assert rest == [0, 0, 0]
+    nodes = [c for c in first.checks if c.name.startswith("node ") and c.status is not Status.PASS]
+    assert any("memlock: 64 KiB" in c.observed for c in nodes)
+    slow = [c for c in nodes if "node 2" in c.observed]
+    assert len(slow) == 1, [c.line() for c in first.checks]
+    lines = (tmp_path / "c" / "capture.rank0.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["kind"] == "pair" for line in lines) == 6
