@@ -7,26 +7,46 @@ import polars as pl
 from nccl_insight import bandwidth
 from nccl_insight.tables.run import Run
 
-_TRACED = ("kernel", "cpu_op")
+_TRACED = ("kernel", "cpu_op", "inspector")
+_POINT_TO_POINT = ("Send", "Recv")
 
 
 def transfers(run: Run) -> pl.DataFrame:
-    """One row per matched collective, or per event where only one rank was traced.
+    """One row per matched collective or transfer, or per event where no other rank's was found.
 
-    Columns: ``match_id, input_id, rank, ranks, process_group, comm_id, group_ranks, op, size_bytes, dtype, group_size,
-    step, start_ns, wire_ns, busbw_gbps, waited, source, matched``. ``wire_ns`` is the shortest duration over ranks (the
-    last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is unknown (null).
+    Columns: ``match_id, input_id, rank, ranks, src, dst, process_group, comm_id, group_ranks, op, size_bytes, dtype,
+    group_size, step, start_ns, wire_ns, busbw_gbps, waited, source, matched, complete``. ``wire_ns`` is the shortest
+    duration over ranks (the last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is
+    unknown (null). ``complete``: all members were recorded. Otherwise ``wire_ns`` may hold waiting for a rank that was
+    not recorded, and says nothing about the links. A Send and its Recv are one row with op ``Send``, ``src``, ``dst``.
     """
     return run.memo("views.wire.transfers", _transfers)
 
 
 def _transfers(run: Run) -> pl.DataFrame:
     table = run.table("collectives").filter(pl.col("source").cast(pl.String).is_in(_TRACED))
-    if "match_id" not in table.columns:
-        table = table.with_columns(match_id=pl.lit(None, pl.UInt32))
-    if "comm_id" not in table.columns:
-        table = table.with_columns(comm_id=pl.lit(None, pl.String))
-    wanted = ["process_group", "comm_id", "group_ranks", "op", "size_bytes", "dtype", "group_size", "step"]
+    absent = {"match_id": pl.UInt32, "comm_id": pl.String, "peer": pl.Int32}
+    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
+    op = pl.col("op").cast(pl.String)
+    point = op.is_in(_POINT_TO_POINT)
+    table = table.with_columns(
+        src=pl.when(point).then(pl.when(op == "Send").then("rank").otherwise("peer")),
+        dst=pl.when(point).then(pl.when(op == "Send").then("peer").otherwise("rank")),
+        op=pl.when(op == "Recv").then(pl.lit("Send")).otherwise(op),
+    )
+    wanted = [
+        "src",
+        "dst",
+        "process_group",
+        "comm_id",
+        "group_ranks",
+        "op",
+        "size_bytes",
+        "dtype",
+        "group_size",
+        "step",
+    ]
+    whole = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     matched = (
         table.filter(pl.col("match_id").is_not_null())
         .sort("match_id", "duration_ns")
@@ -50,8 +70,34 @@ def _transfers(run: Run) -> pl.DataFrame:
     rows = pl.concat([matched, single.select(matched.columns)], how="vertical_relaxed")
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     return rows.with_columns(
-        busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), n)
+        busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), n),
+        complete=pl.col("matched")
+        & (pl.col("src").is_not_null() | (pl.col("ranks").list.len() >= whole.fill_null(2))),
     )
+
+
+def missing_members(run: Run) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Ranks without a trace, by process group (its members), for groups of which at least two ranks have one."""
+    table = run.table("collectives").filter(
+        pl.col("rank").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED)
+    )
+    recorded = set(table["rank"].to_list())
+    info = run.table("trace_info")
+    if "rank" in info.columns:
+        recorded |= set(info["rank"].drop_nulls().to_list())
+    by_size = pl.int_ranges(0, pl.col("group_size").cast(pl.Int64)).cast(pl.List(pl.Int32))
+    inspector = pl.col("source").cast(pl.String) == "inspector"
+    groups = (
+        table.with_columns(
+            members=pl.coalesce("group_ranks", pl.when(inspector & (pl.col("group_size") > 0)).then(by_size))
+        )
+        .filter(pl.col("members").is_not_null())
+        .group_by("members", "process_group")
+        .agg(seen=pl.col("rank").n_unique())
+        .filter(pl.col("seen") >= 2)
+    )
+    found = {tuple(sorted(m)): tuple(sorted(set(m) - recorded)) for m in groups["members"].to_list()}
+    return {members: absent for members, absent in sorted(found.items()) if absent}
 
 
 def ends_after_last_arrival(run: Run) -> pl.DataFrame:
@@ -65,7 +111,10 @@ def ends_after_last_arrival(run: Run) -> pl.DataFrame:
             schema={"match_id": pl.UInt32, "input_id": pl.UInt16, "rank": pl.Int32, "after_ns": pl.Int64,
                     "op": pl.String, "source": pl.String}
         )  # fmt: skip
-    rows = table.filter(pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null())
+    # A copy-engine collective has no kernel: its end says when this rank's own copies were done, no more.
+    rows = table.filter(
+        pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null() & pl.col("kernel").is_not_null()
+    )
     return rows.select(
         "match_id", "input_id", "rank",
         (pl.col("start_ns") + pl.col("duration_ns") - pl.col("start_ns").max().over("match_id")).alias("after_ns"),

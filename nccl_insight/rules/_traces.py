@@ -36,6 +36,18 @@ def host_of_rank(run: Run) -> dict[int, str]:
     return known
 
 
+def nodes_of_ranks(run: Run) -> dict[int, str]:
+    """A name for the node of each rank: its host, else its place among the GPUs that each machine shows."""
+    known = host_of_rank(run)
+    info = run.table("trace_info")
+    if "visible_gpus" not in info.columns or "rank" not in info.columns:
+        return known
+    gpus, ranks = info["visible_gpus"].drop_nulls().unique().to_list(), info["rank"].drop_nulls().to_list()
+    if len(gpus) == 1 and gpus[0] > 0 and not known:
+        return {r: f"node {r // gpus[0]}" for r in ranks}
+    return known
+
+
 def hosts_of(run: Run, ranks: Iterable[int]) -> tuple[str, ...]:
     """Sorted hosts of some ranks, as far as known."""
     known = host_of_rank(run)

@@ -11,7 +11,8 @@ What is missing cannot be judged: a connection, a setting or an error of an abse
 How it decides
 --------------
 The number of ranks that init lines state against the ranks that appear. It does not say that the ranks were
-missing in the job: only that their lines are not here.
+missing in the job: only that their lines are not here. Likewise for the process groups of profiler traces and
+Inspector logs of which at least two members are given: the members without a trace are named.
 
 What to do
 ----------
@@ -31,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.members import comms
+from nccl_insight.facts.wire import missing_members
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -38,11 +40,12 @@ from nccl_insight.units import format_ranks, plural
 CLASS = "L"
 SEVERITY = Severity.INFO
 ACTION = Action.NONE
-NEEDS = ("communicators",)
+NEEDS = ("communicators", "collectives")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all communicators, told by the largest gap."""
+    """One finding for all communicators of logs, told by the largest gap, and one for the groups of traces."""
+    yield from _traces(run)
     partial = [c for c in comms(run) if 0 < c.ranks_seen < c.nranks]
     if not partial:
         return
@@ -63,4 +66,28 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         comm_id=worst.comm_id,
         evidence=(Ref(worst.input_id, worst.line),) if worst.line else (),
         absence=f"no init line of ranks {missing} in the inputs",
+    )
+
+
+def _traces(run: Run) -> Iterator[Hit]:
+    """Members of traced process groups that gave no trace."""
+    groups = missing_members(run)
+    if not groups:
+        return
+    missing = tuple(sorted({r for absent in groups.values() for r in absent}))
+    members = max(groups, key=lambda m: (len(groups[m]), len(m)))
+    others = f" and of {plural(len(groups) - 1, 'other group')}" if len(groups) > 1 else ""
+    seen = len(members) - len(groups[members])
+    yield Hit(
+        title=f"No trace of rank{'s' if len(missing) > 1 else ''} {format_ranks(missing)}: only {seen} of "
+        f"{plural(len(members), 'rank')} of a process group{others} were recorded",
+        explanation="Where all recorded ranks wait, waiting for a rank that was not recorded cannot be told from a "
+        "slow transfer: neither is judged for these groups.",
+        observed=f"{seen} ranks",
+        expected=f"{len(members)} ranks",
+        unit="ranks",
+        next_step="add the traces of the missing ranks, of the same steps",
+        confidence=Confidence.HIGH,
+        ranks=missing,
+        absence=f"no trace of ranks {format_ranks(missing)} in the inputs",
     )

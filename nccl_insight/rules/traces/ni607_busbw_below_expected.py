@@ -11,9 +11,9 @@ The transfer itself is slow: no better overlap or schedule repairs it.
 How it decides
 --------------
 Only where the link is known: a group that provably sits on one node of a known GPU model, or a group across nodes whose
-NICs the log lists. Where several ranks were traced the shortest duration of each collective counts, so that waiting is
-left out, and the median is judged. With one rank traced, waiting cannot be separated: the best of at least 10 is
-judged, against a lower bar.
+NICs the log lists. The shortest duration of each collective over its ranks counts, so that waiting is left out, and
+the median of each operation is judged. Only where all ranks of the group were traced: with one missing, waiting for it
+cannot be told from transfer. Operations are judged by themselves, at the largest sizes.
 
 What to do
 ----------
@@ -41,14 +41,14 @@ from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._links import Expectation, expected_busbw, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ns
+from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("collectives",)
-THRESHOLDS = {"share": 0.5, "single_rank_share": 0.35, "least_bytes": float(16 << 20), "least": 5.0}
+THRESHOLDS = {"share": 0.5, "least_bytes": float(16 << 20), "least": 5.0}
 CAUSED_BY = (
     "p2p-disabled-by-env", "p2p-not-available", "p2p-through-cpu", "net-socket-fallback", "net-socket-by-config",
     "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
@@ -58,26 +58,36 @@ _OPS = ("AllReduce", "AllGather", "ReduceScatter")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for the worst operation and size of each group."""
+    """One finding for each group and operation, told by its best size."""
     least_bytes = threshold(run, "busbw-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
     rows = transfers(run).filter(
         pl.col("op").cast(pl.String).is_in(_OPS)
         & (pl.col("size_bytes") >= least_bytes)
         & pl.col("busbw_gbps").is_not_null()
-        & (pl.col("source") == "kernel")
+        & pl.col("source").is_in(["kernel", "inspector"])
     )
     if rows.is_empty():
         return
+    partial = rows.filter(~pl.col("complete"))
+    rows = rows.filter("complete")
+    if partial.height:
+        yield CannotJudge(
+            f"{plural(partial.height, 'large collective')} with members that were not traced: waiting for them cannot "
+            "be told from transfer",
+            "give the traces of all ranks of the group",
+        )
     unknown = 0
     groups = rows.with_columns(
         members=pl.coalesce("group_ranks", "ranks"),
         n=pl.coalesce("group_size", pl.col("ranks").list.len().cast(pl.Int32)),
     )
-    for part in groups.partition_by("members", "n", maintain_order=True):
+    known: set[tuple[int, ...]] = set()
+    for part in groups.partition_by("members", "n", "op", maintain_order=True):
         members, n = tuple(part["members"][0].to_list()), int(part["n"][0])
         expected = expected_busbw(run, members, n)
         if expected is None:
-            unknown += 1
+            unknown += members not in known
+            known.add(members)
             continue
         hit = _judge(run, part, members, n, expected)
         if hit is not None:
@@ -93,21 +103,14 @@ def _judge(
     run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int, expected: Expectation
 ) -> Hit | None:
     least = threshold(run, "busbw-below-expected", "least", THRESHOLDS["least"])
-    matched = part.filter("matched")
-    if matched.height >= least:
-        rows, how = matched, "median, waiting left out"
-        value = pl.col("busbw_gbps").median()
-        limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
-    elif part.height >= 2 * least:
-        rows, how = part, "best one; waiting cannot be separated with one rank traced"
-        value = pl.col("busbw_gbps").max()
-        limit = threshold(run, "busbw-below-expected", "single_rank_share", THRESHOLDS["single_rank_share"])
-    else:
-        return None
+    limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
     kinds = (
-        rows.group_by("op", "size_bytes", maintain_order=True)
+        part.group_by("op", "size_bytes", maintain_order=True)
         .agg(
-            busbw=value, count=pl.len(), wire=pl.col("wire_ns").median(), input_id=pl.col("input_id").first()
+            busbw=pl.col("busbw_gbps").median(),
+            count=pl.len(),
+            wire=pl.col("wire_ns").median(),
+            input_id=pl.col("input_id").first(),
         )
         .filter(pl.col("count") >= least)
         .sort("size_bytes", descending=True)
@@ -115,14 +118,14 @@ def _judge(
     # The largest messages reach the most; if they reach enough, smaller ones are a matter of latency.
     if kinds.is_empty() or float(kinds.select(pl.col("busbw").max()).item()) >= limit * expected.gbps:
         return None
-    comm_ids = rows["comm_id"].drop_nulls().unique().to_list()
+    comm_ids = part["comm_id"].drop_nulls().unique().to_list()
     comm_id = comm_ids[0] if len(comm_ids) == 1 else None
     best = kinds.sort("busbw", descending=True).row(0, named=True)
     observed, wanted = format_gbps(best["busbw"]), format_gbps(expected.gbps)
     return Hit(
         title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {n} ranks reaches {observed} busbw; expected "
         f"{wanted}",
-        explanation=f"Over {best['count']} collectives ({how}). Expected from {expected.why}. "
+        explanation=f"Over {best['count']} collectives (median, waiting left out). Expected from {expected.why}. "
         + transport_text(run, comm_id),
         observed=f"{observed} busbw",
         expected=f"{wanted} or more; warned below {limit:.0%} of it",

@@ -2,8 +2,8 @@
 
 What it finds
 -------------
-A group, a rank or some occasions whose transfer takes far longer than the others of the same size, although nobody
-arrived late.
+A group, a pair of ranks, an operation, a rank or some occasions whose transfer takes far longer than the others of the
+same size, although nobody arrived late.
 
 Why it matters
 --------------
@@ -11,10 +11,13 @@ Equal work on equal links takes equal time; a slow pair, NIC, cable or a neighbo
 
 How it decides
 --------------
-Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival). Then, among GPU
-collectives of one operation and size: groups whose median bus bandwidth is below 70 % of the other groups' median;
-ranks that end more than half later than the others after the last arrival; occasions that take at least twice the
-median and 100 us more, in 5 % or more of at least 20 collectives, costing 1 % of the recorded time.
+Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival), and only
+collectives of which all ranks were traced count. Then, among GPU collectives of one operation and size: groups of the
+same layout whose median bus bandwidth is below 70 % of the other groups' median (60 % of the other one where there are
+only two); pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
+reach less than 40 % of another operation of similar size on the same ranks; ranks that end more than half later than
+the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5 % or more of at
+least 20 collectives, costing 1 % of the recorded time.
 
 What to do
 ----------
@@ -32,15 +35,16 @@ nccl-tests doc/PERFORMANCE.md; TraceLens communication latency (minimum over ran
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 import polars as pl
 
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks
+from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -49,7 +53,16 @@ CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("collectives",)
 SOURCES = ("nccl-tests PERFORMANCE.md",)
 _TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
+_ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
+_SOURCES = ("kernel", "inspector")
 _GROUP_SHARE = 0.7
+_OF_TWO_SHARE = 0.6
+_PAIR_SHARE = 0.5
+_OPERATION_SHARE = 0.4
+_SIMILAR = 4
+_LARGE_BYTES = 8 << 20
+_MOST_PAIRS = 3
+_LEAST_EXTRA_PAIR_NS = 20_000
 _SLOW_FACTOR = 2.0
 _RANK_FACTOR = 1.5
 _LEAST_EXTRA_NS = 100_000
@@ -61,31 +74,47 @@ _NEXT = "check link and NIC counters of the named ranks (nvidia-smi nvlink -e, i
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """Groups first, then ranks, then occasions; the first that explains is reported."""
-    rows = transfers(run).filter((pl.col("source") == "kernel") & pl.col("matched"))
+    """Groups first, then pairs, operations and ranks, then occasions; the first kind that explains is reported."""
+    rows = transfers(run).filter(
+        pl.col("source").is_in(_SOURCES) & pl.col("matched") & pl.col("complete") & (pl.col("wire_ns") > 0)
+    )
     if rows.is_empty():
         return
-    hits = [*_groups(run, rows), *_ranks(run)]
+    hits = [*_groups(run, rows), *_pairs(run, rows)]
+    hits = hits or [*_operations(run, rows), *_ranks(run)]
     yield from hits or _occasions(rows)
 
 
 def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
-    keys = ["op", "size_bytes", "dtype", "group_size"]
+    keys = ["op", "size_bytes", "dtype", "group_size", "layout"]
+    layout = pl.col("ranks").list.diff(null_behavior="drop").cast(pl.List(pl.String)).list.join(",")
     medians = (
-        rows.filter(pl.col("busbw_gbps").is_not_null())
+        rows.filter(pl.col("busbw_gbps").is_not_null() & pl.col("src").is_null())
+        .with_columns(layout=layout)
         .group_by(*keys, "ranks", maintain_order=True)
         .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
         .filter(pl.col("count") >= _LEAST_PER_GROUP)
-        .with_columns(usual=pl.col("busbw").median().over(keys), groups=pl.len().over(keys))
-        .filter((pl.col("groups") >= 3) & (pl.col("busbw") < _GROUP_SHARE * pl.col("usual")))
+    )
+    slow = (
+        _against_others(medians, keys)
+        .filter(
+            (pl.col("peers") >= 2)
+            & (
+                pl.col("busbw")
+                < pl.when(pl.col("peers") == 2).then(_OF_TWO_SHARE).otherwise(_GROUP_SHARE) * pl.col("usual")
+            )
+        )
         .sort("size_bytes", descending=True)
         .unique("ranks", keep="first", maintain_order=True)
     )
-    for row in medians.iter_rows(named=True):
+    for row in slow.iter_rows(named=True):
         ranks = tuple(row["ranks"])
+        others = (
+            f"the other {row['peers'] - 1} groups reach" if row["peers"] > 2 else "the other group reaches"
+        )
         yield Hit(
             title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])} on ranks "
-            f"{format_ranks(ranks)}; the other {row['groups'] - 1} groups reach {format_gbps(row['usual'])}",
+            f"{format_ranks(ranks)}; {others} {format_gbps(row['usual'])}",
             explanation="Waiting for late ranks is left out; the transfer of this group is slow.",
             observed=f"{format_gbps(row['busbw'])} busbw",
             expected=f"{format_gbps(row['usual'])} as in the other groups",
@@ -94,6 +123,127 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             hosts=hosts_of(run, ranks),
             evidence=trace_refs([(row["input_id"], f"median of {row['count']} collectives")]),
         )
+
+
+def _against_others(medians: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Adds ``peers`` (rows with the same keys) and ``usual``, the median of the others'."""
+    if medians.is_empty():
+        return medians.with_columns(peers=pl.lit(0, pl.UInt32), usual=pl.lit(None, pl.Float64))
+    parts = []
+    for part in medians.partition_by(keys, maintain_order=True):
+        values = part["busbw"].to_list()
+        others = [
+            statistics.median(values[:i] + values[i + 1 :]) if len(values) > 1 else None
+            for i in range(len(values))
+        ]
+        parts.append(part.with_columns(peers=pl.len(), usual=pl.Series(others, dtype=pl.Float64)))
+    return pl.concat(parts)
+
+
+def _pairs(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
+    """Pairs of ranks, by direction, against the pairs that cross nodes, or stay in one, as they do."""
+    sends = rows.filter(pl.col("src").is_not_null() & pl.col("size_bytes").is_not_null())
+    if sends.is_empty():
+        return
+    node = nodes_of_ranks(run)
+    crosses = [node.get(a) != node.get(b) for a, b in sends.select("src", "dst").iter_rows()]
+    keys = ["size_bytes", "dtype", "crosses"]
+    medians = (
+        sends.with_columns(
+            crosses=pl.Series(crosses, dtype=pl.Boolean), busbw=pl.col("size_bytes") / pl.col("wire_ns")
+        )
+        .group_by(*keys, "src", "dst", maintain_order=True)
+        .agg(pl.col("busbw", "wire_ns").median(), count=pl.len(), input_id=pl.col("input_id").first())
+        .filter(pl.col("count") >= _LEAST_PER_GROUP)
+    )
+    slow = (
+        _against_others(medians, keys)
+        .filter(
+            (pl.col("peers") >= 3)
+            & (pl.col("busbw") < _PAIR_SHARE * pl.col("usual"))
+            & (pl.col("wire_ns") * (1 - pl.col("busbw") / pl.col("usual")) >= _LEAST_EXTRA_PAIR_NS)
+        )
+        .sort("size_bytes", "busbw", descending=[True, False])
+        .unique(["src", "dst"], keep="first", maintain_order=True)
+    )
+    if slow.height > _MOST_PAIRS:
+        yield _many_pairs(run, slow)
+        return
+    for row in slow.iter_rows(named=True):
+        ranks = tuple(sorted((row["src"], row["dst"])))
+        yield Hit(
+            title=f"Transfers of {format_bytes(row['size_bytes'])} from rank {row['src']} to rank {row['dst']} reach "
+            f"{format_gbps(row['busbw'])}; the other {row['peers'] - 1} pairs reach {format_gbps(row['usual'])}",
+            explanation="Time counts from when both ranks were there, so nobody's lateness is in it: the path between "
+            "these two ranks is slow.",
+            observed=f"{format_gbps(row['busbw'])}",
+            expected=f"{format_gbps(row['usual'])} as between the other pairs",
+            next_step=_NEXT,
+            ranks=ranks,
+            hosts=hosts_of(run, ranks),
+            evidence=trace_refs([(row["input_id"], f"median of {row['count']} transfers")]),
+        )
+
+
+def _many_pairs(run: Run, slow: pl.DataFrame) -> Hit:
+    """Several slow pairs as one finding; a rank that is in all of them is named alone."""
+    ends = [{a, b} for a, b in slow.select("src", "dst").iter_rows()]
+    common = set.intersection(*ends)
+    ranks = tuple(sorted(common or set.union(*ends)))
+    worst = slow.sort("busbw").row(0, named=True)
+    who = f"all with rank {format_ranks(ranks)}" if common else f"among ranks {format_ranks(ranks)}"
+    return Hit(
+        title=f"{slow.height} pairs of ranks, {who}, transfer at {format_gbps(worst['busbw'])} or little more; the "
+        f"other pairs reach {format_gbps(worst['usual'])}",
+        explanation="Time counts from when both ranks were there, so nobody's lateness is in it: these paths are slow.",
+        observed=f"{format_gbps(worst['busbw'])}",
+        expected=f"{format_gbps(worst['usual'])} as between the other pairs",
+        next_step=_NEXT,
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"{a} -> {b}: {format_gbps(v)}")
+            for i, a, b, v in slow.select("input_id", "src", "dst", "busbw").iter_rows()
+        ),
+    )
+
+
+def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
+    """One operation far below another of similar size on the same ranks."""
+    kinds = (
+        rows.filter(
+            pl.col("op").is_in(_ALIKE)
+            & pl.col("busbw_gbps").is_not_null()
+            & (pl.col("size_bytes") >= _LARGE_BYTES)
+        )
+        .group_by("ranks", "op", "size_bytes", maintain_order=True)
+        .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
+        .filter(pl.col("count") >= _LEAST_PER_GROUP)
+    )
+    for part in kinds.partition_by("ranks", maintain_order=True):
+        best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)
+        if best.height < 2:
+            continue
+        top = best.row(0, named=True)
+        for row in best.slice(1).iter_rows(named=True):
+            near = row["size_bytes"] * _SIMILAR >= top["size_bytes"]
+            if not near or row["busbw"] >= _OPERATION_SHARE * top["busbw"]:
+                continue
+            ranks = tuple(row["ranks"])
+            yield Hit(
+                title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])}; "
+                f"{top['op']} of {format_bytes(top['size_bytes'])} on the same {plural(len(ranks), 'rank')} reaches "
+                f"{format_gbps(top['busbw'])}",
+                explanation="The links are the same and waiting for late ranks is left out, so it is this operation: "
+                "its algorithm or protocol, its buffers (not registered), or compute that runs beside it.",
+                observed=f"{format_gbps(row['busbw'])} busbw",
+                expected=f"about {format_gbps(top['busbw'])} as {top['op']}",
+                next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING shows algorithm and protocol; compare with "
+                "nccl-tests of the same operation",
+                ranks=ranks,
+                hosts=hosts_of(run, ranks),
+                evidence=trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")]),
+            )
 
 
 def _ranks(run: Run) -> Iterator[Hit]:
@@ -133,7 +283,10 @@ def _ranks(run: Run) -> Iterator[Hit]:
 def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     """Single collectives that took far longer than the median of their kind."""
     keys = ["op", "size_bytes", "dtype", "ranks"]
+    rows = rows.filter(pl.col("src").is_null())
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
+    if span is None:  # NCCL Inspector writes no start: the time in collectives stands for it
+        span = rows.group_by("ranks").agg((pl.col("wire_ns") + pl.col("waited")).sum())["wire_ns"].max()
     # Without sizes, different messages would be compared with each other.
     marked = (
         rows.filter(pl.col("size_bytes").is_not_null())

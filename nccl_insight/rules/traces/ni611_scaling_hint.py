@@ -11,7 +11,8 @@ It tells how much better links, less data or better overlap could give at most, 
 How it decides
 --------------
 t = bytes x factor / expected bus bandwidth, factor 2(N-1)/N for AllReduce and (N-1)/N for the gathering operations,
-summed over the traced collectives whose size and links are known; information only.
+summed over the traced collectives whose size and links are known; information only. Each collective counts once, and
+only where all its ranks were traced is the shortest duration over ranks (without waiting) called transfer.
 
 What to do
 ----------
@@ -52,7 +53,11 @@ _LEAST = 5
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the group that moves most."""
-    rows = transfers(run).filter(pl.col("busbw_gbps").is_not_null() & (pl.col("source") == "kernel"))
+    rows = _once_each(
+        transfers(run).filter(
+            pl.col("busbw_gbps").is_not_null() & (pl.col("source") == "kernel") & pl.col("src").is_null()
+        )
+    )
     steps = step_summary(run)
     if rows.height < _LEAST or steps.is_empty():
         return
@@ -90,3 +95,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             [(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]
         ),
     )
+
+
+def _once_each(rows: pl.DataFrame) -> pl.DataFrame:
+    """Unmatched rows of a group only from the rank that has most of them: the others show the same collectives."""
+    lone = rows.filter(~pl.col("matched"))
+    most = (
+        lone.group_by("process_group", "group_ranks", "rank")
+        .len()
+        .sort("len", "rank", descending=[True, False])
+        .unique(["process_group", "group_ranks"], keep="first", maintain_order=True)
+    )
+    kept = lone.join(most, on=["process_group", "group_ranks", "rank"], how="semi", nulls_equal=True)
+    matched = rows.filter("matched").select("process_group", "group_ranks").unique()
+    kept = kept.join(matched, on=["process_group", "group_ranks"], how="anti", nulls_equal=True)
+    return pl.concat([rows.filter("matched"), kept])
