@@ -15,7 +15,7 @@ __all__ = ["analyze", "load"]
 
 
 def analyze(
-    source: Run | Iterable[str | os.PathLike[str]],
+    source: Run | str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     policy: Policy | None = None,
     input_format: str | None = None,
 ) -> Analysis:

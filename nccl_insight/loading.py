@@ -14,8 +14,9 @@ import polars as pl
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.chunks import ChunkIndex, FileLines, file_sha256
 from nccl_insight.inputs.find import InputFile, find_inputs
+from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.language.catalog import default_catalog
-from nccl_insight.readers import Format, discover
+from nccl_insight.readers import Format, discover, side
 from nccl_insight.readers.embedded import ras_text
 from nccl_insight.readers.embedded.nccl_tests import scan_lines
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
@@ -143,7 +144,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
 def _notes(part: _Part, log: LogPart | None) -> pl.DataFrame | None:
     rows: list[tuple[int, str, str]] = []
     if part.index.damage:
-        rows.append((part.index.lines, "log-truncated", f"the stream is damaged: {part.index.damage}"))
+        rows.append((part.index.lines, "log-truncated", f"reading ended early: {part.index.damage}"))
     if log is not None:
         torn = log.torn_lines.get(part.file.input_id, ())
         rows += [(line, "log-torn", "several writers tore this line") for line in torn[:20]]
@@ -224,6 +225,8 @@ def _join(
         add("notes", _notes(part, own))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
+        if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
+            add("notes", side.notes(number, ("trace-truncated", part.file.damage)))
         inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
     now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
     with ThreadPoolExecutor(min(4, cores())) as pool:
@@ -236,27 +239,29 @@ def _join(
 
 
 def load(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     input_format: str | None = None,
     details: bool = True,
     engine: str = "local",
     lazy: bool = False,
+    limits: Limits = DEFAULT,
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
     Args:
-        paths: files, directories (one run of many files), globs or ``-`` for standard input.
+        paths: a file, directory (one run of many files), glob or ``-`` for standard input, or several.
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
         details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
         engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
+        limits: how much of an input is read.
         lazy: put tables together only when they are asked for; for those who need few, or one after the other.
 
     Raises:
         UsageError: a path does not exist or the format is unknown.
         NotJudgedError: the paths name no file.
     """
-    files = find_inputs([os.fspath(p) for p in paths])
+    files = find_inputs(paths, limits)
     parts, logs = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = _join(parts, logs, lazy)
-    return build_run(tables, reader, later)
+    return build_run(tables, reader, later, files)

@@ -37,7 +37,7 @@ def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None
     """
     policy = policy or Policy()
     if policy.thresholds:
-        run = Run(run.tables, run.reader, {MEMO: policy.thresholds})
+        run = Run(run.tables, run.reader, run.inputs, {MEMO: policy.thresholds})
     installed = list(discover() if rules is None else rules)
     chosen = [rule for rule in installed if policy.selects(rule)]
     coverage = coverage_of(run)

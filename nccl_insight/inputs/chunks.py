@@ -7,18 +7,18 @@ before an NCCL line where possible, so that a message of several lines is not cu
 from __future__ import annotations
 
 import hashlib
-import io
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.inputs.stream import Stream
 
 CHUNK_BYTES = 48 * 1024 * 1024
 _AT_ONCE_BYTES = 144 * 1024 * 1024
 _LEAST_BYTES = 4 * 1024 * 1024
 _UNPACKED = 10
+_SMALL_MOST = 16 * 1024 * 1024
 # Looks like a record, so that no message goes on in the next input; is none.
 _BETWEEN = b" NCCL \n"
 _REPLACEMENT = "\ufffd"
@@ -101,37 +101,23 @@ def _likely_size(file: InputFile) -> int:
     return file.size_bytes * (_UNPACKED if file.compression else 1)
 
 
-def _fill(stream: io.BufferedIOBase, buffer: memoryview, index: ChunkIndex) -> int:
-    """Reads until the buffer is full or the stream ends; a stream that breaks ends there."""
+def _fill(stream: Stream, buffer: memoryview) -> int:
+    """Reads until the buffer is full or the stream ends."""
     filled = 0
-    while filled < len(buffer):
-        try:
-            got = stream.readinto1(buffer[filled:])
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            index.damage = str(error) or type(error).__name__
-            break
-        except Exception as error:  # zstandard raises its own class, which derives from Exception only
-            index.damage = str(error)
-            break
-        if not got:
-            break
+    while filled < len(buffer) and (got := stream.readinto(buffer[filled:])):
         filled += got
     return filled
 
 
-def _plain_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+def _plain_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
     """Blocks of a file and where to end their chunks; what is behind the end is read again with the next.
 
     Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks.
     """
     offset = 0
     while True:
-        try:
-            stream.seek(offset)
-            block = stream.read(size)
-        except (OSError, ValueError) as error:
-            index.damage = str(error) or type(error).__name__
-            return
+        stream.seek(offset)
+        block = stream.read(size)
         last = len(block) < size
         end = len(block) if last else _cut(block, size)
         if end:
@@ -141,13 +127,13 @@ def _plain_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> It
         offset += end
 
 
-def _packed_blocks(stream: io.BufferedIOBase, index: ChunkIndex, size: int) -> Iterator[tuple[bytes, int]]:
+def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
     """The same for a stream that cannot go back."""
     buffer = bytearray(size)
     held = 0
     while True:
         with memoryview(buffer) as view:
-            held += _fill(stream, view[held:], index)
+            held += _fill(stream, view[held:])
             last = held < size
             end = held if last else _cut(buffer, held)
             block = bytes(view[:end])
@@ -169,9 +155,8 @@ def read_chunks(
     digest = hashlib.sha256()
     offset = 0
     with file.open() as stream:
-        plain = not file.compression and stream.seekable()
         size = size or chunk_size(_likely_size(file), workers)
-        blocks = (_plain_blocks if plain else _packed_blocks)(stream, index, size)
+        blocks = (_packed_blocks if stream.packed else _plain_blocks)(stream, size)
         for data, end in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
@@ -183,15 +168,14 @@ def read_chunks(
             index.bad_bytes += bad
             yield Chunk((file.input_id,), (1,), data, end, text)
             offset += end
+        index.damage = stream.damage
     index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
 
 
-def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
+def _joined(parts: Sequence[Chunk]) -> tuple[bytes, str | None]:
     """All of a small input, its last line ended: bytes, and text where they are not ASCII."""
-    parts = list(read_chunks(file, index, size=_likely_size(file) + 1))
     data = b"".join(part.data[: part.size] for part in parts)
     end = b"" if data.endswith(b"\n") or not data else b"\n"
-    index.offsets[:] = [0]
     if all(part.text is None for part in parts):
         return data + end, None
     texts = (part.data[: part.size].decode() if part.text is None else part.text for part in parts)
@@ -199,22 +183,43 @@ def _whole(file: InputFile, index: ChunkIndex) -> tuple[bytes, str | None]:
 
 
 def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 1) -> Iterator[Chunk]:
-    """Chunks of many small inputs, several whole ones in each, so that none costs more than its lines."""
+    """Chunks of many small inputs, several whole ones in each, so that none costs more than its lines.
+
+    One that turns out to be large when it is unpacked gives chunks of its own.
+    """
     size = chunk_size(sum(file.size_bytes for file, _ in files), workers)
     group: list[tuple[int, bytes, str | None]] = []
     held = 0
     for file, index in files:
-        data, text = _whole(file, index)
-        group.append((file.input_id, data, text))
-        held += len(data)
-        if held >= size:
+        chunks = read_chunks(file, index, size=_likely_size(file) + 1)
+        parts: list[Chunk] = []
+        total = 0
+        for part in chunks:
+            parts.append(part)
+            total += part.size
+            if total > max(size, _SMALL_MOST):
+                break
+        else:
+            index.offsets[:] = [0]
+            group.append((file.input_id, *_joined(parts)))
+            held += total
+            if held >= size:
+                yield _together(group)
+                group, held = [], 0
+            continue
+        if group:
             yield _together(group)
             group, held = [], 0
+        yield from parts
+        yield from chunks
     if group:
         yield _together(group)
 
 
 def _together(group: Sequence[tuple[int, bytes, str | None]]) -> Chunk:
+    if len(group) == 1:
+        ((number, only, text),) = group
+        return Chunk((number,), (1,), only, len(only), text)
     starts, line = [], 1
     for _, data, _ in group:
         starts.append(line)
@@ -259,11 +264,8 @@ def _read_lines(file: InputFile, index: ChunkIndex, numbers: set[int]) -> Iterat
         for at in sorted(wanted):
             start = index.offsets[at]
             end = index.offsets[at + 1] if at + 1 < len(index.offsets) else None
-            try:
-                stream.seek(start)
-                data = stream.read(-1 if end is None else end - start)
-            except (OSError, EOFError, ValueError, zlib.error):
-                return
+            stream.seek(start)
+            data = stream.read(-1 if end is None else end - start)
             lines = data.decode("utf-8", "replace").split("\n")
             for number in sorted(wanted[at]):
                 position = number - index.first_lines[at]

@@ -11,8 +11,6 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 
-LIMIT_BYTES = 512 * 1024 * 1024
-_BLOCK = 1 << 20
 _NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL|ATTN|ERROR) |\[[0-9]+\] (?:INFO|WARN) ")
 
 
@@ -29,23 +27,16 @@ class Content:
         return self.data.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def read_content(source: InputFile, limit_bytes: int = LIMIT_BYTES) -> Content:
-    """Everything up to the limit; damaged compression gives what came before the damage."""
-    blocks: list[bytes] = []
-    total = 0
-    try:
-        with source.open() as stream:
-            while block := stream.read(_BLOCK):
-                blocks.append(block)
-                total += len(block)
-                if total > limit_bytes:
-                    return Content(
-                        b"".join(blocks)[:limit_bytes],
-                        f"larger than {limit_bytes >> 20} MiB; the rest was not read",
-                    )
-    except Exception as error:  # a damaged stream raises zlib.error, EOFError, OSError or ZstdError
-        return Content(b"".join(blocks), f"the compressed stream is damaged after {total:,} bytes ({error})")
-    return Content(b"".join(blocks))
+def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:
+    """Everything up to the limit (that of the input when none is given); of a damaged file what came before."""
+    most = source.limits.side_file_mib << 20 if limit_bytes is None else limit_bytes
+    with source.open() as stream:
+        data = stream.read(most + 1)
+        if len(data) > most:
+            return Content(
+                data[:most], f"larger than {most >> 20} MiB (limit side-file-mib); the rest was not read"
+            )
+        return Content(data, f"{stream.damage} (after {len(data):,} bytes)" if stream.damage else "")
 
 
 def notes(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:

@@ -38,7 +38,7 @@ class RedactedLines:
 def redact_run(run: Run, redactor: Redactor) -> Run:
     """The run with every text of its tables and lines replaced."""
     tables = {name: _frame(frame, redactor) for name, frame in run.tables.items()}
-    return Run(tables, RedactedLines(run.reader, redactor))
+    return Run(tables, RedactedLines(run.reader, redactor), run.inputs)
 
 
 def _frame(frame: pl.DataFrame, redactor: Redactor) -> pl.DataFrame:

@@ -20,17 +20,11 @@ def is_text(file: InputFile) -> bool:
 def blocks(file: InputFile) -> Iterator[str]:
     """Text of a file in blocks that end with a line; bytes that are no UTF-8 survive a round trip.
 
-    A damaged compressed file gives what could be read.
+    A damaged file gives what could be read.
     """
     rest = b""
     with file.open() as stream:
-        while True:
-            try:
-                data = stream.read(_BLOCK)
-            except (OSError, EOFError, ValueError):
-                data = b""
-            if not data:
-                break
+        while data := stream.read(_BLOCK):
             rest += data
             cut = rest.rfind(b"\n") + 1
             if not cut and len(rest) > _LONGEST:

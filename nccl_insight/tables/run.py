@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
+from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 
 T = TypeVar("T")
@@ -86,10 +87,14 @@ class Tables(Mapping[str, pl.DataFrame]):
 
 @dataclass(frozen=True)
 class Run:
-    """Tables by name (:mod:`nccl_insight.tables.schema`). Rules read nothing else."""
+    """Tables by name (:mod:`nccl_insight.tables.schema`). Rules read nothing else.
+
+    ``inputs``: what the tables were read from, in the order of ``input_id``.
+    """
 
     tables: Mapping[str, pl.DataFrame]
     reader: LineReader = field(default_factory=NoLines)
+    inputs: tuple[InputFile, ...] = ()
     _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pl.DataFrame:
@@ -130,9 +135,10 @@ def build_run(
     tables: Mapping[str, pl.DataFrame],
     reader: LineReader | None = None,
     later: Mapping[str, Deferred] | None = None,
+    inputs: Iterable[InputFile] = (),
 ) -> Run:
     """A run whose contract tables all have the contract's columns and types; those of ``later`` when asked for."""
     later = later or {}
     names = [n for n in (*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)) if n not in later]
     frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
-    return Run(Tables(frames, later), reader or NoLines())
+    return Run(Tables(frames, later), reader or NoLines(), tuple(inputs))
