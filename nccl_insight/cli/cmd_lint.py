@@ -23,16 +23,16 @@ def register(app: typer.Typer) -> None:
         scripts: list[str] = typer.Argument(
             None,
             metavar="SCRIPT...|-",
-            help="Shell scripts, Kubernetes YAML, Dockerfiles, nccl.conf.",
+            help="Shell scripts, Kubernetes and Compose YAML, Helm values, Dockerfiles, Python, nccl.conf.",
         ),
         env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
         nccl_version: str = typer.Option(
             None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."
         ),
         kind: str = typer.Option(
-            "auto", "--kind", help="shell, yaml, dockerfile, nccl.conf, env-file or python."
+            "auto", "--kind", help="shell, yaml, dockerfile, nccl.conf, env-file, python or unit."
         ),
-        format_: str = typer.Option("text", "--format", help="text or json."),
+        format_: str = typer.Option("text", "--format", help="text, json or sarif."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
         fail_on: str = typer.Option(
             "warning", "--fail-on", help="Severity for exit code 1: error, warning, info, never."
@@ -54,8 +54,8 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
         if fail_on not in _LEVELS:
             raise UsageError(f"--fail-on {fail_on!r}: use one of {', '.join(_LEVELS)}")
-        if format_ not in {"text", "json"}:
-            raise UsageError(f"--format {format_!r}: use text or json")
+        if format_ not in {"text", "json", "sarif"}:
+            raise UsageError(f"--format {format_!r}: use text, json or sarif")
         if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
             raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
         colored = use_color(color)
@@ -71,9 +71,11 @@ def register(app: typer.Typer) -> None:
             )
         if env:
             results.append(lint_environment(os.environ, nccl_version))
-        text = lint_report.render_json(results) if format_ == "json" else lint_report.render_text(
-            results, color=colored and output == "-", quiet=quiet
-        )  # fmt: skip
+        if format_ == "text":
+            text = lint_report.render_text(results, color=colored and output == "-", quiet=quiet)
+        else:
+            render = lint_report.render_json if format_ == "json" else lint_report.render_sarif
+            text = render(results)
         write_text(output, text)
         limit = _LEVELS.index(fail_on)
         if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):

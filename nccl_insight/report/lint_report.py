@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 import orjson
 
@@ -11,6 +12,7 @@ from nccl_insight.report.sanitize import one_line
 from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.settings.lint.model import CODES, LintFinding, LintResult
 from nccl_insight.units import plural
+from nccl_insight.version import __version__
 
 _LIMIT = 300
 _COLORS = {"FAIL": "1;31", "ERROR": "1;31", "WARN": "1;33", "WARNING": "1;33", "OK": "1;32"}
@@ -25,6 +27,8 @@ def render_text(results: Sequence[LintResult], *, color: bool = False, quiet: bo
             continue
         for finding in result.findings:
             lines += ["", *_finding(finding, color)]
+        if result.prints:
+            lines += ["", "with these settings: " + "; ".join(one_line(p, _LIMIT) for p in result.prints)]
         if result.not_evaluated:
             lines += ["", "not evaluated (nothing is executed):"]
             lines += [
@@ -103,5 +107,53 @@ def _file(result: LintResult) -> dict[str, object]:
             }
             for f in result.findings
         ],
+        "prints": [one_line(p, _LIMIT) for p in result.prints],
         "not_evaluated": [{"line": line, "text": one_line(text, _LIMIT)} for line, text in result.not_evaluated],
     }  # fmt: skip
+
+
+_SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def render_sarif(results: Sequence[LintResult]) -> str:
+    """SARIF 2.1.0, as code-scanning pages of forges read it."""
+    names = sorted({f.issue.name for r in results for f in r.findings})
+    document = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "nccl-insight lint",
+                        "version": __version__,
+                        "rules": [
+                            {"id": name, "name": CODES.get(name, name), "shortDescription": {"text": name}}
+                            for name in names
+                        ],
+                    }
+                },
+                "results": [_sarif(f, names) for r in results for f in r.findings],
+            }
+        ],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _sarif(finding: LintFinding, names: Sequence[str]) -> dict[str, object]:
+    issue = finding.issue
+    words = [one_line(issue.title, 500), one_line(issue.explanation, 1000), one_line(issue.next_step, 500)]
+    return {
+        "ruleId": issue.name,
+        "ruleIndex": names.index(issue.name),
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": ". ".join(w.rstrip(".") for w in words if w) + "."},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(one_line(finding.path, _LIMIT))},
+                    "region": {"startLine": max(finding.line, 1)},
+                }
+            }
+        ],
+    }

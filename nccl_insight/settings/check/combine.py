@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from nccl_insight.model import Severity
+from nccl_insight.settings.check.inspector import check_inspector
 from nccl_insight.settings.check.issue import Issue, as_number, switched_off, switched_on
 from nccl_insight.versions import at_least
 
@@ -236,5 +237,5 @@ def _framework(settings: Settings, version: str | None) -> Iterator[Issue]:
 
 
 _CHECKS: tuple[Callable[[Settings, str | None], Iterator[Issue]], ...] = (
-    _network, _peer_to_peer, _nvls, _algorithms, _bounds, _interfaces, _logging, _framework,
+    _network, _peer_to_peer, _nvls, _algorithms, _bounds, _interfaces, _logging, _framework, check_inspector,
 )  # fmt: skip

@@ -19,6 +19,7 @@ _ALGOS = {
     "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
     "pat": ("2.23", None),
 }  # fmt: skip
+_NAME_LISTS = frozenset({"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFNAME", "RCCL_SOCKET_IFNAME"})
 _FUNCTIONS = frozenset(
     {"broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv", "send", "recv", "alltoall",
      "gather", "scatter", "allgatherv"}
@@ -33,7 +34,7 @@ def check_value(
     variable = data.get(name)
     if variable is None or value.strip() == "":
         return None
-    problem = _problem(variable, value, version)
+    problem = _quotes_problem(value) or _names_problem(name, value) or _problem(variable, value, version)
     if problem is None:
         return None
     severity, text, expected = problem
@@ -44,7 +45,43 @@ def check_value(
     )  # fmt: skip
 
 
+def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:
+    """Quotes that no shell removed: a Compose list, an env file of docker, nccl.conf."""
+    text = value.strip()
+    if len(text) < 2 or text[0] not in "\"'" or text[-1] != text[0]:
+        return None
+    inner = text[1:-1]
+    return (Severity.WARNING, "the quotes are part of the value", inner or "a value")
+
+
+def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
+    """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle."""
+    if name not in _NAME_LISTS:
+        return None
+    body = value.lstrip("^=")
+    expected = "names joined by commas, without blanks"
+    if value != value.strip() or re.search(r"\s*,\s+|\s+,|\s", body):
+        return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
+    if "*" in body or "?" in body:
+        return (
+            Severity.WARNING,
+            "names are prefixes, not patterns: * matches nothing",
+            body.replace("*", "") or expected,
+        )
+    if any(word[:1] in {"^", "="} for word in body.split(",")[1:]):
+        return (
+            Severity.WARNING,
+            "^ and = count once, in front of the whole list; here they are part of a name",
+            expected,
+        )
+    if value.startswith("=^"):
+        return (Severity.WARNING, "the order is ^ and then =", f"^={body}")
+    return None
+
+
 def _why(variable: Variable) -> str:
+    if variable.library == "torch" and variable.type in {"int", "bool", "bool01", "boolword"}:
+        return "PyTorch parses the text as a number and stops with an error where it cannot."
     if variable.type in {"int", "bool"}:
         return "NCCL reads integers with strtoll: it stops at the first character that is no digit; no digits are 0."
     return ""
@@ -90,6 +127,8 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
     if low is not None or high is not None:
         expected = f"{low} to {high}" if low is not None and high is not None else f"{low} or more" if low is not None else f"at most {high}"  # fmt: skip  # noqa: E501
     number = as_number(value)
+    if variable.library == "torch" and not NUMBER.fullmatch(text):
+        return (Severity.WARNING, "not a number: PyTorch refuses it", expected)
     if not NUMBER.fullmatch(text):
         suffix = _SUFFIX.search(text)
         if NUMBER.match(text) and suffix:

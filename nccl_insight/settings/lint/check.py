@@ -9,15 +9,21 @@ from pathlib import PurePath
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.settings.check import Issue, check_pinned, check_setting, check_together
-from nccl_insight.settings.lint.files import read_conf, read_dockerfile, read_python
+from nccl_insight.settings.lint.files import read_conf, read_dockerfile, read_unit
+from nccl_insight.settings.lint.hosts import check_hosts
 from nccl_insight.settings.lint.launch import check_launch
 from nccl_insight.settings.lint.model import LintFinding, LintResult, Script, Setting
 from nccl_insight.settings.lint.pods import check_pods
+from nccl_insight.settings.lint.prints import will_print
+from nccl_insight.settings.lint.python_ import read_python
 from nccl_insight.settings.lint.shell import read_shell
 from nccl_insight.settings.lint.yaml_ import read_yaml
 
-KINDS = ("shell", "yaml", "dockerfile", "nccl.conf", "env-file", "python")
+KINDS = ("shell", "yaml", "dockerfile", "nccl.conf", "env-file", "python", "unit")
 _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
+_SEMICOLON = re.compile(
+    r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
+)
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
@@ -29,12 +35,14 @@ def kind_of(path: str, text: str) -> str:
         return "dockerfile"
     if name.endswith(("nccl.conf", "rccl.conf")):
         return "nccl.conf"
-    if suffix in {".yaml", ".yml"}:
+    if suffix in {".yaml", ".yml", ".json"}:
         return "yaml"
-    if suffix in {".env", ".conf"} or name == ".env":
+    if suffix in {".env", ".conf"} or name in {".env", ".deepspeed_env"}:
         return "env-file"
     if suffix == ".py":
         return "python"
+    if suffix in {".service", ".container", ".kube"} and re.match(r"\s*(?:[#;][^\n]*\n\s*)*\[\w+\]", text):
+        return "unit"
     if suffix in {".sh", ".bash", ".sbatch", ".slurm", ".job", ".zsh", ".csh"} or text.startswith("#!"):
         return "python" if re.match(r"#!.*python", text) else "shell"
     if re.match(r"(?:\s*#[^\n]*\n)*\s*(?:FROM|ARG)\s+\S+", text):
@@ -49,13 +57,20 @@ def read_script(path: str, text: str, kind: str | None = None) -> Script:
     kind = kind or kind_of(path, text)
     script = Script(path, kind)
     if kind == "yaml":
-        read_yaml(script, text)
+        found = read_yaml(script, text)
+        script.problems.extend(check_pods(found, script))
+        for line, inner in script.embedded:
+            read_conf(script, inner, literal=True, first_line=line + 1)
     elif kind == "dockerfile":
         read_dockerfile(script, text)
     elif kind in {"nccl.conf", "env-file"}:
-        read_conf(script, text, literal=kind == "nccl.conf")
+        read_conf(
+            script, text, literal=kind == "nccl.conf", deepspeed=PurePath(path).name == ".deepspeed_env"
+        )
     elif kind == "python":
         read_python(script, text)
+    elif kind == "unit":
+        read_unit(script, text)
     else:
         read_shell(script, text)
     return script
@@ -67,17 +82,17 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     version = version or script.version
     rows = text.split("\n")
     found: list[tuple[int, Issue]] = [
-        *_settings(script, version), *script.problems, *check_launch(script), *_limits(script, text),
+        *_settings(script, version), *script.problems, *check_launch(script), *check_hosts(script, text),
+        *_limits(script, text), *_traps(script, text),
     ]  # fmt: skip
-    if script.kind == "yaml":
-        found.extend(check_pods(text))
     findings = tuple(
         LintFinding(path, line, issue, rows[line - 1].strip() if 0 < line <= len(rows) else "")
         for line, issue in _unique(found)
     )
     return LintResult(
         path, script.kind, findings, tuple(script.settings), tuple(sorted(set(script.not_evaluated))), version,
-        judged=bool(script.settings or script.launches or script.not_evaluated or found),
+        judged=bool(script.settings or script.launches or found),
+        prints=_prints(script),
     )  # fmt: skip
 
 
@@ -90,7 +105,21 @@ def lint_environment(environment: Mapping[str, str], version: str | None = None)
         LintFinding("environment", 0, issue, f"{issue.variable}={environment.get(issue.variable, '')}")
         for _, issue in _unique(_settings(script, version))
     )
-    return LintResult("environment", "environment", findings, tuple(script.settings), (), version)
+    return LintResult("environment", "environment", findings, tuple(script.settings), (), version,
+        prints=_prints(script),
+    )  # fmt: skip
+
+
+def _prints(script: Script) -> tuple[str, ...]:
+    """Only where something is launched or configured for NCCL, and no value stays open."""
+    if not script.settings and not script.launches:
+        return ()
+    if any(
+        s.name in {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"} and (s.conditional or not s.complete)
+        for s in script.settings
+    ):
+        return ()
+    return tuple(will_print({s.name: s.value for s in _effective(script)}))
 
 
 def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]]:
@@ -186,6 +215,21 @@ def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
             yield line, Issue(
                 "stack-unlimited", Severity.INFO, "", "ulimit -s unlimited can crash NCCL before 2.28 at init",
                 "Use ulimit -s 8192.", "glibc gives helper threads a 2 MiB stack when the limit is unlimited.",
+            )  # fmt: skip
+
+
+def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
+    """Shell text that reads like a setting and is none."""
+    if script.kind != "shell":
+        return
+    for match in _SEMICOLON.finditer(text):
+        name = match[1]
+        if catalogue().relevant(name):
+            yield text.count("\n", 0, match.start(1)) + 1, Issue(
+                "env-invalid-value", Severity.WARNING, name,
+                f"{name}={match[2][:60]}: the shell ends the command at ; and runs {match[3][:40]} as a program",
+                f'Quote the value: {name}="{match[2][:60]};{match[3][:40]}" (subsystems are joined by commas).',
+                "An unquoted ; separates commands.", match[2][:80], "a quoted value",
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Reads the smaller kinds of files: Dockerfiles, nccl.conf and .env files, Python launch scripts."""
+"""Reads the smaller kinds of files: Dockerfiles, nccl.conf and .env files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
 from nccl_insight.settings.lint.words import expand, tokenize
 
-_PYTHON = re.compile(
-    r"environ\s*(?:\[\s*|\.setdefault\(\s*|\.update\(\s*\{\s*|\.pop\(\s*)?"
-    r"[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*(?:\]\s*=(?!=)|,|:)\s*(.*)$"
-)
-_PYTHON_PUTENV = re.compile(r"putenv\(\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*,\s*(.*)$")
-_LITERAL = re.compile(r"(?:str\(\s*)?(?:\"([^\"\\]*)\"|'([^'\\]*)'|([0-9]+))\s*\)?\s*[,)}]*\s*(?:#.*)?$")
-_MAX_ROW = 20_000  # no person writes longer lines, and patterns are slow on them
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
 
 
@@ -30,12 +23,31 @@ def read_dockerfile(script: Script, text: str) -> None:
         instruction, rest = match[1].upper(), match[2].strip()
         if instruction in {"ENV", "ARG"}:
             _dockerfile_env(script, rest, line, instruction)
+        elif instruction == "RUN":
+            _dockerfile_run(script, rest, line)
         elif instruction in {"CMD", "ENTRYPOINT"}:
             if rest.startswith("["):
                 words = re.findall(r'"((?:[^"\\]|\\.)*)"', rest)
                 read_words(script, [(word, line) for word in words], "image")
             else:
                 read_shell(script, rest, line, 1, "image")
+
+
+def _dockerfile_run(script: Script, rest: str, line: int) -> None:
+    """``RUN export`` lasts for that RUN only: worth a word unless the same RUN uses NCCL."""
+    inner = Script(script.path, "shell")
+    read_shell(inner, rest, line, 1, "RUN")
+    for setting in inner.settings:
+        if (
+            setting.how in {"export", "assignment"}
+            and not inner.launches
+            and setting.name not in inner.mentioned
+        ):
+            script.problems.append((setting.line, Issue(
+                "env-not-exported", Severity.WARNING, setting.name,
+                f"{setting.name} set by RUN lasts for this RUN only, so no container sees it",
+                f"Write ENV {setting.name}={setting.value[:60]}", "Every RUN is a shell of its own.",
+            )))  # fmt: skip
 
 
 def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> None:
@@ -71,9 +83,26 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     return out
 
 
-def read_conf(script: Script, text: str, literal: bool) -> None:
-    """``NAME=VALUE`` lines. ``literal``: nccl.conf, where quotes, blanks and ``export`` are taken as they stand."""
-    for number, row in enumerate(text.split("\n"), 1):
+def read_unit(script: Script, text: str) -> None:
+    """A systemd unit or a Quadlet file: ``Environment=`` and the commands of ``Exec...=``."""
+    for line, row in _logical_lines(text):
+        key, equals, rest = row.partition("=")
+        if not equals:
+            continue
+        if key.strip() == "Environment":
+            for token in tokenize(rest, line):
+                name, given, value = expand(token.text, {})[0].partition("=")
+                if token.kind == "word" and given and catalogue().relevant(name):
+                    script.settings.append(Setting(name, value, token.line, "systemd Environment"))
+        elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
+            read_shell(script, rest.lstrip("-@+!"), line, 1, "unit")
+
+
+def read_conf(script: Script, text: str, literal: bool, deepspeed: bool = False, first_line: int = 1) -> None:
+    """``NAME=VALUE`` lines. ``literal``: nccl.conf, where quotes, blanks and ``export`` are taken as they stand;
+    ``deepspeed``: a file of DeepSpeed, which knows no comments behind a value either."""
+    whose = "DeepSpeed" if deepspeed else "NCCL"
+    for number, row in enumerate(text.split("\n"), first_line):
         row = row.rstrip("\r")
         if not row.strip() or row.lstrip().startswith("#"):
             continue
@@ -81,15 +110,19 @@ def read_conf(script: Script, text: str, literal: bool) -> None:
         bare = name.strip().removeprefix("export ").strip()
         if not equals or not catalogue().relevant(bare):
             continue
-        if literal and name != bare:
-            why = "NCCL takes the text before = as the name, blanks and all"
+        if (literal or deepspeed) and name != bare:
+            why = f"{whose} takes the text before = as the name, blanks and all"
             script.problems.append((number, _conf_issue(bare, why)))
+        if (literal or deepspeed) and re.search(r"\s#", value):
+            why = f"{whose} takes the comment behind the value as part of it"
+            script.problems.append((number, _conf_issue(bare, why)))
+            value = re.split(r"\s#", value, maxsplit=1)[0]
         if literal and value.strip()[:1] in {'"', "'"}:
             script.problems.append((number, _conf_issue(bare, "NCCL takes the quotes as part of the value")))
         complete = True
         if not literal:
             value, complete = expand(value.strip(), {})
-        value = value.strip().strip("\"'")
+        value = value.strip("\"'") if literal else value.strip().strip("\"'")
         script.settings.append(Setting(bare, value, number, "configuration file", complete=complete))
 
 
@@ -99,20 +132,3 @@ def _conf_issue(name: str, why: str) -> Issue:
         f"Write {name}=VALUE, without blanks and quotes.",
         "The configuration file of NCCL is not read by a shell.",
     )  # fmt: skip
-
-
-def read_python(script: Script, text: str) -> None:
-    """``os.environ["NAME"] = "VALUE"`` and its relatives with literal values."""
-    for number, row in enumerate(text.split("\n"), 1):
-        row = row.strip()
-        if row.startswith("#") or len(row) > _MAX_ROW:
-            continue
-        match = _PYTHON.search(row) or _PYTHON_PUTENV.search(row)
-        if match is None or not catalogue().relevant(match[1]):
-            continue
-        literal = _LITERAL.match(match[2])
-        if literal is None:
-            script.not_evaluated.append((number, f"{match[1]}: its value is computed by the program"))
-            continue
-        value = next(group for group in literal.groups() if group is not None)
-        script.settings.append(Setting(match[1], value, number, "os.environ"))

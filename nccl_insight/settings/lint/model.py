@@ -13,7 +13,7 @@ CODES: Final = {
     "env-unknown-name": "NI105", "env-deprecated": "NI106", "env-tuning-pinned": "NI108", "env-invalid-value": "NI114",
     "ifname-wrong": "NI206", "p2p-disabled-by-env": "NI209", "net-socket-by-config": "NI211",
     "algorithm-unavailable": "NI317", "shm-too-small": "NI401", "memlock-limit": "NI407",
-    "debug-output-insufficient": "NI903",
+    "debug-output-insufficient": "NI903", "env-mismatch": "NI107", "separate-jobs": "NI101",
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ class Launch:
 
 @dataclass
 class Script:
-    """A file as far as it was understood. Filled by one reader, then only read."""
+    """A file as far as it was understood. Filled by one reader, then only read. ``embedded``: nccl.conf inside."""
 
     path: str
     kind: str
@@ -60,6 +60,7 @@ class Script:
     mentioned: set[str] = field(default_factory=set)
     exported_later: set[str] = field(default_factory=set)
     problems: list[tuple[int, Issue]] = field(default_factory=list)
+    embedded: list[tuple[int, str]] = field(default_factory=list)
     version: str | None = None
 
 
@@ -80,7 +81,7 @@ class LintFinding:
 
 @dataclass(frozen=True)
 class LintResult:
-    """Everything about one file (or one environment)."""
+    """Everything about one file (or one environment). ``prints``: what NCCL will write with these settings."""
 
     path: str
     kind: str
@@ -89,6 +90,7 @@ class LintResult:
     not_evaluated: tuple[tuple[int, str], ...]
     version: str | None
     judged: bool = True
+    prints: tuple[str, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

@@ -1,46 +1,199 @@
-"""Checks of Kubernetes manifests beyond variables: shared memory and locked memory of GPU pods."""
+"""Checks of manifests beyond single variables: shared and locked memory, replicas that differ, addresses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
+
+import yaml
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
+from nccl_insight.settings.lint.model import Script
+from nccl_insight.settings.lint.yaml_ import Document, child, entries, line_of, text_of
 
-_GPUS = re.compile(r"^[ \t]*[\"']?(?:nvidia|amd)\.com/gpu[\"']?\s*:\s*[\"']?([0-9]+)", re.M)
-_RDMA = re.compile(r"^[ \t]*[\"']?(?:rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|[\w.-]+/(?:ib|roce)[\w-]*)[\"']?\s*:\s*[\"']?[1-9]", re.M)  # fmt: skip  # noqa: E501
+Found = tuple[int, Issue]
+_GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
+_RDMA: Final = re.compile(
+    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|[\w.-]+/(?:ib|roce)[\w-]*"
+)
+_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+# Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.
+_AGREE: Final = frozenset(
+    {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NTHREADS",
+     "NCCL_LL128_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+     "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_NET", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE",
+     "NCCL_CUMEM_ENABLE", "NCCL_LAUNCH_MODE", "NCCL_COMM_ID", "NCCL_IB_DISABLE", "NCCL_TOPO_FILE"}
+)  # fmt: skip
 
 
-def check_pods(text: str) -> Iterator[tuple[int, Issue]]:
+def check_pods(documents: list[Document], script: Script) -> Iterator[Found]:
     """``(line, issue)`` for every document of the manifest."""
-    line = 1
-    for document in re.split(r"(?m)^---[^\n]*$", text):
-        yield from _document(document, line)
-        line += document.count("\n")
+    for document in documents:
+        nodes = list(_nodes(document.root))
+        yield from _containers(nodes, document.root)
+        yield from _compose(document.root)
+        yield from _replicas(nodes)
+        yield from _accelerate(document.root)
 
 
-def _document(text: str, first_line: int) -> Iterator[tuple[int, Issue]]:
-    bare = re.sub(r"(?m)#.*$", "", text)
-    gpus = [(int(m[1]), first_line + bare.count("\n", 0, m.start(1))) for m in _GPUS.finditer(bare)]
-    many = [(count, line) for count, line in gpus if count > 1]
-    if (
-        many
-        and "/dev/shm" not in bare
-        and not re.search(r"hostIPC\s*:\s*true|shmSize|shm_size|sizeMemory", bare)
-    ):
-        count, line = many[0]
-        yield line, Issue(
-            "shm-too-small", Severity.WARNING, "",
-            f"a container with {count} GPUs mounts nothing at /dev/shm, which is then 64 MiB",
-            "Mount an emptyDir with medium: Memory at /dev/shm.",
-            "NCCL and data loaders put segments for every pair of processes into /dev/shm.", "64 MiB", "1 GiB or more",
-        )  # fmt: skip
-    rdma = _RDMA.search(bare)
-    if rdma is not None and "IPC_LOCK" not in bare and not re.search(r"privileged\s*:\s*true", bare):
-        yield first_line + bare.count("\n", 0, rdma.end()), Issue(
-            "memlock-limit", Severity.WARNING, "",
-            "a container asks for RDMA devices without the capability IPC_LOCK",
-            "Add securityContext.capabilities.add: [IPC_LOCK].",
-            "RDMA registers pinned memory, which the locked-memory limit forbids otherwise.",
+def _nodes(root: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """Every mapping of a document once, outer ones first."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop(0)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            waiting.extend(value for _, value in node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+
+
+def _items(node: yaml.Node | None) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.Node] | None:
+    """Amount and place of a resource that a container asks for."""
+    for kind in ("limits", "requests"):
+        for key, value in entries(child(container, "resources", kind)):
+            text = text_of(value) or ""
+            if pattern.fullmatch(key) and text.isdigit() and int(text) > 0:
+                return int(text), value
+    return None
+
+
+def _containers(nodes: list[yaml.MappingNode], root: yaml.Node) -> Iterator[Found]:
+    shared = _true_anywhere(nodes, "hostIPC") or any(
+        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
+        for node in nodes
+        for key, _ in entries(node)
+    )
+    for container in nodes:
+        gpus = _asked(container, _GPU)
+        mounts = {text_of(child(m, "mountPath")) for m in _items(child(container, "volumeMounts"))}
+        if gpus and gpus[0] > 1 and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
+            yield (
+                line_of(gpus[1]),
+                _shm(
+                    f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."
+                ),
+            )
+        rdma = _asked(container, _RDMA)
+        if rdma is None:
+            continue
+        added = {text_of(c) for c in _items(child(container, "securityContext", "capabilities", "add"))}
+        privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
+        if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
+            yield line_of(rdma[1]), Issue(
+                "memlock-limit", Severity.WARNING, "",
+                "a container asks for RDMA devices without the capability IPC_LOCK",
+                "Add securityContext.capabilities.add: [IPC_LOCK].",
+                "RDMA registers pinned memory, which the locked-memory limit forbids otherwise.",
+            )  # fmt: skip
+
+
+def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
+    return any(
+        key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node)
+    )
+
+
+def _shm(who: str, step: str) -> Issue:
+    return Issue(
+        "shm-too-small", Severity.WARNING, "", f"{who} has no shared memory at /dev/shm but the default 64 MiB",
+        step, "NCCL and data loaders put segments for every pair of processes into /dev/shm.",
+        "64 MiB", "1 GiB or more",
+    )  # fmt: skip
+
+
+def _compose(root: yaml.Node) -> Iterator[Found]:
+    for name, service in entries(child(root, "services")):
+        gpus = _compose_gpus(service)
+        ipc = text_of(child(service, "ipc")) or ""
+        mounted = "/dev/shm" in "".join(
+            (text_of(v) or "") + (text_of(child(v, "target")) or "")
+            for key in ("volumes", "tmpfs")
+            for v in [
+                *_items(child(service, key)),
+                *([child(service, key)] if text_of(child(service, key)) else []),
+            ]
+            if v is not None
+        )
+        if gpus is None or child(service, "shm_size") is not None or mounted:
+            continue
+        if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
+            continue
+        yield (
+            line_of(gpus),
+            _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."),
+        )
+
+
+def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
+    """Where a service asks for more than one GPU."""
+    short = child(service, "gpus")
+    if text_of(short) == "all":
+        return short
+    for device in [
+        *_items(child(service, "deploy", "resources", "reservations", "devices")), *_items(short),
+    ]:  # fmt: skip
+        capabilities = {text_of(c) for c in _items(child(device, "capabilities"))}
+        count, ids = text_of(child(device, "count")), _items(child(device, "device_ids"))
+        driver = text_of(child(device, "driver"))
+        if (capabilities and "gpu" not in capabilities) or (not capabilities and driver != "nvidia"):
+            continue
+        if (
+            len(ids) > 1
+            or count == "all"
+            or (count is None and not ids)
+            or ((count or "").isdigit() and int(count or 0) > 1)
+        ):
+            return device
+    return None
+
+
+def _variables(node: yaml.Node) -> dict[str, tuple[str, yaml.Node]]:
+    found: dict[str, tuple[str, yaml.Node]] = {}
+    for mapping in _nodes(node):
+        for item in _items(child(mapping, "env")):
+            name, value = text_of(child(item, "name")), child(item, "value")
+            text = text_of(value)
+            if name and text is not None and value is not None and "$(" not in text and "{{" not in text:
+                found[name] = (text, value)
+    return found
+
+
+def _replicas(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """Master and Worker of one job with different values of a setting that all ranks must share."""
+    for node in nodes:
+        for key, specs in entries(node):
+            if not key.lower().endswith("replicaspecs"):
+                continue
+            roles = [(role, _variables(spec)) for role, spec in entries(specs) if role.lower() != "launcher"]
+            names = sorted({name for _, found in roles for name in found if name in _AGREE})
+            for name in names:
+                given = [(role, *found[name]) for role, found in roles if name in found]
+                if len({value for _, value, _ in given}) > 1:
+                    words = " and ".join(f"{value[:40]} for {role}" for role, value, _ in given)
+                    yield line_of(given[0][2]), Issue(
+                        "env-mismatch", Severity.WARNING, name, f"{name} differs between the replicas: {words}",
+                        "Give all replicas the same value.",
+                        "Ranks that disagree choose different algorithms or networks: they hang or fail.",
+                    )  # fmt: skip
+
+
+def _accelerate(root: yaml.Node) -> Iterator[Found]:
+    machines = text_of(child(root, "num_machines")) or ""
+    address = child(root, "main_process_ip")
+    if machines.isdigit() and int(machines) > 1 and address is not None and text_of(address) in _LOCAL:
+        yield line_of(address), Issue(
+            "separate-jobs", Severity.WARNING, "main_process_ip",
+            f"main_process_ip is {text_of(address)} with {machines} machines: each machine waits for itself",
+            "Write the name or address of the first machine.",
+            "Every machine then starts a rendezvous of its own, and the ranks never meet.",
         )  # fmt: skip

@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from nccl_insight.model import Severity
 from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.arguments import CONTAINERS, argument_settings, nested_scripts, program_of
+from nccl_insight.settings.lint.hosts import fresh_environment
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 from nccl_insight.settings.lint.words import Token, expand, tokenize
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
 _OPENERS = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSERS = frozenset({"fi", "done", "esac"})
-_FILLERS = frozenset(
-    {"then", "do", "else", "elif", "!", "time", "exec", "sudo", "nohup", "command", "builtin"}
-)
+_FILLERS = frozenset({"then", "do", "else", "elif", "!", "time", "exec", "nohup", "command", "builtin"})
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
 _QUIET = frozenset(
     {"echo", "printf", "grep", "sed", "awk", "unset", "test", "[", "[[", "true", ":", "logger"}
@@ -194,10 +195,18 @@ def _program(words: list[Token], bodies: list[Token], state: _State) -> None:
     if program in _EXPORTERS:
         _export(program, words[1:], state)
         return
-    if program == "set" and any(w.text in {"-a", "allexport"} for w in words[1:]):
-        state.allexport = True
-    if program == "set" and any(w.text == "+a" for w in words[1:]):
-        state.allexport = False
+    if program == "set" and len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text):
+        _no_setting(words[1], state)
+        return
+    if program == "set":
+        if any(w.text in {"-a", "allexport"} for w in words[1:]):
+            state.allexport = True
+        if any(w.text == "+a" for w in words[1:]):
+            state.allexport = False
+        return
+    if len(words) > 1 and words[1].text.startswith("=") and catalogue().relevant(program):
+        _blanks(words[0], state)
+        return
     if program in _QUIET:
         return
     expanded = [expand(w.text, state.known) for w in words]
@@ -205,7 +214,7 @@ def _program(words: list[Token], bodies: list[Token], state: _State) -> None:
     for index, name, value, how in argument_settings(texts):
         raw_complete = expanded[index][1]
         _add(state, name, value, words[index].line, how, raw_complete, scope=texts[0])
-    launcher = program_of(texts)
+    launcher = program_of(texts) or fresh_environment(texts)
     if launcher is not None:
         complete = all(whole for _, whole in expanded)
         state.script.launches.append(
@@ -226,8 +235,26 @@ def _export(program: str, words: list[Token], state: _State) -> None:
         value, complete = expand(words[1].text, state.known)
         _add(state, words[0].text, value, words[0].line, "setenv", complete)
         return
-    for word in words:
+    for position, word in enumerate(words):
+        following = words[position + 1].text if position + 1 < len(words) else ""
+        if following.startswith("=") and _ASSIGNMENT.fullmatch(word.text) is None:
+            if catalogue().relevant(word.text):
+                _blanks(word, state)
+            return
         match = _ASSIGNMENT.fullmatch(word.text)
+        if (
+            match is not None
+            and not match[2]
+            and following
+            and catalogue().relevant(match[1])
+            and (
+                _ASSIGNMENT.fullmatch(following) is None
+                and not following.startswith("-")
+                and not re.fullmatch(r"[A-Z][A-Z0-9_]*", following)
+            )
+        ):
+            _blanks(Token("word", match[1], word.line), state)
+            return
         if match is None:
             if exported and not word.text.startswith("-"):
                 state.script.exported_later.add(word.text)
@@ -235,6 +262,25 @@ def _export(program: str, words: list[Token], state: _State) -> None:
         value, complete = expand(match[2], state.known)
         _remember(state, match[1], value, complete)
         _add(state, match[1], value, word.line, program, complete, exported=exported or state.allexport)
+
+
+def _no_setting(word: Token, state: _State) -> None:
+    """``set NAME=value``: a positional parameter in sh and bash, a variable of the shell in csh."""
+    name = word.text.partition("=")[0]
+    if catalogue().relevant(name):
+        state.script.problems.append((word.line, Issue(
+            "env-not-exported", Severity.WARNING, name, f"set {name}=... sets no environment variable",
+            f"Write export {name}=... (setenv {name} ... in csh).",
+            "In sh and bash, set replaces the positional parameters; in csh it sets a variable of the shell only.",
+        )))  # fmt: skip
+
+
+def _blanks(word: Token, state: _State) -> None:
+    state.script.problems.append((word.line, Issue(
+        "env-invalid-value", Severity.WARNING, word.text,
+        f"{word.text}: blanks around = keep the shell from setting it",
+        f"Write export {word.text}=VALUE without blanks.", "The shell takes the words apart: nothing is set.",
+    )))  # fmt: skip
 
 
 def _add(

@@ -1,13 +1,18 @@
-"""Reads Kubernetes manifests, compose files and other YAML for variables and commands, line by line.
+"""Reads Kubernetes manifests, Compose files, Helm values, Ray and accelerate configuration: any YAML.
 
-Not a YAML parser: it understands ``name:``/``value:`` pairs, mappings and lists of ``NAME=VALUE``, commands
-given as lists, and block scalars that hold shell text. Templates ({{ }}) are values it cannot know.
+PyYAML composes the nodes with their lines; nothing is constructed. Understood are ``name``/``value`` pairs,
+mappings and lists of ``NAME=VALUE``, commands given as lists, and block scalars that hold shell text. Templates
+(``{{ }}``) are values that nobody knows before rendering.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import yaml
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalogue import catalogue
@@ -15,165 +20,219 @@ from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
 
-_BLOCK = re.compile(r"(\s*)((?:-\s+)*)(?:[\w.\-/\"']+\s*:\s*)?[|>][+-]?[0-9]?\s*(?:#.*)?$")
-_PAIR = re.compile(r"\s*(?:-\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*:\s+(.*)$")
-_ITEM = re.compile(r"(\s*)-\s+(.*)$")
-_NAME = re.compile(r"(\s*)(-\s+)?name\s*:\s*(\S.*)$")
-_VALUE = re.compile(r"(\s*)(-\s+)?value\s*:\s*(.*)$")
-_FLOW = re.compile(r"-?\s*\{\s*name\s*:\s*([^,}]+),\s*value\s*:\s*(.*?)\s*\}\s*$")
-_COMMAND = re.compile(r"(\s*)(?:-\s+)?(command|args|entrypoint)\s*:\s*(.*)$")
-_EQUALS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.S)
-_WINDOW = 4
-_MAX_ROW = 20_000  # no person writes longer lines, and patterns are slow on them
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.S)
+_ALONE: Final = re.compile(r"(?m)^[ \t]*\{\{(?:(?!\}\}).)*\}\}[ \t]*$", re.S)
+_MARK: Final = "templated__value"
+_COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd"})
+_EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
+_UNKNOWN: Final = ("{{", "$(", "${", _MARK)
+_DEPTH: Final = 200
 
 
-def read_yaml(script: Script, text: str) -> None:
-    """Adds the settings and commands of YAML text to ``script``."""
-    lines = text.split("\n")
-    number = 0
-    document = 0
-    while number < len(lines):
-        row = lines[number].rstrip("\r")
-        if row.startswith("---"):
-            document += 1
-        scope = f"document {document}"
-        if not row.strip() or row.lstrip().startswith("#") or len(row) > _MAX_ROW:
-            number += 1
-            continue
-        block = _BLOCK.fullmatch(row)
-        if block is not None:
-            number = _block(script, lines, number, len(block[1]) + len(block[2]), scope)
-            continue
-        command = _COMMAND.fullmatch(row)
-        if command is not None:
-            number = _command(script, lines, number, len(command[1]), command[3], scope)
-            continue
-        _entry(script, lines, number, row, scope)
-        number += 1
+@dataclass(frozen=True)
+class Document:
+    """One document of a file: its root node and a name for what belongs together."""
+
+    root: yaml.Node
+    scope: str
 
 
-def scalar(text: str) -> tuple[str, bool]:
-    """Text of a YAML scalar and whether it was quoted."""
-    text = text.strip()
-    if text[:1] in {'"', "'"}:
-        end = text.find(text[0], 1)
-        while end > 0 and text[end - 1] == "\\" and text[0] == '"':
-            end = text.find(text[0], end + 1)
-        return (text[1:end] if end > 0 else text[1:]), True
-    return re.split(r"\s#", text, maxsplit=1)[0].strip(), False
+@dataclass(frozen=True)
+class _Place:
+    """Where a node stands: the keys above it, and whether its file is a Compose file."""
+
+    scope: str
+    compose: bool
+    keys: tuple[str, ...] = ()
+
+    def below(self, key: str) -> _Place:
+        return replace(self, keys=(*self.keys, key)[-6:])
 
 
-def _block(script: Script, lines: Sequence[str], number: int, indent: int, scope: str) -> int:
-    body: list[str] = []
-    start = number + 1
-    end = start
-    while end < len(lines) and (
-        not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > indent
-    ):
-        body.append(lines[end])
-        end += 1
-    filled = [row for row in body if row.strip()]
-    cut = min((len(row) - len(row.lstrip()) for row in filled), default=0)
-    read_shell(script, "\n".join(row[cut:] for row in body), start + 1, 1, scope)
-    return end
+def documents(script: Script, text: str) -> list[Document]:
+    """The documents that are YAML, with templates replaced where they prevent that; what is not is said."""
+    found: list[Document] = []
+    line = 1
+    for number, part in enumerate(re.split(r"(?m)^---(?=\s|$)[^\n]*$", text)):
+        root = _compose(part, line)
+        if isinstance(root, str) and "{{" in part:
+            root = _compose(_without_templates(part), line)
+        if isinstance(root, yaml.Node):
+            found.append(Document(root, f"document {number}"))
+        elif isinstance(root, str):
+            script.not_evaluated.append((line, f"no valid YAML: {root}"))
+        line += part.count("\n")
+    return found
 
 
-def _command(script: Script, lines: Sequence[str], number: int, indent: int, rest: str, scope: str) -> int:
-    words: list[tuple[str, int]] = []
-    end = number + 1
-    if rest.strip().startswith("["):
-        flow = rest
-        while "]" not in flow and end < len(lines):
-            flow += " " + lines[end].strip()
-            end += 1
-        words = [(word, number + 1) for word in _flow_items(flow)]
-    elif rest.strip():
-        words = [(scalar(rest)[0], number + 1)]
-    while end < len(lines):
-        row = lines[end].rstrip("\r")
-        item = _ITEM.fullmatch(row)
-        if not row.strip() or row.lstrip().startswith("#"):
-            end += 1
-        elif item is None or len(item[1]) < indent or re.match(r"\s*-\s+[\w-]+:\s", row):
-            break
-        elif _BLOCK.fullmatch(row):
-            end = _block(script, lines, end, len(item[1]), scope)
+def _compose(part: str, line: int) -> yaml.Node | str | None:
+    try:
+        node: yaml.Node | None = yaml.compose("\n" * (line - 1) + part, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        return f"{error.problem or 'syntax error'}" + (f" in line {mark.line + 1}" if mark else "")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return node
+
+
+def _without_templates(part: str) -> str:
+    part = _ALONE.sub(lambda m: "\n" * m[0].count("\n"), part)
+    return _TEMPLATE.sub(lambda m: _MARK + "\n" * m[0].count("\n"), part)
+
+
+def read_yaml(script: Script, text: str) -> list[Document]:
+    """Adds the settings and commands of YAML text to ``script``; the documents, for further checks."""
+    found = documents(script, text)
+    for document in found:
+        compose = "services" in {key for key, _ in entries(document.root)}
+        _walk(script, document.root, _Place(document.scope, compose), set(), 0)
+    script.settings[:] = [
+        replace(s, value=s.value.replace(_MARK, "{{ }}"), complete=False) if _MARK in s.value else s
+        for s in script.settings
+    ]
+    return found
+
+
+def entries(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
+    """Key and value of a mapping with plain keys; nothing for other nodes."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                yield str(key.value), value
+
+
+def child(node: yaml.Node | None, *keys: str) -> yaml.Node | None:
+    """The node below the keys, None if there is none."""
+    for key in keys:
+        node = next((value for name, value in entries(node) if name == key), None)
+    return node
+
+
+def text_of(node: yaml.Node | None) -> str | None:
+    """The text of a scalar; None for other nodes and for null."""
+    if isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":null"):
+        return str(node.value)
+    return None
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line where a node starts."""
+    return int(node.start_mark.line) + 1
+
+
+def _walk(script: Script, node: yaml.Node, place: _Place, seen: set[int], depth: int) -> None:
+    if id(node) in seen or depth > _DEPTH:  # an alias, which may also be a loop
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        _mapping(script, node, place, seen, depth)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            if isinstance(item, yaml.ScalarNode):
+                _item(script, item, place)
+            else:
+                _walk(script, item, place, seen, depth + 1)
+    elif isinstance(node, yaml.ScalarNode):
+        _block(script, node, place)
+
+
+def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[int], depth: int) -> None:
+    name = text_of(child(node, "name"))
+    if name is not None and catalogue().relevant(name):
+        _named(script, node, name, place)
+        return
+    for key, value in entries(node):
+        if isinstance(value, yaml.ScalarNode):
+            if key.endswith(("nccl.conf", "rccl.conf")):
+                script.embedded.append((line_of(value), str(value.value)))
+            elif key in _COMMANDS:
+                _command(script, [value], place)
+            elif catalogue().relevant(key) and not key.islower():
+                _add(script, key, value, line_of(value), place)
+            else:
+                _block(script, value, place)
+        elif isinstance(value, yaml.MappingNode) and value.flow_style and catalogue().relevant(key):
+            script.not_evaluated.append((line_of(value), f"{key}: known only when the template is rendered"))
+        elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
+            _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
         else:
-            words.append((scalar(item[2])[0], end + 1))
-            end += 1
-    read_words(script, [w for w in words if " " not in w[0]], scope)
-    for word, line in words:
-        if " " in word:
-            read_shell(script, word, line, 1, scope)
-    return end
+            _walk(script, value, place.below(key), seen, depth + 1)
 
 
-def _flow_items(text: str) -> list[str]:
-    return [a or b or c for a, b, c in re.findall(r'"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s,\[\]"\']+)', text)]
-
-
-def _entry(script: Script, lines: Sequence[str], number: int, row: str, scope: str) -> None:
-    flow = _FLOW.fullmatch(row.strip())
-    if flow is not None:
-        _add(script, scalar(flow[1])[0], flow[2], number + 1, scope, strings_only=True)
+def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
+    equals = _EQUALS.fullmatch(str(node.value))
+    if equals is None or not catalogue().relevant(equals[1]):
+        _block(script, node, place)
         return
-    named = _NAME.fullmatch(row)
-    if named is not None:
-        name = scalar(named[3])[0]
-        if catalogue().relevant(name):
-            _named(script, lines, number, name, len(named[1]) + len(named[2] or ""), scope)
-        return
-    pair = _PAIR.fullmatch(row)
-    if pair is not None:
-        if catalogue().relevant(pair[1]):
-            _add(script, pair[1], pair[2], number + 1, scope)
-        return
-    item = _ITEM.fullmatch(row)
-    if item is not None:
-        equals = _EQUALS.fullmatch(scalar(item[2])[0])
-        if equals is not None and catalogue().relevant(equals[1]):
-            _add(script, equals[1], f'"{equals[2]}"', number + 1, scope)
+    _set(script, equals[1], equals[2], line_of(node), place)
 
 
-def _named(script: Script, lines: Sequence[str], number: int, name: str, column: int, scope: str) -> None:
-    """The ``value:`` that belongs to a ``name:``: a neighbour in the same column."""
-    above = (
-        _VALUE.fullmatch(lines[number - 1].rstrip("\r"))
-        if number and not _ITEM.fullmatch(lines[number])
-        else None
-    )
-    if above is not None and above[2] and len(above[1]) + len(above[2]) == column:
-        _add(script, name, above[3], number, scope, strings_only=True)
-        return
-    for position in range(number + 1, min(number + _WINDOW, len(lines))):
-        row = lines[position].rstrip("\r")
-        if _NAME.fullmatch(row) or (row.strip() and len(row) - len(row.lstrip()) < column):
-            break
-        value = _VALUE.fullmatch(row)
-        if value is not None and len(value[1]) + len(value[2] or "") == column:
-            _add(script, name, value[3], position + 1, scope, strings_only=True)
-            return
-        if re.match(r"\s*valueFrom\s*:", row):
-            break
-    script.not_evaluated.append(
-        (number + 1, f"{name}: its value comes from elsewhere (valueFrom or a template)")
-    )
+def _block(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
+    if node.style in {"|", ">"}:
+        read_shell(script, str(node.value), line_of(node) + 1, 1, place.scope)
 
 
-def _add(script: Script, name: str, raw: str, line: int, scope: str, strings_only: bool = False) -> None:
-    value, quoted = scalar(raw)
-    if not quoted and value.lower() in {"", "null", "~"}:
-        return
-    complete = "{{" not in value and "$(" not in value and "${" not in value
-    script.settings.append(Setting(name, value, line, "YAML env", complete=complete, scope=scope))
-    if not complete:
+def _command(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> None:
+    """A command as a list: its words, and shell text among them (an argument with blanks or several lines)."""
+    words: list[tuple[str, int]] = []
+    for node in nodes:
+        text = str(node.value)
+        if node.style in {"|", ">"}:
+            read_shell(script, text, line_of(node) + 1, 1, place.scope)
+        elif " " in text.strip():
+            read_shell(script, text, line_of(node), 1, place.scope)
+        else:
+            words.append((text, line_of(node)))
+    read_words(script, words, place.scope)
+
+
+def _named(script: Script, node: yaml.MappingNode, name: str, place: _Place) -> None:
+    value = child(node, "value")
+    if isinstance(value, yaml.ScalarNode):
+        _add(script, name, value, line_of(value), place, strings_only=True)
+    elif value is not None or child(node, "valueFrom") is not None:
         script.not_evaluated.append(
-            (line, f"{name}={value}: known only when the manifest is rendered or the pod runs")
+            (line_of(value or node), f"{name}: its value comes from elsewhere (valueFrom or a template)")
         )
-    elif strings_only and not quoted and re.fullmatch(r"[+-]?[0-9.]+|(?i:true|false|yes|no|on|off)", value):
+
+
+def _add(
+    script: Script, name: str, node: yaml.ScalarNode, line: int, place: _Place, strings_only: bool = False
+) -> None:
+    text = text_of(node)
+    if text is None or (text == "" and not node.style):
+        return
+    if node.style in {"|", ">"}:
+        text = text.rstrip("\n")
+    _set(script, name, text, line, place)
+    plain = not node.style and not any(mark in text for mark in _UNKNOWN)
+    kind = node.tag.rsplit(":", 1)[-1]
+    ray = "env_vars" in place.keys
+    if plain and kind != "str" and (strings_only or ray):
+        who = "Ray" if ray else "Kubernetes"
+        effect = "Ray refuses the runtime environment." if ray else "The API server refuses the manifest."
+        wanted = f'{name}: "{text}"' if ray else f'value: "{text}"'
         script.problems.append((line, Issue(
             "env-invalid-value", Severity.ERROR, name,
-            f"{name}: value {value} is not quoted, and Kubernetes takes only strings",
-            f'Write value: "{value}".', "The API server refuses the manifest (cannot unmarshal into a string).",
-            value, f'"{value}"',
+            f"{name}: value {text} is not quoted, and {who} takes only strings",
+            f"Write {wanted}.", f"{effect} Numbers and truth values cannot become a string by themselves.",
+            text, f'"{text}"',
         )))  # fmt: skip
+    elif plain and place.compose and text.lower() in {"true", "false"}:
+        script.problems.append((line, Issue(
+            "env-invalid-value", Severity.ERROR, name,
+            f"{name}: {text} is a truth value, and Compose takes only strings and numbers",
+            f'Write {name}: "1" or "0".', "Compose refuses the file (invalid type).", text, '"1" or "0"',
+        )))  # fmt: skip
+
+
+def _set(script: Script, name: str, value: str, line: int, place: _Place) -> None:
+    complete = not any(mark in value for mark in _UNKNOWN)
+    script.settings.append(Setting(name, value, line, "YAML env", complete=complete, scope=place.scope))
+    if not complete:
+        shown = value.replace(_MARK, "{{ }}")
+        script.not_evaluated.append(
+            (line, f"{name}={shown}: known only when the manifest is rendered or the pod runs")
+        )

@@ -1,0 +1,169 @@
+"""Checks of who runs where: environments that a launcher starts afresh, addresses of one host, hidden GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nccl_insight.model import Severity
+from nccl_insight.settings.check import Issue
+from nccl_insight.settings.lint.model import Launch, Script, Setting
+
+Found = tuple[int, Issue]
+_LOCAL: Final = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?")
+_MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
+_VISIBLE: Final = re.compile(
+    r"(?m)^(?:export[ \t]+)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?([0-9,]+)[\"']?[ \t]*(?:$|;|#)"
+)
+_ADDRESS: Final = frozenset(
+    {
+        "--master_addr",
+        "--master-addr",
+        "--rdzv_endpoint",
+        "--rdzv-endpoint",
+        "--main_process_ip",
+        "--main-process-ip",
+    }
+)
+_NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
+_LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus"})
+_PROGRAMS: Final = re.compile(
+    r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w+_perf(?:_mpi)?)"
+)
+_FRESH: Final = {
+    "sudo": "sudo starts with a clean environment",
+    "su": "su - starts a login shell with a clean environment",
+    "env": "env -i starts with an empty environment",
+    "ssh": "ssh starts with the environment of the other host's login",
+    "pdsh": "pdsh starts with the environment of the other hosts' logins",
+    "clush": "clush starts with the environment of the other hosts' logins",
+    "pssh": "pssh starts with the environment of the other hosts' logins",
+    "parallel-ssh": "parallel-ssh starts with the environment of the other hosts' logins",
+}
+
+
+def check_hosts(script: Script, text: str) -> Iterator[Found]:
+    """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
+    if script.kind not in {"shell", "yaml"}:
+        return
+    for launch in script.launches:
+        yield from _fresh(script, launch)
+    yield from _one_host(script, text)
+    if script.kind == "shell":
+        yield from _hidden_gpus(script, text)
+
+
+def fresh_environment(words: Sequence[str]) -> str | None:
+    """``sudo``, ``su``, ``env``, ``ssh`` ... when the words start a program without the caller's environment."""
+    if not words:
+        return None
+    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if program == "sudo":
+        kept = any(w in {"-E", "-SE", "-nE", "-En"} or w.startswith("--preserve-env") for w in rest)
+        return None if kept else program
+    if program == "su":
+        login = any(w in {"-", "-l", "--login"} for w in rest)
+        return program if login else None
+    if program == "env":
+        return program if any(w in {"-i", "-", "--ignore-environment"} for w in rest[:2]) else None
+    if program == "ssh" and any("SendEnv" in w for w in rest):
+        return None
+    return program if program in _FRESH else None
+
+
+def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
+    how = fresh_environment(launch.words)
+    if how is None:
+        return
+    line = " ".join(launch.words[1:])
+    started = any(_PROGRAMS.fullmatch(w.rsplit("/", 1)[-1]) for w in line.split())
+    if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|\benv\b.*NCCL_", line):
+        return
+    lost = [
+        s for s in script.settings
+        if s.exported and not s.scope and s.line < launch.line and not s.conditional
+        and s.how in {"export", "setenv", "declare", "typeset", "assignment"} and s.name not in line
+    ]  # fmt: skip
+    if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):
+        return
+    # What chooses the network matters most.
+    lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))
+    names = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
+    yield launch.line, Issue(
+        "env-not-forwarded", Severity.WARNING, lost[0].name,
+        f"{how} drops {names}: {_FRESH[how]}", _repair(how, lost[0]),
+        "Exported variables reach child processes only; these programs start with another environment.",
+    )  # fmt: skip
+
+
+def _repair(how: str, setting: Setting) -> str:
+    if how == "sudo":
+        return f"Use sudo --preserve-env={setting.name} (or sudo env {setting.name}=... COMMAND)."
+    return f"Set it in the command itself: env {setting.name}={setting.value[:60]} COMMAND."
+
+
+def _value(words: Sequence[str], options: frozenset[str]) -> str | None:
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in options:
+            return value if equals else words[index + 1] if index + 1 < len(words) else None
+    return None
+
+
+def _nodes(script: Script, launch: Launch) -> int:
+    """Nodes that the command or the job asks for; 1 when nothing is said."""
+    given = (_value(launch.words, _NODES) or "").split(":")[-1]
+    if given.isdigit():
+        return int(given)
+    if any(w == "--standalone" for w in launch.words):
+        return 1
+    if given and "SLURM" not in given.upper() and "NODES" not in given.upper():
+        return 1
+    for _, directive in script.directives:
+        match = re.search(r"(?:--nodes[= ]|-N[= ]?)(\d+)(?:-(\d+))?", directive)
+        if match is not None:
+            return int(match[2] or match[1])
+    return 1
+
+
+def _one_host(script: Script, text: str) -> Iterator[Found]:
+    many = [launch for launch in script.launches if _nodes(script, launch) > 1]
+    if not many:
+        return
+    nodes = max(_nodes(script, launch) for launch in many)
+    said = set[int]()
+    for match in _MASTER.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if _LOCAL.fullmatch(match[1]) and script.kind == "shell":
+            said.add(line)
+            yield line, _local_address("MASTER_ADDR", match[1], nodes)
+    for launch in many:
+        address = _value(launch.words, _ADDRESS)
+        if address is not None and _LOCAL.fullmatch(address) and not said:
+            yield launch.line, _local_address("MASTER_ADDR", address, nodes)
+
+
+def _local_address(name: str, address: str, nodes: int) -> Issue:
+    return Issue(
+        "separate-jobs", Severity.WARNING, name,
+        f"{name} is {address[:40]} with {nodes} nodes: each node waits for itself",
+        "Use the first host of the job, such as $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1).",
+        "Every node then starts a rendezvous of its own, and the ranks never meet.",
+    )  # fmt: skip
+
+
+def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
+    for match in _VISIBLE.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        count = len([part for part in match[2].split(",") if part])
+        for launch in script.launches:
+            wanted = _value(launch.words, _LOCAL_RANKS) or ""
+            if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
+                yield line, Issue(
+                    "gpu-isolation", Severity.WARNING, match[1],
+                    f"{match[1]}={match[2][:40]} shows {count} GPU{'s' if count > 1 else ''} to {wanted} processes",
+                    f"Remove it, or start {count} process{'es' if count > 1 else ''} per node.",
+                    "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
+                )  # fmt: skip
+                break

@@ -1,0 +1,91 @@
+# ruff: noqa: E501
+"""Launch scripts and configuration of many kinds: what is wrong is found in its line, what is right stays silent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nccl_insight.model import Severity
+from nccl_insight.report import lint_report
+from nccl_insight.settings.lint import lint_text
+
+CASES = {
+    "quadlet.container": ("[Container]\nImage=a\nEnvironment=NCCL_DEBUG=INFO NCCL_IB_TIMEOUT=99\n", {(3, "env-invalid-value")}),
+    "train.service": ("[Service]\nEnvironment=\"NCCL_SOCKET_IFNAME=eth*\"\nEnvironment=NCCL_DEBUG=INFO\nExecStart=/usr/bin/torchrun x.py\n", {(2, "env-invalid-value")}),
+    "sky.yaml": ("resources: {accelerators: H100:8}\nnum_nodes: 2\nenvs:\n  NCCL_DEBUG: INFO\n  NCCL_P2P_LEVEL: nvl\nrun: |\n  torchrun --nnodes=$SKYPILOT_NUM_NODES x.py\n", {(5, "env-invalid-value")}),
+    "playbook.yml": ("- hosts: gpu\n  tasks:\n  - command: torchrun x.py\n    environment:\n      NCCL_ALGO: Rng\n", {(5, "env-invalid-value")}),
+    "workflow.yml": ("jobs:\n  t:\n    env:\n      NCCL_DEBUG: INFO\n    steps:\n    - run: |\n        export NCCL_BUFFSIZE=8M\n        ./build/all_reduce_perf -g 8\n", {(7, "env-invalid-value")}),
+    "volcano.yaml": ("kind: Job\nspec:\n  tasks:\n  - name: w\n    template:\n      spec:\n        containers:\n        - env:\n          - name: NCCL_IB_HCA\n            value: \"mlx5_0, mlx5_1\"\n          resources:\n            limits:\n              nvidia.com/gpu: '8'\n", {(10, "env-invalid-value"), (13, "shm-too-small")}),
+    "jobset.yaml": ("spec:\n  replicatedJobs:\n  - template:\n      spec:\n        template:\n          spec:\n            hostIPC: true\n            containers:\n            - resources: {limits: {nvidia.com/gpu: 8}}\n              env: [{name: NCCL_DEBUG, value: INFO}]\n", set()),
+    "rayjob.yaml": ("spec:\n  runtimeEnvYAML: |\n    env_vars:\n      NCCL_DEBUG: INFO\n  rayClusterSpec: {}\n", set()),
+    "configmap.yaml": ("kind: ConfigMap\ndata:\n  nccl.conf: |\n    NCCL_DEBUG=INFO\n    NCCL_IB_HCA=\"mlx5\"\n  NCCL_IB_GID_INDEX: three\n", {(5, "env-invalid-value"), (6, "env-invalid-value")}),
+    "loop.yaml": ("a: &a\n  b: *a\n  NCCL_DEBUG: INFOO\n", {(3, "env-invalid-value")}),
+    "two.yaml": ("NCCL_DEBUG: INFO\n---\nfoo: [\n---\nNCCL_DEBUG: INFOO\n", {(5, "env-invalid-value")}),
+    "pytorchjob.yaml": ("spec:\n  pytorchReplicaSpecs:\n    Master:\n      env: [{name: NCCL_PROTO, value: LL}]\n    Worker:\n      env: [{name: NCCL_PROTO, value: Simple}]\n", {(4, "env-mismatch")}),
+    "pytorchjob_ok.yaml": ("spec:\n  pytorchReplicaSpecs:\n    Master:\n      env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]\n    Worker:\n      env: [{name: NCCL_SOCKET_IFNAME, value: eth1}]\n", set()),
+    "gpus.compose.yaml": ("services:\n  a:\n    image: x\n    gpus: all\n    environment: {NCCL_IB_DISABLE: true}\n", {(4, "shm-too-small"), (5, "env-invalid-value")}),
+    "one_gpu.compose.yaml": ("services:\n  a:\n    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}\n    environment: {NCCL_DEBUG: INFO}\n", set()),
+    "ipc.compose.yaml": ("services:\n  a:\n    ipc: host\n    gpus: all\n    environment: {NCCL_IB_TIMEOUT: 22}\n", set()),
+    "efa.yaml": ("spec:\n  containers:\n  - resources: {limits: {nvidia.com/gpu: 1, vpc.amazonaws.com/efa: 1}}\n    env: [{name: FI_PROVIDER, value: efa}, {name: NCCL_DEBUG, value: WARN}]\n", {(3, "memlock-limit")}),
+    "accelerate_ok.yaml": ("num_machines: 1\nmain_process_ip: localhost\nnum_processes: 8\n", set()),
+    "values.yaml": ("env:\n  NCCL_DEBUG: {{ .Values.debug }}\n{{- if .Values.ib }}\n  NCCL_IB_HCA: =mlx5\n{{- end }}\n  NCCL_NTHREADS: 300\n", {(6, "env-invalid-value")}),
+    "device.json": ('{"containerEnv": {"NCCL_DEBUG": "INFO",\n "NCCL_IB_TIMEOUT": "2O"}}', {(2, "env-invalid-value")}),
+    "login.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=mlx5_0\nsu - user -c 'torchrun x.py'\n", {(3, "env-not-forwarded")}),
+    "clean_env.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=mlx5_0\nenv -i PATH=$PATH torchrun x.py\n", {(3, "env-not-forwarded")}),
+    "sudo_keeps.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=mlx5_0\nsudo -E torchrun x.py\n", set()),
+    "pdsh.sh": ("#!/bin/bash\nexport NCCL_NET_GDR_LEVEL=PHB\npdsh -w node[1-4] torchrun --nproc-per-node 8 x.py\n", {(3, "env-not-forwarded")}),
+    "ssh_script.sh": ("#!/bin/bash\nexport NCCL_NET_GDR_LEVEL=PHB\nssh node2 bash /shared/launch.sh\n", set()),
+    "ssh_passes.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=mlx5_0\nssh node2 NCCL_IB_HCA=$NCCL_IB_HCA torchrun x.py\n", set()),
+    "ssh_other.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=mlx5_0\nssh node2 nvidia-smi\nsrun x\n", set()),
+    "local_rdzv.sh": ("#!/bin/bash\ntorchrun --nnodes 4 --rdzv-endpoint=127.0.0.1:29500 --nproc-per-node 8 x.py\n", {(2, "separate-jobs")}),
+    "one_node_rdzv.sh": ("#!/bin/bash\nexport MASTER_ADDR=localhost\ntorchrun --nnodes 1 --rdzv-endpoint=localhost:0 x.py\n", set()),
+    "gpus_hidden.sh": ("#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=4 x.py\n", {(2, "gpu-isolation")}),
+    "gpus_fit.sh": ("#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=0,1,2,3\ntorchrun --nproc_per_node=4 x.py\n", set()),
+    "blanks.sh": ("#!/bin/bash\nNCCL_DEBUG = INFO\nexport NCCL_IB_TIMEOUT= 22\nsrun x\n", {(2, "env-invalid-value"), (3, "env-invalid-value")}),
+    "pbs.pbs": ("#!/bin/bash\n#PBS -l select=2\nexport NCCL_CROSS_NIC=3\nmpiexec -n 16 ./a\n", {(3, "env-invalid-value")}),
+    "inspector.sh": ("#!/bin/bash\nexport NCCL_INSPECTOR_ENABLE=1\nexport NCCL_PROFILER_PLUGIN=/x/libnccl-profiler-inspector.so\nsrun x\n", {(2, "inspector-silent")}),
+    "inspector_off.sh": ("#!/bin/bash\nexport NCCL_INSPECTOR_DUMP_DIR=/x\nsrun x\n", {(2, "inspector-silent")}),
+    "inspector_ok.sh": ("#!/bin/bash\nexport NCCL_INSPECTOR_ENABLE=1 NCCL_PROFILER_PLUGIN=/x/i.so\nexport NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=1000000\nsrun x\n", set()),
+    "lists.sh": ("#!/bin/bash\nexport NCCL_SOCKET_IFNAME=^docker,^lo\nexport NCCL_IB_HCA=^=mlx5_0,mlx5_1\nsrun x\n", {(2, "env-invalid-value")}),
+    "torch.sh": ("#!/bin/bash\nexport TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=ten\ntorchrun x.py\n", {(2, "env-invalid-value")}),
+    "Dockerfile": ("FROM a\nRUN export NCCL_DEBUG=INFO && make\nRUN NCCL_HOME=/x make\nENV NCCL_IB_SL 9x\n", {(2, "env-not-exported"), (4, "env-invalid-value")}),
+    ".deepspeed_env": ("NCCL_IB_HCA=mlx5_0 # rail\nNCCL_DEBUG=INFO\n", {(1, "env-invalid-value")}),
+    "late.py": ("import os, torch\ntorch.distributed.init_process_group('nccl')\nos.environ['NCCL_IB_HCA'] = 'mlx5'\n", {(3, "env-set-too-late")}),
+    "late_in_main.py": ("import os\ndef main():\n    dist.init_process_group()\n    os.putenv('NCCL_DEBUG', 'INFO')\n", {(4, "env-set-too-late")}),
+    "other_function.py": ("import os\ndef a():\n    dist.init_process_group()\ndef b():\n    os.environ['NCCL_DEBUG'] = 'INFO'\n", set()),
+    "popen.py": ("import os, subprocess\nenv = os.environ.copy()\nenv['NCCL_PROTO'] = 'LL64'\nsubprocess.Popen(['torchrun'], env={**env, 'NCCL_IB_SL': 1})\n", {(3, "env-invalid-value"), (4, "env-invalid-value")}),
+    "old.py": ("import os\nprint 'x'\nos.environ['NCCL_ALGO'] = 'Rng'\n", {(3, "env-invalid-value")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found(name: str) -> None:
+    text, expected = CASES[name]
+    result = lint_text(name, text)
+    loud = {(f.line, f.issue.name) for f in result.findings if f.severity is not Severity.INFO}
+    assert loud == expected
+
+
+def test_what_nccl_will_print() -> None:
+    def prints(text: str) -> str:
+        return "; ".join(lint_text("x.sh", f"#!/bin/bash\n{text}\nsrun x\n").prints)
+
+    assert "prints nothing" in prints("true")
+    assert "warnings only" in prints("export NCCL_DEBUG=WARN")
+    assert "need NCCL_DEBUG_SUBSYS" in prints("export NCCL_DEBUG=INFO")
+    assert "not ENV, NET, GRAPH" in prints("export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL")
+    assert "a file for each process" in prints("export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/x/n.%h.%p")
+    assert prints("if x; then export NCCL_DEBUG=INFO; fi") == ""
+
+
+def test_sarif() -> None:
+    result = lint_text("dir/a b.sh", "#!/bin/bash\nexport NCCL_ALGO=Rng\nsrun x\n")
+    document = json.loads(lint_report.render_sarif([result]))
+    assert document["version"] == "2.1.0"
+    first = next(r for r in document["runs"][0]["results"] if r["ruleId"] == "env-invalid-value")
+    assert first["level"] == "error"
+    place = first["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "dir/a%20b.sh"}, "region": {"startLine": 2}}
+    assert document["runs"][0]["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == "env-invalid-value"
