@@ -15,7 +15,8 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
-from nccl_insight.rules.runtime import ni502_collective_mismatch, ni503_rank_desync
+from nccl_insight.rules.runtime import ni502_collective_mismatch, ni503_rank_desync, ni514_send_recv_unmatched
+from nccl_insight.rules.traces import ni613_collective_stalled
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
 
@@ -314,3 +315,47 @@ def test_the_mismatch_is_a_finding_with_the_minority_named(tmp_path: Path) -> No
     assert hit.ranks == (1,)
     assert "rank 1 issued broadcast 1024x2 Float" in hit.title
     assert hit.expected == "all_reduce 1024x2 Float"
+
+
+def started(seq: int, **more: Any) -> dict[str, Any]:
+    return entry(seq, state="started", time_discovered_started_ns=1_700_000_000_000_000_100 + seq, **more)
+
+
+def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [done(1), started(2)] for r in range(4)})
+    (hit,) = [h for h in ni613_collective_stalled.check(run) if isinstance(h, Hit)]
+    assert hit.ranks == (0, 1, 2, 3)
+    assert "collective 2 (all_reduce 1024x2 Float)" in hit.title
+    assert list(ni503_rank_desync.check(run)) == []
+
+
+def test_issued_but_never_entered(tmp_path: Path) -> None:
+    early = done(1, time_discovered_started_ns=1_700_000_000_000_000_050)
+    run = dumps(tmp_path, {r: [early, entry(2) if r == 3 else started(2)] for r in range(4)})
+    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    assert hit.ranks == (3,)
+    assert "never entered" in hit.title
+    assert list(ni613_collective_stalled.check(run)) == []
+
+
+def p2p(record: int, text: str, **more: Any) -> dict[str, Any]:
+    return entry(1, record_id=record, profiling_name=f"nccl:{text}", is_p2p=True, **more)
+
+
+@pytest.mark.parametrize(("mine", "ranks"), [("send 0->1", (0, 1)), ("recv 0<-2", (0, 2))])
+def test_one_side_of_a_transfer_never_came(tmp_path: Path, mine: str, ranks: tuple[int, ...]) -> None:
+    run = dumps(
+        tmp_path, {r: [done(1), *([p2p(2, mine, state="started")] if r == 0 else [])] for r in range(4)}
+    )
+    (hit,) = [h for h in ni514_send_recv_unmatched.check(run) if isinstance(h, Hit)]
+    assert hit.ranks == ranks
+
+
+def test_both_sides_open_or_coalesced_is_no_missing_receive(tmp_path: Path) -> None:
+    both = {0: [done(1), p2p(2, "send 0->1", state="started")], 1: [done(1), p2p(2, "recv 1<-0")]}
+    assert list(ni514_send_recv_unmatched.check(dumps(tmp_path, both))) == []
+    batch = [p2p(5, "send 0->1"), p2p(6, "coalesced", state="completed", retired=True)]
+    folder = tmp_path / "batch"
+    folder.mkdir()
+    run = dumps(folder, {0: [done(4), *batch], 1: [done(4)]})
+    assert list(ni514_send_recv_unmatched.check(run)) == []

@@ -2,7 +2,7 @@
 
 Collectives are matched by process group (name, description and members) and sequence number. Operations count
 as done when retired or completed: Gloo never says ``completed``. Point-to-point numbers run per group and rank
-and are not matched.
+and are matched by their pair of ranks (:func:`unpaired`).
 """
 
 from __future__ import annotations
@@ -86,6 +86,50 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
+class Stalled:
+    """All members have issued an operation and none finished it.
+
+    ``started`` are the ranks on whose GPU it runs, ``waiting`` those whose GPU has not come to it (their dump tells
+    starts), ``unknown`` those whose dump does not tell starts. ``whole``: every member of the group gave a dump.
+    """
+
+    group: Group
+    operation: Operation
+    started: tuple[int, ...]
+    waiting: tuple[int, ...]
+    unknown: tuple[int, ...]
+    whole: bool
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks that are in it."""
+        return tuple(sorted({*self.started, *self.waiting, *self.unknown}))
+
+
+@dataclass(frozen=True)
+class Unpaired:
+    """Sends that wait without a receive (``op`` is ``Send``), or receives without a send; ranks are of the job."""
+
+    group: Group
+    op: str
+    src: int
+    dst: int
+    count: int
+    sizes: str
+    input_id: int
+
+    @property
+    def waits(self) -> int:
+        """The rank that waits."""
+        return self.src if self.op == "Send" else self.dst
+
+    @property
+    def missing(self) -> int:
+        """The rank that never came."""
+        return self.dst if self.op == "Send" else self.src
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The whole judgement. ``suspects`` are the ranks that explain the others; ``undumped`` gave no dump.
 
@@ -100,6 +144,8 @@ class Verdict:
     silent: tuple[Starved, ...]
     stuck_groups: int
     ranks: int
+    stalled: tuple[Stalled, ...] = ()
+    not_entered: tuple[Stalled, ...] = ()
 
 
 def verdict(run: Run) -> Verdict | None:
@@ -117,6 +163,7 @@ def _verdict(run: Run) -> Verdict | None:
     starved: list[Starved] = []
     lagging: list[Lagging] = []
     silent: list[Starved] = []
+    stalls: list[Stalled] = []
     stuck = 0
     waiting = entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
     open_by_group = waiting.partition_by("key", as_dict=True, maintain_order=True)
@@ -126,8 +173,12 @@ def _verdict(run: Run) -> Verdict | None:
         if pending is not None:
             group = groups[str(key[0])]
             stuck += 1
-            starved += _starved(group, frame, pending, ranks, unnamed)
-            lagging += _lagging(group, frame, pending)
+            late = _starved(group, frame, pending, ranks, unnamed)
+            slow = _lagging(group, frame, pending)
+            starved += late
+            lagging += slow
+            if not late and not slow:
+                stalls += _stalled(group, pending, ranks, _timed(entries))
             silent += _silent(group, pending, ranks)
     starved.sort(key=lambda s: s.operation.created_ns)
     silent.sort(key=lambda s: s.operation.created_ns)
@@ -142,7 +193,94 @@ def _verdict(run: Run) -> Verdict | None:
         undumped=tuple(sorted(members - ranks)),
         stuck_groups=stuck,
         ranks=len(ranks),
+        stalled=tuple(sorted((s for s in stalls if not s.waiting), key=lambda s: s.operation.created_ns)),
+        not_entered=tuple(
+            sorted((s for s in stalls if s.waiting and s.started), key=lambda s: s.operation.created_ns)
+        ),
     )
+
+
+def unpaired(run: Run) -> tuple[Unpaired, ...]:
+    """Sends without receives and receives without sends, only between ranks that both gave a dump."""
+    return run.memo("flight_recorder.unpaired", _unpaired)
+
+
+def _unpaired(run: Run) -> tuple[Unpaired, ...]:
+    entries = _entries(run)
+    if entries.is_empty() or not entries["is_p2p"].any():
+        return ()
+    groups = _groups(run, entries)
+    wrapped = dict(entries.group_by("rank").agg(pl.col("record_id").min() > 1).iter_rows())
+    rows = _with_coalesced(entries).filter(
+        pl.col("op").is_in(["Send", "Recv"]) & pl.col("src").is_not_null() & pl.col("dst").is_not_null()
+    )
+    dumped = set(entries["rank"].to_list())
+    found: list[Unpaired] = []
+    for (key, src, dst), part in rows.group_by("key", "src", "dst", maintain_order=True):
+        group = groups[str(key)]
+        a, b = _rank_in(group, int(str(src))), _rank_in(group, int(str(dst)))
+        if a == b or not {a, b} <= dumped:
+            continue
+        sides = {op: part.filter(pl.col("op") == op) for op in ("Send", "Recv")}
+        waiting = {op: side.filter(~pl.col("done")) for op, side in sides.items()}
+        cut = wrapped.get(a, True) or wrapped.get(b, True)
+        for op, other in (("Send", "Recv"), ("Recv", "Send")):
+            more = (
+                waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
+            )
+            if waiting[op].height and more > 0 and (not cut or not waiting[other].height):
+                first = waiting[op].row(0, named=True)
+                sizes = str(first["input_sizes"] or "")
+                found.append(
+                    Unpaired(group, op, a, b, min(more, waiting[op].height), sizes, first["input_id"])
+                )
+    return tuple(found)
+
+
+def _rank_in(group: Group, place: int) -> int:
+    """The rank of the job at a place of the group."""
+    members = group.members
+    return members[place] if members is not None and 0 <= place < len(members) else place
+
+
+def _with_coalesced(entries: pl.DataFrame) -> pl.DataFrame:
+    """Entries of which those inside a coalesced operation are done when it is: they have no state of their own."""
+    ordered = entries.sort("key", "rank", "record_id")
+    batch = pl.col("op_name") == "coalesced"
+    outcome = pl.when(batch).then(pl.col("done")).backward_fill().over("key", "rank")
+    inside = ~batch & (pl.col("state") == "scheduled") & outcome.is_not_null()
+    return ordered.with_columns(done=pl.when(inside).then(pl.col("done") | outcome).otherwise("done"))
+
+
+def _timed(entries: pl.DataFrame) -> frozenset[int]:
+    """Ranks whose dump tells when operations started (torch records that only with timing enabled)."""
+    if "time_started_ns" not in entries.columns:
+        return frozenset()
+    return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
+
+
+def _stalled(
+    group: Group, pending: pl.DataFrame, dumped: frozenset[int], timed: frozenset[int]
+) -> list[Stalled]:
+    """The first open operation of a group that all its dumped ranks, at least two, have issued and not finished."""
+    first = pending["collective_seq"].min()
+    rows = pending.filter((pl.col("collective_seq") == first) & pl.col("op").is_in(_SYNCHRONOUS)).unique(
+        "rank", keep="first", maintain_order=True
+    )
+    here = set(rows["rank"].to_list())
+    members = set(group.members) if group.members is not None else here
+    if len(here) < 2 or here != members & dumped:
+        return []
+    running = {
+        r for r, s, t in rows.select("rank", "state", "time_started_ns").iter_rows() if s == "started" or t
+    }
+    waiting = {r for r in here - running if r in timed}
+    return [
+        Stalled(
+            group, _operation(rows.sort("rank").row(0, named=True)), tuple(sorted(running)), tuple(sorted(waiting)),
+            tuple(sorted(here - running - waiting)), members <= dumped and group.members is not None,
+        )
+    ]  # fmt: skip
 
 
 def _key() -> pl.Expr:

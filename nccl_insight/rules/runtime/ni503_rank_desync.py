@@ -75,6 +75,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _from_dumps(judged: Verdict) -> Iterator[Hit]:
     if not judged.suspects:
         yield from _undumped(judged)
+        yield from _not_entered(judged)
         return
     starved = [s for s in judged.starved if set(s.missing) & set(judged.suspects)]
     parts: list[str] = []
@@ -107,6 +108,27 @@ def _from_dumps(judged: Verdict) -> Iterator[Hit]:
         confidence=Confidence.HIGH if starved else Confidence.MEDIUM,
         evidence=tuple(facts),
     )
+
+
+def _not_entered(judged: Verdict) -> Iterator[Hit]:
+    """All have issued a collective, but on some GPUs it has not begun: work before it does not end there."""
+    for item in judged.not_entered[:1]:
+        many = len(item.waiting) > 1
+        where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
+        who = f"Rank{'s' if many else ''} {format_ranks(item.waiting)}"
+        yield Hit(
+            title=f"{who} issued {where} but never entered it, while ranks {format_ranks(item.started)} wait in it",
+            next_step=_NEXT,
+            explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
+            "kernel or collective of theirs does not end, or another process group runs in a different order.",
+            observed=f"not started on ranks {format_ranks(item.waiting)}",
+            expected="all ranks of a group start the same collective",
+            ranks=item.waiting,
+            confidence=Confidence.MEDIUM,
+            evidence=(
+                Ref(item.operation.input_id, 0, f"ranks {format_ranks(item.started)} have started {where}"),
+            ),
+        )
 
 
 def _undumped(judged: Verdict) -> Iterator[Hit]:

@@ -12,7 +12,8 @@ The unmatched side waits for ever.
 How it decides
 --------------
 NCCL's message, or the calls of both ranks counted per direction. Only where init of the communicator is
-in the log, both ranks printed calls, and the log is not known to be cut.
+in the log, both ranks printed calls, and the log is not known to be cut. In Flight Recorder dumps of both ranks: an
+operation that is not finished, of which the peer has none open (or, where both dumps go back to the start, fewer).
 
 What to do
 ----------
@@ -35,16 +36,18 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.flight_recorder import unpaired
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors", "calls")
+NEEDS = ("errors", "calls", "flight_recorder")
 _NEXT = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "
     "ranks"
@@ -66,6 +69,34 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
     if run.has("calls") and not log_is_cut(run):
         yield from _counted(run)
+    yield from _recorded(run)
+
+
+def _recorded(run: Run) -> Iterator[Hit]:
+    """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
+    found = unpaired(run)
+    if not found:
+        return
+    first = found[0]
+    other = "receive" if first.op == "Send" else "send"
+    verb = "to" if first.op == "Send" else "from"
+    ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
+    more = f" and {plural(len(found) - 1, 'further pair')}" if len(found) > 1 else ""
+    yield Hit(
+        title=f"Rank {first.waits} waits in a {first.op.lower()} {verb} rank {first.missing}, which never posted the "
+        f"{other}{more}",
+        next_step="py-spy dump --pid <pid of the rank that never came>; compare the order of sends and receives in "
+        "the program",
+        explanation="Both ranks gave a Flight Recorder dump: the operation is open on one of them and the other has "
+        "none for it.",
+        observed=f"{plural(first.count, 'open ' + first.op.lower())} of rank {first.waits}",
+        expected=f"a {other} of rank {first.missing} for each",
+        ranks=ranks,
+        evidence=tuple(
+            Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
+            for i in found[:5]
+        ),
+    )
 
 
 def _counted(run: Run) -> Iterator[Hit]:

@@ -1,0 +1,88 @@
+"""All ranks of a group are in the same operation and none finishes it.
+
+What it finds
+-------------
+Flight Recorder dumps in which every rank of a process group issued the same collective and none completed it.
+
+Why it matters
+--------------
+Nobody is missing and nobody is behind, so looking for a rank that did not come is in vain: the transfer itself hangs.
+
+How it decides
+--------------
+The first unfinished collective of a group is the same on all ranks that gave a dump, at least two. Where the dumps tell
+starts, it has started on all of them. Dumps of only some members lower the confidence: a rank without a dump may be
+the missing one.
+
+What to do
+----------
+Look at the network between these ranks (link flaps, congestion, firewalls between hosts, port errors), at Xid messages
+of their GPUs, and at other work on the same GPUs that keeps the kernel from running.
+
+False positives
+---------------
+Dumps taken on request from a running job: the collective was just under way.
+
+References
+----------
+PyTorch Flight Recorder tutorial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.flight_recorder import Stalled, verdict
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._faults import DEVICE, MEMORY
+from nccl_insight.rules._traces import hosts_of
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("flight_recorder",)
+CAUSED_BY = (*DEVICE, *MEMORY, "rank-desync", "collective-mismatch", "send-recv-unmatched", "peer-died")
+SOURCES = ("PyTorch Flight Recorder",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for the operation that was issued first; the others wait behind it."""
+    judged = verdict(run)
+    if judged is None or judged.suspects or judged.mismatches or judged.not_entered:
+        return
+    whole = [s for s in judged.stalled if s.whole] or [s for s in judged.stalled if not judged.silent]
+    if whole:
+        yield _hit(run, whole[0], len(whole) - 1)
+
+
+def _hit(run: Run, item: Stalled, others: int) -> Hit:
+    where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
+    ranks = item.ranks
+    started = not item.unknown
+    more = (
+        f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way."
+        if others
+        else ""
+    )
+    absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
+    return Hit(
+        title=f"All {plural(len(ranks), 'rank')} have {'started' if started else 'issued'} {where} and none finished it",
+        next_step="dmesg -T | grep -iE 'xid|mlx5|link'   # on the hosts of these ranks; then nccl-tests there",
+        explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
+        + (
+            ""
+            if started
+            else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would)."
+        )
+        + more
+        + absent,
+        observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",
+        expected="the collective finishes once all ranks have started it",
+        confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=(Ref(item.operation.input_id, 0, f"ranks {format_ranks(ranks)} are in {where}"),),
+    )
