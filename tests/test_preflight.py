@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -18,8 +19,8 @@ from nccl_insight.errors import UsageError
 from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
-from nccl_insight.live.preflight import expect
-from nccl_insight.live.preflight.bench import measure
+from nccl_insight.live.preflight import expect, outputs
+from nccl_insight.live.preflight.bench import diagnostics, measure
 from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
@@ -31,6 +32,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "jobs"
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 LIMITS = {
     resource.RLIMIT_MEMLOCK: None, resource.RLIMIT_NOFILE: 65536, resource.RLIMIT_STACK: 8 << 20,
+    resource.RLIMIT_NPROC: None,
 }  # fmt: skip
 
 
@@ -92,9 +94,9 @@ def checks(subject: Node) -> dict[str, Check]:
 
 def test_a_good_node_passes(tmp_path: Path) -> None:
     found = checks(node(good(tmp_path)))
-    assert {c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "nvidia-smi")} == {
-        Status.PASS
-    }
+    assert {
+        c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "nvidia-smi", "clock")
+    } == {Status.PASS}
     assert "8 GPUs, NVIDIA H100 80GB HBM3, driver 570.124.06" in found["gpus"].observed
     assert "8 of 8 RDMA ports active, 400 Gb/s, InfiniBand" in found["nics"].observed
 
@@ -396,6 +398,73 @@ def test_hostile_text_stays_on_its_line() -> None:
     assert re.fullmatch(
         r"\S+ \S+ PASS - node=\S+ action=none exit=0", Result((), "quick", "a b\nc").last_line()
     )
+
+
+def sample() -> Result:
+    return Result(
+        (
+            Check("gpus", Status.PASS, "8 GPUs"), Check("xid", Status.FAIL, 'GPU "1"\x1b', code="NI515"),
+            Check("dcgm", Status.SKIP, "not installed"), Check("clock", Status.WARN, "not synchronized"),
+        ), "quick", "gpu07", facts={"gpus": 8.0, "nofile": float("inf"), "busbw": 360.0},
+    )  # fmt: skip
+
+
+def test_a_result_for_ci_systems() -> None:
+    suite = ElementTree.fromstring(outputs.to_junit(sample()).split("\n", 1)[1])[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "1", "1")
+    assert "\x1b" not in outputs.to_junit(sample())
+
+
+def test_a_result_for_prometheus() -> None:
+    text = outputs.to_prometheus(sample())
+    assert 'nccl_insight_preflight_exit_code{node="gpu07",level="quick"} 1\n' in text
+    assert 'nccl_insight_preflight_check{node="gpu07",check="xid",code="NI515"} 2\n' in text
+    assert 'fact="busbw"} 360\n' in text
+    assert "nofile" not in text
+    for line in text.splitlines():
+        assert line.startswith("#") or re.fullmatch(r'[a-z_]+\{([a-z]+="[^"]*",?)+\} [-0-9.e+]+', line)
+
+
+def test_a_node_that_lost_bandwidth_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    assert outputs.trend(path, "gpu07", {"busbw": 100.0}) == []
+    for day, rate in enumerate((402.0, 398.0, 400.0, 401.0)):
+        outputs.remember(
+            path, Result((), "standard", "gpu07", facts={"busbw": rate}), f"2026-05-0{day + 1}T08:00Z"
+        )
+    outputs.remember(path, Result((), "standard", "gpu08", facts={"busbw": 10.0}), "2026-05-05T08:00Z")
+    with path.open("a") as stream:
+        stream.write('{"cut": \n')
+    assert outputs.trend(path, "gpu07", {"busbw": 395.0}) == []
+    (found,) = outputs.trend(path, "gpu07", {"busbw": 352.0})
+    assert "lost 12% since 2026-05-01" in found.observed
+    assert outputs.trend(path, "gpu09", {"busbw": 1.0}) == []
+
+
+def test_single_checks_and_reports_from_the_command_line(tmp_path: Path) -> None:
+    done = cli(
+        "--only", "memlock,no-such-check", "--report", "junit=a.xml", "--history", "h.jsonl", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[1] for line in done.stdout.splitlines()[:-1]} == {"memlock", "no-such-check"}
+    assert ElementTree.parse(tmp_path / "a.xml").getroot().tag == "testsuites"
+    assert json.loads((tmp_path / "h.jsonl").read_text())["level"] == "quick"
+    assert cli("--report", "pdf=a.pdf", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Output("missing"), None),
+        (Output("hung"), Status.SKIP),
+        (Output("failed", "Error: unable to connect to host engine"), Status.SKIP),
+        (Output("ok", "| Software | Pass |\n| PCIe  | Pass - All |\n"), Status.PASS),
+        (Output("ok", "| Software | Pass |\n| Memory | Fail - GPU 2 |\n"), Status.FAIL),
+    ],
+)
+def test_the_diagnosis_of_dcgm(answer: Output, status: Status | None) -> None:
+    found = diagnostics(lambda *argv, timeout_s: answer)
+    assert [c.status for c in found] == ([] if status is None else [status])
 
 
 # --- with a collective ---------------------------------------------------------------------------------------

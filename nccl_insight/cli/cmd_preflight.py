@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
     from nccl_insight.live.preflight.bench import Measured
-    from nccl_insight.live.preflight.model import Result
+    from nccl_insight.live.preflight.model import Check, Result
 
 LEVELS = ("quick", "standard", "full")
 _DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
@@ -40,7 +41,20 @@ def register(app: typer.Typer) -> None:
         ),
         output: Path = typer.Option(None, "--output", "-o", help="Keep the logs in this new directory."),
         strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
-        format_: str = typer.Option("text", "--format", help="text or json."),
+        format_: str = typer.Option("text", "--format", help="text, json, junit or prometheus."),
+        report: list[str] = typer.Option(
+            [],
+            "--report",
+            help="Also write FORMAT=FILE, e.g. junit=preflight.xml, prometheus=node.prom; repeatable.",
+        ),
+        history: Path = typer.Option(
+            None,
+            "--history",
+            help="Append the result to this file, and warn when bandwidths fell since earlier runs.",
+        ),
+        only: str = typer.Option(
+            "", "--only", help="Comma-separated names of checks to run alone, e.g. xid,ecc,nics; level quick."
+        ),
         exit_map: str = typer.Option(
             "",
             "--exit-map",
@@ -52,19 +66,26 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 go, 1 a check failed, 2 usage, 3 nothing to judge (no GPU), 5 the collective hangs.
         """
+        import datetime
         import os
 
+        from nccl_insight.cli.output import write_text
         from nccl_insight.errors import UsageError
         from nccl_insight.live.capture.environment import world_of
         from nccl_insight.live.preflight import expect as expectations
-        from nccl_insight.live.preflight.model import Result, Status, parse_exit_map
+        from nccl_insight.live.preflight import outputs
+        from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
         from nccl_insight.live.preflight.node import Node
         from nccl_insight.live.preflight.quick import facts_of, quick_checks
 
         if level not in LEVELS:
             raise UsageError(f"--level {level!r} is not known; choose from {', '.join(LEVELS)}")
-        if format_ not in ("text", "json"):
-            raise UsageError(f"--format {format_!r} is not known; choose from text, json")
+        if format_ not in outputs.FORMATS:
+            raise UsageError(f"--format {format_!r} is not known; choose from {', '.join(outputs.FORMATS)}")
+        reports = [parse_report(text) for text in report]
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        if names and level != "quick":
+            raise UsageError("--only goes with --level quick: the other levels run a collective")
         codes = parse_exit_map(exit_map) if exit_map else {}
         wanted = [expectations.parse(e) for e in expect] + (
             expectations.load(expect_file) if expect_file else []
@@ -85,22 +106,40 @@ def register(app: typer.Typer) -> None:
             wanted = [w for w in wanted if w.key not in expectations.MEASURED]
         facts = facts_of(node)
         checks = list(quick_checks(node))
+        if names:
+            unknown = [n for n in names if n not in {c.name for c in checks}]
+            checks = [c for c in checks if c.name in names]
+            checks += [
+                Check(name, Status.SKIP, "this node has nothing that this check looks at") for name in unknown
+            ]
         measured = None
         if level != "quick":
             failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
             measured = _measure(backend, nproc, deadline or _DEADLINES[level], output, world, failing)
             checks += measured.checks
+            if facts["gpus"] and (world is None or world.local_rank == 0):
+                from nccl_insight.live.preflight.bench import diagnostics
+
+                checks += diagnostics(node.tool)
             facts.update({k: v for k, v in measured.facts.items() if v is not None})
         checks += expectations.compare(wanted, facts, level)
+        if history is not None:
+            checks += outputs.trend(history, node.name, facts)
         result = Result(
             tuple(checks),
             level,
             node.name,
-            judged=bool(node.gpus()) if measured is None else measured.judged,
+            judged=_judged(node.gpus(), names, checks) if measured is None else measured.judged,
             timed_out=measured is not None and measured.timed_out,
             strict=strict,
             facts=facts,
         )
+        if history is not None and (world is None or world.rank == 0):
+            outputs.remember(
+                history, result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+            )
+        for kind, target in reports if world is None or world.rank == 0 else ():
+            write_text(target, _render(result, kind))
         if write_expect is not None and not result.failed and result.judged:
             lasting = (
                 facts if backend == "nccl" else {**facts, "busbw": None}
@@ -115,6 +154,26 @@ def register(app: typer.Typer) -> None:
         elif result.code != 0:
             typer.echo(result.last_line())
         raise typer.Exit(codes.get(int(result.code), int(result.code)))
+
+
+def _judged(gpus: int, names: list[str], checks: Sequence[Check]) -> bool:
+    """Checks that were asked for by name judge any machine; else only one with GPUs is judged."""
+    return any(check.status.value != "SKIP" for check in checks) if names else bool(gpus)
+
+
+def parse_report(text: str) -> tuple[str, str]:
+    """Format and file of ``FORMAT=FILE``.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    from nccl_insight.errors import UsageError
+    from nccl_insight.live.preflight.outputs import FORMATS
+
+    kind, equals, target = text.partition("=")
+    if not equals or not target or kind not in FORMATS[1:]:
+        raise UsageError(f"--report {text!r}: write FORMAT=FILE with one of {', '.join(FORMATS[1:])}")
+    return kind, target
 
 
 def _measure(
@@ -156,21 +215,19 @@ def _kept(output: Path | None, world: World | None) -> Path:
     return parent.make_directory(output or Path())
 
 
-def _show(result: Result, format_: str, quiet: bool) -> None:
-    import json
+def _render(result: Result, format_: str) -> str:
+    from nccl_insight.live.preflight import outputs
 
     if format_ == "json":
-        document = {
-            "schema_version": 1, "node": result.node, "level": result.level, "verdict": result.verdict.value,
-            "exit": int(result.code),
-            "checks": [
-                {"name": c.name, "status": c.status.value, "observed": c.observed, "expected": c.expected,
-                 "do": c.fix, "code": c.code, "action": c.action.value}
-                for c in result.checks
-            ],
-            "facts": {k: ("unlimited" if v == float("inf") else v) for k, v in sorted(result.facts.items())},
-        }  # fmt: skip
-        typer.echo(json.dumps(document, indent=2))
+        return outputs.to_json(result) + "\n"
+    if format_ == "junit":
+        return outputs.to_junit(result)
+    return outputs.to_prometheus(result)
+
+
+def _show(result: Result, format_: str, quiet: bool) -> None:
+    if format_ != "text":
+        typer.echo(_render(result, format_), nl=False)
         return
     if not quiet:
         for check in result.checks:

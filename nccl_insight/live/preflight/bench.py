@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nccl_insight.expect.model import expectations
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.capture.schedule import Measurement, suspects
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.model import Action, Finding, Severity
@@ -22,6 +24,7 @@ from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
 _LARGE_BYTES = 1 << 20
+_DCGM_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,27 @@ def _siblings(run: Run) -> list[Check]:
                 Check("peer copies", Status.PASS, f"{min(peers['gbps'].to_list()):.1f} GB/s or more per pair")
             )
     return checks
+
+
+def diagnostics(tool: Callable[..., Output]) -> list[Check]:
+    """NVIDIA's own short diagnosis, where DCGM is installed and its service answers."""
+    done = tool("dcgmi", "diag", "-r", "1", timeout_s=_DCGM_S)
+    if done.state == "missing":
+        return []
+    if done.state == "hung":
+        return [Check("dcgm", Status.SKIP, f"dcgmi diag -r 1 did not return within {_DCGM_S:.0f} s")]
+    rows = re.findall(r"^\|\s*([^|]+?)\s*\|\s*(Pass|Fail|Warn|Skip)\b([^|\n]*)", done.text, re.M)
+    failed = [f"{name}{detail.rstrip()}" for name, status, detail in rows if status == "Fail"]
+    if failed:
+        return [
+            Check("dcgm", Status.FAIL, f"dcgmi diag -r 1: {', '.join(failed[:3])}", "every test passes",
+                  "dcgmi diag -r 3 on the idle node", "-", Action.ISOLATE)
+        ]  # fmt: skip
+    if not rows:
+        return [Check("dcgm", Status.SKIP, "dcgmi gave no result (is nv-hostengine running?)")]
+    return [
+        Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")
+    ]
 
 
 def _pairwise(run: Run) -> list[Check]:

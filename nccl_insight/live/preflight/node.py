@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import resource
@@ -14,6 +15,8 @@ from nccl_insight.live.capture.environment import gpu_count
 from nccl_insight.live.capture.processes import Output, run_short
 
 _MOST_RECORDS = 200_000
+_TIMEX_BYTES = 512
+_TIME_ERROR = 5
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,15 @@ class Node:
         finally:
             os.close(descriptor)
         return b"".join(found).decode("utf-8", "replace")
+
+    def clock_synchronized(self) -> bool | None:
+        """Whether the kernel says that its clock follows a reference (adjtimex); None where it cannot be asked."""
+        buffer = ctypes.create_string_buffer(_TIMEX_BYTES)  # modes = 0: only read
+        try:
+            state = ctypes.CDLL(None, use_errno=True).adjtimex(buffer)
+        except (OSError, AttributeError):
+            return None
+        return None if state < 0 else state != _TIME_ERROR
 
     def tool(self, *argv: str, timeout_s: float = 5.0) -> Output:
         """Runs a tool of the system; its time limit always holds."""

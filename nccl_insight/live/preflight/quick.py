@@ -6,6 +6,15 @@ import re
 import resource
 from collections.abc import Iterator
 
+from nccl_insight.live.preflight.fabric import (
+    Port,
+    compute_ports,
+    describe,
+    link_checks,
+    port_checks,
+    ports_of,
+    switch_checks,
+)
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
@@ -21,15 +30,14 @@ _GIB = 1 << 30
 
 def facts_of(node: Node) -> Facts:
     """What expectations can be about, as far as it shows without running anything."""
-    nics = _nics(node)
+    nics = ports_of(node)
     shm = node.size_of("/dev/shm")
     memlock = node.limit(resource.RLIMIT_MEMLOCK)
     names = node.gpu_names()
     return {
         "gpus": float(max(0, node.gpus() - sum(gpu.lost for gpu in gpus_of(node)))),
         "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
-        "nics": float(sum(state == "ACTIVE" for _, state, _, _ in nics)),
-        "nic_gbit": min((rate for _, state, rate, _ in nics if state == "ACTIVE"), default=None),
+        **describe(nics),
         "driver": _driver(node),
         "torch": node.package("torch"),
         "nccl": node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
@@ -42,19 +50,23 @@ def facts_of(node: Node) -> Facts:
 def quick_checks(node: Node) -> Iterator[Check]:
     """All quick checks of the node."""
     gpus = node.gpus()
-    nics = _nics(node)
+    nics = ports_of(node)
     yield from _environment(node)
     yield _gpus(node, gpus)
     if gpus:
         yield from gpu_checks(node)
+        yield from link_checks(node)
+        yield from switch_checks(node, node.gpu_names())
     yield _libraries(node)
     yield from _ports(nics)
+    yield from port_checks(node, nics)
     yield from _shared_memory(node)
     yield _memlock(node, bool(nics), _rdma_needed(node, nics))
     yield from _limits(node)
     yield _gpudirect(node, gpus, bool(nics))
     yield _acs(node, gpus)
     yield _iommu(node, gpus)
+    yield from _clock(node)
     balancing = node.read("/proc/sys/kernel/numa_balancing")
     if balancing is not None and balancing != "0" and gpus:
         yield Check(
@@ -62,38 +74,17 @@ def quick_checks(node: Node) -> Iterator[Check]:
         )
 
 
-def _rdma_needed(node: Node, nics: list[tuple[str, str, float, str]]) -> bool:
+def _rdma_needed(node: Node, nics: list[Port]) -> bool:
     """Cloud machines have RDMA-capable Ethernet functions that no job uses; InfiniBand is there to be used."""
     chosen = node.environ.get("NCCL_NET", "").upper() == "IB" or "NCCL_IB_HCA" in node.environ
     off = node.environ.get("NCCL_IB_DISABLE") == "1"
-    return not off and (
-        chosen or any(state == "ACTIVE" and layer == "InfiniBand" for _, state, _, layer in nics)
-    )
+    return not off and (chosen or any(port.active and port.layer == "InfiniBand" for port in nics))
 
 
 def _driver(node: Node) -> str | None:
     text = node.read("/proc/driver/nvidia/version") or ""
     match = re.search(r"(?:Kernel Module[^\n]*?)\s([0-9]+\.[0-9.]+)", text)
     return match[1] if match else None
-
-
-def _nics(node: Node) -> list[tuple[str, str, float, str]]:
-    """RDMA ports: name, state (ACTIVE, DOWN ...), rate in Gb/s, link layer."""
-    ports = []
-    for device in node.entries("/sys/class/infiniband"):
-        for port in node.entries(f"/sys/class/infiniband/{device}/ports"):
-            base = f"/sys/class/infiniband/{device}/ports/{port}"
-            state = (node.read(f"{base}/state") or "").split(":")[-1].strip() or "unknown"
-            rate = re.match(r"([0-9.]+)", node.read(f"{base}/rate") or "")
-            ports.append(
-                (
-                    f"{device}:{port}",
-                    state,
-                    float(rate[1]) if rate else 0.0,
-                    node.read(f"{base}/link_layer") or "?",
-                )
-            )
-    return ports
 
 
 def _environment(node: Node) -> Iterator[Check]:
@@ -140,15 +131,15 @@ def _libraries(node: Node) -> Check:
     )
 
 
-def _ports(nics: list[tuple[str, str, float, str]]) -> Iterator[Check]:
+def _ports(nics: list[Port]) -> Iterator[Check]:
     if not nics:
         yield Check("nics", Status.SKIP, "no RDMA device (/sys/class/infiniband is empty)")
         return
-    active = [n for n in nics if n[1] == "ACTIVE"]
-    down = [n[0] for n in nics if n[1] != "ACTIVE"]
-    rates = sorted({n[2] for n in active})
+    active = [n for n in nics if n.active]
+    down = [n.name for n in nics if not n.active]
+    rates = sorted({n.rate_gbit for n in active})
     shown = f"{len(active)} of {len(nics)} RDMA ports active" + (
-        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n[3] for n in active}))}"
+        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}"
         if active
         else ""
     )
@@ -162,10 +153,11 @@ def _ports(nics: list[tuple[str, str, float, str]]) -> Iterator[Check]:
             "NI217",
             Action.TRIAGE,
         )
-    elif len(rates) > 1 or len({n[3] for n in active}) > 1:
+    elif len(rates) > 1 or len({n.layer for n in active}) > 1:
+        same = ",".join(sorted({n.device for n in compute_ports(nics)}))
         yield Check(
-            "nics", Status.WARN, shown, "one rate and link layer", "name the right devices in NCCL_IB_HCA", "NI220",
-            Action.CONFIG,
+            "nics", Status.WARN, shown, "one rate and link layer",
+            f"if the others are for storage or management: export NCCL_IB_HCA=={same}", "NI220", Action.CONFIG,
         )  # fmt: skip
     else:
         yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else ""))
@@ -228,10 +220,29 @@ def _limits(node: Node) -> Iterator[Check]:
         )
     else:
         yield Check("nofile", Status.PASS, "unlimited" if files is None else f"{files:,} open files")
+    threads = node.limit(resource.RLIMIT_NPROC)
+    if threads is not None and threads < 4096:
+        yield Check(
+            "nproc", Status.WARN, f"{threads:,} processes and threads", "65,536 or more", "ulimit -u 65536", "-",
+            Action.CONFIG,
+        )  # fmt: skip
     if node.limit(resource.RLIMIT_STACK) is None:
         yield Check(
             "stack", Status.WARN, "unlimited", "a finite limit: with `unlimited` helper threads get 2 MiB stacks",
             "ulimit -s 8192", "-", Action.CONFIG,
+        )  # fmt: skip
+
+
+def _clock(node: Node) -> Iterator[Check]:
+    synchronized = node.clock_synchronized()
+    if synchronized is None:
+        return
+    if synchronized:
+        yield Check("clock", Status.PASS, "synchronized")
+    else:
+        yield Check(
+            "clock", Status.WARN, "not synchronized", "synchronized, so that logs of several hosts can be ordered",
+            "chronyc tracking, or timedatectl (administrator)", "-", Action.TRIAGE,
         )  # fmt: skip
 
 

@@ -1,0 +1,164 @@
+"""A preflight for other programs: JSON, JUnit, a Prometheus textfile, and a history with its trend."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from nccl_insight.errors import UsageError
+from nccl_insight.live.preflight.model import Check, Result, Status
+from nccl_insight.model import Action
+
+FORMATS = ("text", "json", "junit", "prometheus")
+#: Facts that are measured each time, so that a fall of them says something.
+TRENDS = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps")
+_LEAST_RUNS = 3
+_RUNS = 20
+_FALL = 0.9
+
+
+def to_json(result: Result) -> str:
+    """The result as one JSON document."""
+    return json.dumps(
+        {
+            "schema_version": 1, "node": result.node, "level": result.level, "verdict": result.verdict.value,
+            "exit": int(result.code),
+            "checks": [
+                {"name": c.name, "status": c.status.value, "observed": c.observed, "expected": c.expected,
+                 "do": c.fix, "code": c.code, "action": c.action.value}
+                for c in result.checks
+            ],
+            "facts": {k: ("unlimited" if v == math.inf else v) for k, v in sorted(result.facts.items())},
+        },
+        indent=2,
+    )  # fmt: skip
+
+
+def to_junit(result: Result) -> str:
+    """A test case per check; a warning passes with its text as output."""
+    suite = ElementTree.Element(
+        "testsuite", {"name": "nccl-insight preflight", "hostname": _clean(result.node)}
+    )
+    for check in result.checks:
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": f"preflight.{check.code}", "name": _clean(check.name)}
+        )
+        text = _clean(check.line())
+        if check.status is Status.FAIL:
+            ElementTree.SubElement(case, "failure", {"type": check.action.value, "message": text})
+        elif check.status is Status.SKIP:
+            ElementTree.SubElement(case, "skipped", {"message": _clean(check.observed)})
+        else:
+            ElementTree.SubElement(case, "system-out").text = text
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def to_prometheus(result: Result) -> str:
+    """Metrics for node_exporter's textfile collector."""
+    node = _label(result.node)
+    lines = [
+        "# HELP nccl_insight_preflight_exit_code Exit code of the last preflight.",
+        "# TYPE nccl_insight_preflight_exit_code gauge",
+        f'nccl_insight_preflight_exit_code{{node="{node}",level="{result.level}"}} {int(result.code)}',
+        "# HELP nccl_insight_preflight_check Outcome of a check: 0 pass, 1 warning, 2 failed, 3 skipped.",
+        "# TYPE nccl_insight_preflight_check gauge",
+    ]
+    order = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.SKIP: 3}
+    worst: dict[tuple[str, str], Status] = {}
+    for check in result.checks:
+        key = (check.name, check.code)
+        if key not in worst or order[check.status] % 3 > order[worst[key]] % 3:
+            worst[key] = check.status
+    for (name, code), status in worst.items():
+        lines.append(
+            f'nccl_insight_preflight_check{{node="{node}",check="{_label(name)}",code="{code}"}} {order[status]}'
+        )
+    lines += [
+        "# HELP nccl_insight_preflight_fact What the node has; bandwidths in GB/s (1e9 bytes).",
+        "# TYPE nccl_insight_preflight_fact gauge",
+    ]
+    for name, value in sorted(result.facts.items()):
+        if isinstance(value, float) and math.isfinite(value):
+            lines.append(f'nccl_insight_preflight_fact{{node="{node}",fact="{_label(name)}"}} {value:g}')
+    return "\n".join(lines) + "\n"
+
+
+def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> list[Check]:
+    """What this node lost against the median of its own last runs in a history file.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
+    earlier = [item for line in text.splitlines() if (item := _entry(line)).get("node") == node]
+    checks = []
+    for key in TRENDS:
+        now = facts.get(key)
+        past = [
+            (e.get("time"), e["facts"][key])
+            for e in earlier
+            if isinstance(e.get("facts", {}).get(key), float)
+        ]
+        past = past[-_RUNS:]
+        if not isinstance(now, float) or len(past) < _LEAST_RUNS:
+            continue
+        usual = statistics.median(value for _, value in past)
+        if now < _FALL * usual:
+            checks.append(
+                Check(
+                    "trend", Status.WARN,
+                    f"{key} {now:.1f} GB/s: this node lost {1 - now / usual:.0%} since {past[0][0]}",
+                    f"about {usual:.1f} GB/s, the median of its last {len(past)} runs",
+                    "compare with a node that has not changed; look for new Xid, ECC or link errors", "NI608",
+                    Action.TRIAGE,
+                )
+            )  # fmt: skip
+    return checks
+
+
+def remember(path: Path, result: Result, time_text: str) -> None:
+    """Appends one line to a history file.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    entry = {
+        "time": time_text, "node": result.node, "level": result.level, "verdict": result.verdict.value,
+        "facts": {k: v for k, v in result.facts.items() if not isinstance(v, float) or math.isfinite(v)},
+    }  # fmt: skip
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _entry(line: str) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except ValueError:
+        return {}
+    return item if isinstance(item, dict) and isinstance(item.get("facts"), dict) else {}
+
+
+def _clean(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", " ", text)
+
+
+def _label(text: str) -> str:
+    return _clean(text).replace("\\", "\\\\").replace('"', '\\"')
