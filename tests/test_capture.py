@@ -23,7 +23,15 @@ from nccl_insight.live.capture import plan as plans
 from nccl_insight.live.capture import processes
 from nccl_insight.live.capture.archive import pack
 from nccl_insight.live.capture.environment import World, gpu_count, nccl_settings, world_of
-from nccl_insight.live.capture.parent import Captured, capture, describe, join_directory, make_directory, wrap
+from nccl_insight.live.capture.parent import (
+    Captured,
+    capture,
+    describe,
+    export_reports,
+    join_directory,
+    make_directory,
+    wrap,
+)
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Task, run_group
 from nccl_insight.readers.capture import FORMAT
@@ -286,6 +294,19 @@ def test_a_slow_start_is_not_called_a_hang_in_a_collective(tmp_path: Path) -> No
     assert done.code == 5
     assert not done.started
     assert "while starting Python" in describe(done)
+
+
+def test_reports_of_nsight_systems_are_exported(tmp_path: Path) -> None:
+    tool = tmp_path / "nsys"
+    tool.write_text('#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -o ] && echo made > "$2"; shift; done\n')
+    tool.chmod(0o755)
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    assert "no .nsys-rep" in export_reports(folder, str(tool))[0]
+    (folder / "rank0.nsys-rep").write_text("x")
+    assert export_reports(folder, str(tool)) == ["rank0.sqlite: exported"]
+    assert (folder / "rank0.sqlite").read_text() == "made\n"
+    assert "not on PATH" in export_reports(folder, "no-such-tool-anywhere")[0]
 
 
 def test_settings_do_not_touch_what_the_user_tunes(tmp_path: Path) -> None:

@@ -393,6 +393,11 @@ def test_exit_codes_and_last_line(given: list[Check], more: dict[str, bool], cod
     assert result.last_line() == f"NCCL-INSIGHT preflight {line}"
 
 
+def test_the_last_line_names_the_node_that_is_bad() -> None:
+    bad = Check("node gpu11", Status.FAIL, "slow", code="NI608", action=Action.ISOLATE, node="gpu11")
+    assert Result((bad,), "full", "gpu07").last_line().endswith("FAIL NI608 node=gpu11 action=isolate exit=1")
+
+
 def test_hostile_text_stays_on_its_line() -> None:
     assert "\n" not in Check("a", Status.FAIL, "x\ny\x1b[31m", "z", "do\r\nthis").line()
     assert re.fullmatch(
@@ -488,7 +493,7 @@ def test_a_collective_that_works(tmp_path: Path) -> None:
     found, result = judged(tmp_path, "well")
     assert found["all-reduce"].status is Status.PASS
     assert found["correctness"].status is Status.PASS
-    assert "360.0 GB/s" in found["bandwidth"].observed
+    assert "360 GB/s" in found["bandwidth"].observed
     assert (result.facts["busbw"], result.facts["nccl"], result.facts["ranks"]) == (360.0, "2.21.5", 4.0)
     assert result.code == 0
 

@@ -49,6 +49,11 @@ def register(app: typer.Typer) -> None:
         inject: str = typer.Option(
             "", "--inject", help="slow-rank=K: let rank K come late, to see that it is found."
         ),
+        export: bool = typer.Option(
+            False,
+            "--export",
+            help="Turn .nsys-rep files that CMD left here into SQLite (needs nsys).",
+        ),
         archive: Path = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
     ) -> None:
         """Runs collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
@@ -103,6 +108,8 @@ def register(app: typer.Typer) -> None:
             )
             done = parent.capture(wanted, directory, ranks, deadline or 300.0, environ, world)
         typer.echo(parent.describe(done), err=True)
+        for line in parent.export_reports(directory) if export else ():
+            typer.echo(line, err=True)
         if not command and backend == "gloo":
             typer.echo("gloo: CPU tensors, no GPU, no NCCL log; timings say nothing about GPU links")
         for line in _table(directory):

@@ -17,12 +17,13 @@ from typing import Any
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
-from nccl_insight.live.capture.processes import Outcome, Task, run_group
+from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_short
 from nccl_insight.units import plural
 
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
 _PATIENCE_S = 60.0
+_EXPORT_S = 600.0
 _STAGES = {"ready": "in a collective", "versions": "joining the other ranks", "head": "importing torch"}
 _NEEDS_GPU = "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
 
@@ -244,6 +245,32 @@ def wrap(
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started ({error.strerror})") from error
     return Captured(directory, outcome, 1)
+
+
+def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
+    """Exports the Nsight Systems reports in a directory to SQLite beside them; one line for each."""
+    reports = sorted(directory.rglob("*.nsys-rep"))
+    if not reports:
+        return [
+            f"--export: no .nsys-rep file in {directory} (start CMD with: nsys profile -o {directory}/rank%q{{RANK}} ...)"
+        ]
+    lines = []
+    for report in reports:
+        target = report.with_suffix(".sqlite")
+        done = run_short(
+            (tool, "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(target), str(report)),
+            _EXPORT_S,
+        )
+        why = {"missing": "nsys is not on PATH", "hung": f"nsys did not end within {_EXPORT_S:.0f} s"}.get(
+            done.state
+        )
+        said = next((line.strip() for line in done.error.splitlines() if line.strip()), "nsys failed")
+        lines.append(
+            f"{target.name}: exported"
+            if done.state == "ok"
+            else f"{report.name}: not exported ({why or said})"
+        )
+    return lines
 
 
 def _gloo(environ: Mapping[str, str], world: World | None) -> dict[str, str]:

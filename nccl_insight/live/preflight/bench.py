@@ -105,7 +105,7 @@ def _results(run: Run, done: Captured) -> list[Check]:
         )
     ]  # fmt: skip
     if best is not None:
-        checks.append(Check("bandwidth", Status.PASS, f"all-reduce busbw {best:.1f} GB/s"))
+        checks.append(Check("bandwidth", Status.PASS, f"all-reduce busbw {best:.3g} GB/s"))
     else:
         checks.append(Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"))
     return checks
@@ -177,7 +177,7 @@ def _pairwise(run: Run) -> list[Check]:
         for text in verdict if index else ():
             if text:
                 checks.append(Check(f"node {host}", Status.FAIL, text, "", "see that node's own output", "-",
-                                    Action.TRIAGE))  # fmt: skip
+                                    Action.TRIAGE, node=host))  # fmt: skip
     if not rows.height:
         return checks
     measured = [
@@ -185,18 +185,19 @@ def _pairwise(run: Run) -> list[Check]:
         for row in rows.drop_nulls("busbw_gbps").select("round", "first", "second", "busbw_gbps").iter_rows()
     ]
     found = suspects(measured)
-    typical = f"about {found.typical_gbps:.2f} GB/s, the median of all pairs"
+    typical = f"about {found.typical_gbps:.3g} GB/s, the median of all pairs"
     for index, rate in found.nodes:
         status = Status.FAIL if rate < 0.5 * found.typical_gbps else Status.WARN
         checks.append(
             Check(f"node {hosts.get(index, index)}", status,
-                  f"{rate:.2f} GB/s with every partner (node {index}, ranks {_ranks(nodes, index)})", typical,
-                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE)
+                  f"{rate:.3g} GB/s with every partner (node {index}, ranks {_ranks(nodes, index)})", typical,
+                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE,
+                  node=str(hosts.get(index, "")))
         )  # fmt: skip
     for m in found.pairs:
         checks.append(
             Check("node pair", Status.WARN,
-                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.2f} GB/s; "
+                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.3g} GB/s; "
                   "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
                   Action.TRIAGE)
         )  # fmt: skip

@@ -22,7 +22,10 @@ class Status(str, Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One check. ``code`` is that of the diagnosis it stands for, ``fix`` what a person does about it."""
+    """One check. ``code`` is that of the diagnosis it stands for, ``fix`` what a person does about it.
+
+    ``node`` is the node that it is about, where that is not the one that checks.
+    """
 
     name: str
     status: Status
@@ -31,6 +34,7 @@ class Check:
     fix: str = ""
     code: str = "-"
     action: Action = Action.NONE
+    node: str = ""
 
     def line(self) -> str:
         """The check as one line of text."""
@@ -87,7 +91,7 @@ class Result:
         if first is None and self.verdict is Status.WARN:
             first = next(c for c in self.checks if c.status is Status.WARN)
         action = first.action if first else Action.NONE
-        node = re.sub(r"[^A-Za-z0-9._-]", "_", self.node) or "unknown"
+        node = re.sub(r"[^A-Za-z0-9._-]", "_", (first.node if first else "") or self.node) or "unknown"
         return (
             f"NCCL-INSIGHT preflight {self.verdict.value} {first.code if first else '-'} node={node} "
             f"action={action.value} exit={int(self.code)}"
