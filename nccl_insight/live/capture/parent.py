@@ -251,9 +251,8 @@ def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
     """Exports the Nsight Systems reports in a directory to SQLite beside them; one line for each."""
     reports = sorted(directory.rglob("*.nsys-rep"))
     if not reports:
-        return [
-            f"--export: no .nsys-rep file in {directory} (start CMD with: nsys profile -o {directory}/rank%q{{RANK}} ...)"
-        ]
+        how = f"nsys profile -o {directory}/rank%q{{RANK}} ..."
+        return [f"--export: no .nsys-rep file in {directory} (start CMD with: {how})"]
     lines = []
     for report in reports:
         target = report.with_suffix(".sqlite")
@@ -265,11 +264,8 @@ def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
             done.state
         )
         said = next((line.strip() for line in done.error.splitlines() if line.strip()), "nsys failed")
-        lines.append(
-            f"{target.name}: exported"
-            if done.state == "ok"
-            else f"{report.name}: not exported ({why or said})"
-        )
+        failed = f"{report.name}: not exported ({why or said})"
+        lines.append(f"{target.name}: exported" if done.state == "ok" else failed)
     return lines
 
 

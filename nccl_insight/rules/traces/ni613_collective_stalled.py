@@ -68,8 +68,9 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
         else ""
     )
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
+    done = "started" if started else "issued"
     return Hit(
-        title=f"All {plural(len(ranks), 'rank')} have {'started' if started else 'issued'} {where} and none finished it",
+        title=f"All {plural(len(ranks), 'rank')} have {done} {where} and none finished it",
         next_step="dmesg -T | grep -iE 'xid|mlx5|link'   # on the hosts of these ranks; then nccl-tests there",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
         + (
