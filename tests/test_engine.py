@@ -174,9 +174,11 @@ def test_circles_of_causes_are_broken() -> None:
 def test_an_effect_that_came_first_in_its_process_is_not_explained() -> None:
     def lines(oom: int, refused: int) -> Analysis:
         errors: list[dict[str, object]] = [
-            {"input_id": 0, "line": oom, "host": "a", "pid": 1, "level": "WARN", "text": "Cuda failure 'out of memory'"},
+            {"input_id": 0, "line": oom, "host": "a", "pid": 1, "level": "WARN", "text": "Cuda failure 'out of memory'",
+             "diagnosis": "cuda-oom-init", "role": "root"},
             {"input_id": 0, "line": refused, "host": "a", "pid": 1, "level": "WARN",
-             "text": "socketStartConnect: Connect to 10.0.0.1<1> failed : Connection refused"},
+             "text": "socketStartConnect: Connect to 10.0.0.1<1> failed : Connection refused",
+             "diagnosis": "bootstrap-connect-refused", "role": "root"},
         ]  # fmt: skip
         return engine.analyze(run_of(sorted(errors, key=lambda e: int(str(e["line"])))))
 

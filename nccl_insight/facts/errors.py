@@ -1,10 +1,9 @@
-"""The ``errors`` table with one more column: ``cause``, the diagnosis that a line is evidence of.
+"""The ``errors`` table with one more column: ``cause``, the diagnosis that a line is evidence of for the rules.
 
-The grammar gives every known message a family; this view decides the finer cases that depend on captured
-text (which CUDA error, which errno, which file) and catches wordings that no grammar rule knows.
-Values that are no diagnosis: ``benign`` (known to be harmless), ``consequence`` (a step on the way out after
-a failure: result traces, proxy failures), ``alloc-failed`` and ``shm-failed`` (say that, but not why),
-``other``.
+It is the line's ``diagnosis`` (the grammar's, docs/grammar.md), but for lines that say nothing by themselves:
+``BENIGN`` for what is expected on healthy systems, ``ALLOC_FAILED`` and ``SHM_FAILED`` for lines that say only that an
+allocation failed, and rely on the line before them for the reason. ``CONSEQUENCE`` and ``OTHER`` are diagnoses that
+explain nothing.
 """
 
 from __future__ import annotations
@@ -13,46 +12,41 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts._cause_patterns import BENIGN, CONSEQUENCE, OTHER, PATTERNS
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
-TRACE: Final = r" -> -?[0-9]+( \[[^\]]*\])?\s*$"
+BENIGN: Final = "benign"
+CONSEQUENCE: Final = "error-propagated"
+OTHER: Final = "unexplained-failure"
+ALLOC_FAILED: Final = "alloc-failed"
+SHM_FAILED: Final = "shm-failed"
+VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, "plain-note"})
 
-# What differs between lines of one kind and decides nothing: ports, addresses, pointers, positions.
-_PLACES: Final = r"<[0-9]+>|0x[0-9a-fA-F]+|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
-
-
-def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    text, source = pl.col("_text").fill_null(""), pl.col("source").fill_null("")
-    quiet = pl.col("level") == "INFO"
-    # What CUDA or the OS answered at level INFO was expected by NCCL, which went on without it.
-    ignored = r"Cuda failure|nvml\w+\(.*\) failed|NVML failure"
-    trace = text.str.contains(TRACE) & ~text.str.contains("via ")
-    chain = (
-        pl.when(trace).then(pl.lit(CONSEQUENCE)).when(quiet & text.str.contains(ignored)).then(pl.lit(BENIGN))
-    )
-    for cause, pattern, where in PATTERNS:
-        match = text.str.contains(pattern)
-        chain = chain.when(match & source.str.contains(where) if where else match).then(pl.lit(cause))
-    family = pl.when(pl.col("family") == OTHER).then(None).otherwise(pl.col("family"))
-    return frame.with_columns(chain.otherwise(pl.coalesce(family, pl.lit(OTHER))).alias("cause"))
+# Benign lines that are worth a finding of information all the same.
+_NOTEWORTHY: Final = (
+    "ras-port-in-use", "ras-incomplete", "confidential-computing", "msccl-unavailable", "host-tuning",
+    "kernel-cmdline-iommu-missing", "env-recommended-unset", "collnet-unavailable", "cumem-host-alloc-failed",
+)  # fmt: skip
 
 
 def _build(run: Run) -> pl.DataFrame:
-    keys = ["_text", "source", "level", "family"]
-    errors = run.table("errors").with_columns(pl.col("text").str.replace_all(_PLACES, "#").alias("_text"))
-    kinds = _named(errors.select(keys).unique())
-    return (
-        errors.with_row_index("_at")
-        .join(kinds, on=keys, how="left", nulls_equal=True)
-        .sort("_at")
-        .drop("_at", "_text")
-        .with_columns(
-            pl.col("cause").fill_null(OTHER),
-            (is_loud(pl.col("level")) | pl.col("level").is_null()).alias("loud"),
-        )
+    errors = run.table("errors")
+    diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
+    quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
+    stated = pl.col("errno").is_not_null()
+    if "error_text" in errors.columns:
+        stated |= pl.col("error_text").is_not_null()
+    silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
+    cause = (
+        pl.when(quiet)
+        .then(pl.lit(BENIGN))
+        .when(message == "err_cuda_alloc")
+        .then(pl.lit(ALLOC_FAILED))
+        .when(silent & (message != "err_shm_extend"))
+        .then(pl.lit(SHM_FAILED))
+        .otherwise(diagnosis)
     )
+    return errors.with_columns(cause=cause, loud=is_loud(pl.col("level")) | pl.col("level").is_null())
 
 
 def causes(run: Run) -> pl.DataFrame:

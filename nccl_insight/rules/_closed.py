@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
 
@@ -24,7 +24,7 @@ def accepting(run: Run) -> pl.DataFrame:
 
 
 def _accepting(run: Run) -> pl.DataFrame:
-    rows = causes(run).filter(pl.col("cause").is_in(["peer-died", "consequence"]))
+    rows = causes(run).filter(pl.col("cause").is_in(["peer-died", CONSEQUENCE]))
     if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(STARTUP):
         return pl.DataFrame(schema=_SCHEMA)
     process = ["input_id", "host", "pid", "tid"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -92,9 +92,10 @@ def _of(rows: pl.DataFrame) -> Trouble | None:
     return Trouble(rows) if rows.height else None
 
 
-def trouble(run: Run, *names: str) -> Trouble | None:
-    """The lines of these causes, or None."""
-    return _of(causes(run).filter(pl.col("cause").is_in(list(names))))
+def trouble(run: Run, *names: str, but: Sequence[str] = ()) -> Trouble | None:
+    """The lines of these causes, or None; without those of the messages in ``but``."""
+    rows = causes(run).filter(pl.col("cause").is_in(list(names)))
+    return _of(rows.filter(~pl.col("message").fill_null("").is_in(list(but))) if but else rows)
 
 
 def report(

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts._cause_patterns import BENIGN
 from nccl_insight.facts.calls import log_is_cut
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.tables.run import Run
 
 _LATER = ("connections", "rings", "trees", "channel_counts", "graphs")

@@ -41,7 +41,8 @@ def _meaning(catalog: Catalog, match: Match, text: str) -> str:
         ("table", "table"),
         ("versions", "printed by NCCL"),
         ("source", "source"),
-        ("family", "evidence of"),
+        ("diagnosis", "evidence of"),
+        ("role", "role"),
     ):
         if key in message.directives:
             lines.append(f"  {label}: {message.directives[key]}")

@@ -85,12 +85,12 @@ def _slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-def _means(rule: Message, rows: pl.DataFrame, family: str) -> pl.DataFrame:
+def _means(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
     """Warnings of a message whose values go to another table: what they mean, without the values."""
     keep = [*(c for c in rows.columns if c.startswith("_")), "input_id", "repeats"]
     means = meanings(with_constants(rows, rule), rule)
     rows = rows.select(c for c in keep if c in rows.columns).hstack(means)
-    return rows.with_columns(message=pl.lit(rule.name), family=pl.lit(family))
+    return rows.with_columns(message=pl.lit(rule.name))
 
 
 class Keeper:
@@ -112,10 +112,9 @@ class Keeper:
                 continue
             if name in result.warned:
                 # A warning is an error row too, whatever table its values go to.
-                family = rule.directives.get("family", "other")
                 known = rows.filter(is_loud(pl.col("_level")))
                 if known.height:
-                    loud.append(_means(rule, _warnings(known, result.heads), family))
+                    loud.append(_means(rule, _warnings(known, result.heads)))
             if rule.table is not None and rule.table not in self._dropped:
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown

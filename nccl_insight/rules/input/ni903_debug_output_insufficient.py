@@ -33,8 +33,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts._cause_patterns import VAGUE
-from nccl_insight.facts.errors import present
+from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.tables.run import Run

@@ -60,7 +60,7 @@ _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each variable or wording."""
-    refused = trouble(run, "env-invalid-value")
+    refused = trouble(run, "env-invalid-value", but=_LIMITED)
     yield from report(
         run,
         "env-invalid-value",

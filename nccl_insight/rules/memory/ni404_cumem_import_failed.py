@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts._cause_patterns import CONSEQUENCE
-from nccl_insight.facts.errors import present
+from nccl_insight.facts.errors import CONSEQUENCE, present
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._faults import DEVICE, MEMORY, others

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts._cause_patterns import ALLOC_FAILED
-from nccl_insight.facts.errors import present
+from nccl_insight.facts.errors import ALLOC_FAILED, present
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run

@@ -2,8 +2,7 @@
 
 What it finds
 -------------
-Completions with retry exceeded (status 12, vendor error 129) or receiver-not-ready retries exceeded
-(status 13).
+Completions with transport retries exceeded (status 12, vendor error 129).
 
 Why it matters
 --------------
@@ -54,19 +53,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if found is None:
         return
     peers = sorted(found.rows["text"].str.extract(r"from peer (\S+?)<").drop_nulls().unique())
-    receiver = found.matching(r"(?:status|error)[= ](?:IBV_WC_[A-Z_]+\()?13\b|RNR_RETRY") is not None
-    what = "the receiver did not post buffers (RNR)" if receiver else "packets were not acknowledged"
-    towards = f" by {named(peers)}" if peers and not receiver else ""
+    towards = f" by {named(peers)}" if peers else ""
     yield from report(
         run,
         "ib-completion-retry-exceeded",
-        f"InfiniBand retries exceeded: {what}{towards}",
+        f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
         "rdma statistic show link <device>/1; ibqueryerrors; mlxlink -d <device> -e   # both ends; then "
         "ib_write_bw between them",
         explanation=(
-            "The peer's NIC works but its process does not take data: look at why that rank is stuck."
-            if receiver
-            else "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
+            "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
             "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "
             "again and again is the suspect."
         ),

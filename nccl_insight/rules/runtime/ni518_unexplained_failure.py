@@ -34,8 +34,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts._cause_patterns import BENIGN, CONSEQUENCE, OTHER
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.tables.run import Run
@@ -55,9 +54,18 @@ _REACHED = r"(?:^|/)(?:group|init|enqueue)\.cc:[0-9]+(?: \(\w+\))? -> [1-6](?: \
 _NOISE = r"^(?:Retrieve|dlsym failed|dlvsym failed|User asked|minCTAs|maxCTAs|NCCL_CGA|splitShare|HINT)"
 
 
+def _named() -> frozenset[str]:
+    """What a finding of another rule can tell, and what tells nothing."""
+    from nccl_insight.rules import discover
+
+    return frozenset({*(rule.name for rule in discover()), *VAGUE} - {OTHER})
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding, and only where nothing else was recognised."""
-    rows = causes(run)
+    rows = causes(run).with_columns(
+        cause=pl.when(pl.col("cause").is_in(list(_named()))).then("cause").otherwise(pl.lit(OTHER))
+    )
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))

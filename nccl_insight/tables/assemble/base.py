@@ -47,9 +47,6 @@ def table_rows(
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)
-        family = rule.directives.get("family")
-        if family and "family" not in rows.columns:
-            rows = rows.with_columns(family=pl.lit(family))
         parts.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
     rows = stack(parts)
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)

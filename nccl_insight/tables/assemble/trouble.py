@@ -26,11 +26,10 @@ def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.D
     function = pl.coalesce(
         column(rows, "function", pl.String), pl.col("_source").str.extract(r"\(([^()]*)\)$")
     )
-    family = column(rows, "family", pl.String).fill_null("other")
-    named = pl.when(family != "other").then(family)
+    diagnosis = column(rows, "diagnosis", pl.String).fill_null(UNEXPLAINED)
     return rows.with_columns(
-        family=family,
-        diagnosis=pl.coalesce(column(rows, "diagnosis", pl.String), named, pl.lit(UNEXPLAINED)),
+        diagnosis=diagnosis,
+        family=pl.when(diagnosis == UNEXPLAINED).then(pl.lit("other")).otherwise(diagnosis),
         role=column(rows, "role", pl.String).fill_null("root"),
         function=function,
         _source=pl.col("_source").str.replace(r" \([^()]*\)$", ""),

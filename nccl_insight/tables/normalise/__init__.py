@@ -11,13 +11,12 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.normalise import codes, families, model, structure
+from nccl_insight.tables.normalise import codes, model, structure
 
 Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
 
 NORMALISERS: Final[Mapping[str, Normaliser]] = {
     **codes.NORMALISERS,
-    **families.NORMALISERS,
     **structure.NORMALISERS,
     **model.NORMALISERS,
 }
