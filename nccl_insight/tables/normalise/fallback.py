@@ -20,6 +20,7 @@ _CASES: Final = (
     "text ~ too many open files | failed to malloc | cannot allocate memory & text !~ ibv_ => resource-exhausted root",
     "text ~ modify_qp & text ~ timed out => ib-qp-timeout root",
     "text ~ modify_qp & text ~ unreachable | no route | no such device => ib-qp-unreachable root",
+    "text ~ retrieve | dlsym | dlvsym => library-version-mismatch benign",
     "text ~ reg_mr | reg_dmabuf_mr => ib-reg-mr-failed root",
     "text ~ create_cq => ib-create-cq-failed root",
     "text ~ create_qp => ib-create-qp-failed root",
