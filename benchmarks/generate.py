@@ -164,7 +164,7 @@ def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
                 pl.lit(f" nRanks {n} nNodes {nodes} localRanks {GPUS} localRank "),
                 rank % GPUS,
                 pl.lit(" MNNVL 0"),
-            )  # fmt: skip
+            )
         )
         for channel in range(2):
             texts.append(

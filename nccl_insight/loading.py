@@ -20,8 +20,7 @@ from nccl_insight.readers import Format, discover, side
 from nccl_insight.readers.embedded import ras_text
 from nccl_insight.readers.embedded.nccl_tests import scan_lines
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
-from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.keep import DETAIL_TABLES
+from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES, Classifier
 from nccl_insight.readers.nccl_log.log import LogPart, cores, neighbours, read_logs
 from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.tables import match, schema
@@ -76,7 +75,7 @@ def _read(file: InputFile, format_: Format) -> _Part:
 
 
 def _read_logs(files: Sequence[InputFile], details: bool) -> tuple[list[_Part], list[LogPart]]:
-    classifier = Classifier(default_catalog())
+    classifier = Classifier(default_catalog(), details)
     parts = {file.input_id: _Part(file, LOG, ChunkIndex()) for file in files}
     logs = [
         read_logs([(file, parts[file.input_id].index) for file in group], classifier, None, details)

@@ -138,6 +138,19 @@ class Catalog:
         found += [e for e in self._floating if e.required in text]
         return list(dict.fromkeys(e.name for e in found))
 
+    def ranked(self, opening: str) -> list[tuple[str, str]]:
+        """(rule, literal that stands in all its texts) of every rule that some text with this opening could be tried
+        on, in the order of :meth:`match`."""
+        fixed = [*self._long.values(), *self._short.values()]
+        found = [
+            e
+            for entries in fixed
+            for e in entries
+            if opening.startswith(e.prefix) or e.prefix.startswith(opening)
+        ]
+        found.sort(key=lambda e: (-e.weight, e.name))
+        return list(dict.fromkeys((e.name, e.required) for e in (*found, *self._floating)))
+
     def match(self, text: str) -> Match | None:
         """The rule of a text (a message without its head, trailing blanks removed)."""
         text = text.rstrip()

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.language.catalog import Catalog, Match
+from nccl_insight.readers.nccl_log.floods import Guess, guess
 
 _NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
 _TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
@@ -26,6 +27,21 @@ class Choice:
     blanks: bool
 
 
+# Tables of inner workings, large in verbose logs; no diagnosis needs them.
+DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
+# Values of calls that only tables show.
+CALL_DETAILS: Final = frozenset(
+    {
+        "sendbuff",
+        "recvbuff",
+        "sendbuff_bare",
+        "recvbuff_bare",
+        "stream",
+        "op_count_hex",
+        "task",
+        "global_rank",
+    }
+)
 UNKNOWN: Final = Choice(-1, False)
 
 
@@ -34,15 +50,34 @@ class Classifier:
 
     ``foreign``: shapes of lines without head that looked like NCCL's and were not. ``headless``: what short lines
     without head were, some of which all ranks print alike.
+
+    ``details``: take all values of floods, also those that no diagnosis needs.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, details: bool = True) -> None:
         self.catalog = catalog
+        self._details = details
+        self._guesses: dict[str, Guess | None] = {}
         self.names = list(catalog.grammar.messages)
         self._number = {name: i for i, name in enumerate(self.names)}
         self._shapes: dict[int, Choice] = {}
         self.foreign: set[int] = set()
         self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
+
+    def guess(self, opening: str, sample: str) -> Guess | None:
+        """The rule of a flood whose texts begin with ``opening``."""
+        if opening not in self._guesses:
+            self._guesses[opening] = guess(self.catalog, opening, sample)
+        return self._guesses[opening]
+
+    def unwanted(self, rule: str) -> frozenset[str]:
+        """Columns of a rule that nobody will ask for."""
+        if self._details:
+            return frozenset()
+        table = self.catalog.grammar.messages[rule].table
+        if table is None or table in DETAIL_TABLES:
+            return frozenset(name for name, _ in self.catalog.compiled(rule).columns)
+        return CALL_DETAILS if table == "calls" else frozenset()
 
     def _choose(self, text: str) -> Choice:
         found = self.catalog.match(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -34,16 +35,29 @@ def typed(column: pl.Series, dtype: str) -> pl.Series:
     return values
 
 
-def extract(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
-    """Which texts the rule accepts, and its typed columns (null where it does not).
+def extract(
+    rule: Compiled, texts: pl.Series, unwanted: frozenset[str] = frozenset()
+) -> tuple[pl.Series, list[pl.Series]]:
+    """Which texts the rule accepts, and its typed columns (null where it does not) but for ``unwanted`` ones.
 
     Few texts go through Python's engine, because compiling a pattern for Rust's costs more than it saves.
     Works on series: the set-up of an expression engine would cost more than the few texts of most rules.
     """
+    if unwanted:
+        rule = _without(rule, unwanted)
     take = _by_python if texts.len() <= _FEW else _by_polars
     accepted, captured = take(rule, texts)
     dtypes = dict(rule.columns)
     return accepted, [typed(column, dtypes[column.name]) for column in captured]
+
+
+def _without(rule: Compiled, unwanted: frozenset[str]) -> Compiled:
+    """The rule without some of its captures; those that a guard checks stay."""
+    drop = unwanted - {guard.column for guard in rule.guards}
+    pattern = rule.pattern
+    for name in drop:
+        pattern = pattern.replace(f"(?P<{name}>", "(?:")
+    return replace(rule, pattern=pattern, columns=tuple(c for c in rule.columns if c[0] not in drop))
 
 
 def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:

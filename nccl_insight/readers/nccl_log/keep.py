@@ -13,14 +13,18 @@ import polars as pl
 
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
+from nccl_insight.readers.nccl_log.classify import CALL_DETAILS, DETAIL_TABLES
 from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, attach_heads, with_constants
 from nccl_insight.readers.nccl_log.unknown import templates
 from nccl_insight.tables.normalise.meaning import meanings
 from nccl_insight.tables.schema import is_loud
 
-# Tables of inner workings, large in verbose logs; no diagnosis needs them.
-DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
 # Like these, but small, and its rows belong to communicators.
+_FLOODED: Final = frozenset({"calls", "tuning_choice"})
+_SMALL: Final = frozenset(
+    {"dtype_code", "red_op_code", "root", "nranks", "_length", "channels_lo", "channels_hi", "algorithm_code",
+     "protocol_code"}
+)  # fmt: skip
 _MODEL: Final = "tuning_model"
 _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 _FLOOD: Final = 1000
@@ -81,8 +85,23 @@ def _slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
         via = body.str.splitn("via ", 2).struct.field("field_1")
         return rows.hstack([via.alias("_via")])
     if "normalise" in rule.directives:
-        return rows.hstack([body.str.len_bytes().alias("_length")])
-    return rows
+        rows = rows.hstack([body.str.len_bytes().alias("_length")])
+    return _packed(rows) if rule.table in _FLOODED else rows
+
+
+def _packed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a table that may have millions, in fewer bytes: words by number, small integers short.
+
+    :func:`nccl_insight.tables.assemble.base.table_rows` gives the words back.
+    """
+    return rows.select(
+        column.cast(pl.Categorical)
+        if column.dtype == pl.String
+        else column.shrink_dtype()
+        if column.name in _SMALL
+        else column
+        for column in rows.iter_columns()
+    )
 
 
 def _means(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
@@ -98,6 +117,7 @@ class Keeper:
 
     def __init__(self, grammar: Grammar, details: bool) -> None:
         self._rules = grammar.messages
+        self._details = details
         self._dropped = frozenset() if details else DETAIL_TABLES | {_MODEL}
 
     def keep(self, result: ChunkResult) -> Kept:
@@ -116,6 +136,8 @@ class Keeper:
                 if known.height:
                     loud.append(_means(rule, _warnings(known, result.heads)))
             if rule.table is not None and rule.table not in self._dropped:
+                if rule.table == "calls" and not self._details:
+                    rows = rows.drop(CALL_DETAILS, strict=False)
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown
         strange = unknown.filter(is_loud(pl.col("_level"))) if unknown.height else unknown

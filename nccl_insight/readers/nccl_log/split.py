@@ -13,8 +13,9 @@ from nccl_insight.readers.nccl_log import head
 SEPARATOR: Final = " NCCL "
 _ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 _LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
-# Looked for in the lines, by polars: Python is slow at words in long texts.
-_ODD: Final = ["\x1b", "\x00", "\r", "](http"]
+# Looked for in the whole text at once: a search in every line would take as long as cutting the lines.
+_ODD: Final = ("\x1b", "\x00", "\r")
+_ODD_WORD: Final = "](http"
 _USUAL: Final = " NCCL INFO "
 _OPEN: Final = rf"^{head.OPEN_LEVEL}$"
 _AGAIN: Final = rf"NCCL (?:{'|'.join(head.LEVELS)})(?: |$)|:[0-9]+:[0-9]+ \[-?[0-9]+\]|NCCL$"
@@ -26,6 +27,12 @@ def _cut(text: pl.Series, ended: bool) -> pl.Series:
     return lines.head(lines.len() - 1) if ended else lines
 
 
+def _is_odd(chunk: Chunk) -> bool:
+    if chunk.text is None:
+        return any(odd.encode() in chunk.data for odd in _ODD)
+    return any(odd in chunk.text for odd in _ODD)
+
+
 def lines_of(chunk: Chunk) -> pl.Series:
     """The lines without colours, links and stray control bytes; line breaks stay where they are."""
     if chunk.text is None:
@@ -34,9 +41,8 @@ def lines_of(chunk: Chunk) -> pl.Series:
     else:
         whole = pl.Series([chunk.text])
         ended = chunk.text.endswith("\n")
-    lines = _cut(whole, ended)
-    if not lines.str.contains_any(_ODD).any():
-        return lines
+    if not _is_odd(chunk) and not whole.str.contains(_ODD_WORD, literal=True)[0]:
+        return _cut(whole, ended)
     text = str(whole[0])
     text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")
     return _cut(pl.Series([_LINK.sub(r"\1", text)]), ended)

@@ -11,6 +11,7 @@ from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.extract import extract, row_of
+from nccl_insight.readers.nccl_log.floods import LEAST, floods
 from nccl_insight.readers.nccl_log.records import HEAD, RECORD, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
@@ -104,8 +105,35 @@ def _distinct(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     return texts.filter(first), at
 
 
+def _take_floods(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
+    """Takes the records of floods; returns all others."""
+    if frame.height < LEAST:
+        return frame
+    taken: pl.Series | None = None
+    some_loud = has_loud(frame["_level"])
+    for opening, mask in floods(frame["_body"]):
+        rows = frame.filter(mask)
+        texts = rows["_body"]
+        found = work.classifier.guess(opening, texts[0])
+        if found is None or (found.without and texts.str.contains_any(list(found.without)).any()):
+            continue
+        loud = some_loud and has_loud(rows["_level"])
+        rule = work.classifier.catalog.compiled(found.rule)
+        unwanted = frozenset() if loud else work.classifier.unwanted(found.rule)
+        accepted, columns = extract(rule, texts, unwanted)
+        if loud:
+            work.warned.add(found.rule)
+        kept = rows.hstack(columns) if columns else rows
+        whole = bool(accepted.all())
+        work.accept(found.rule, kept if whole else kept.filter(accepted))
+        at = mask if whole else mask.clone().scatter(mask.arg_true().filter(~accepted).to_list(), False)
+        taken = at if taken is None else taken | at
+    return frame if taken is None else frame.filter(~taken)
+
+
 def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     """Classifies records and extracts their columns; returns those that no rule accepts."""
+    frame = _take_floods(work, frame)
     if not frame.height:
         return frame
     texts, at = _distinct(frame["_body"])

@@ -41,7 +41,8 @@ def table_rows(
     parts: list[pl.DataFrame] = []
     for name, found in frames.items():
         rule = grammar.messages[name]
-        rows = with_constants(stack(found), rule)
+        rows = stack(found).with_columns(pl.col(pl.Categorical).cast(pl.String))
+        rows = with_constants(rows, rule)
         if rule.meaning is not None:
             rows = with_meaning(rows, rule.meaning)
         for step in rule.directives.get("normalise", "").replace(",", " ").split():

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.language.syntax import Grammar
-from nccl_insight.readers.nccl_log.keep import DETAIL_TABLES
+from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
 from nccl_insight.tables.assemble.attribute import Owners
 from nccl_insight.tables.assemble.base import column, finish, stack
