@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -244,6 +244,7 @@ def load(
     engine: str = "local",
     lazy: bool = False,
     limits: Limits = DEFAULT,
+    communication: Sequence[str] = (),
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
@@ -253,6 +254,7 @@ def load(
         details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
         engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
         limits: how much of an input is read.
+        communication: regular expressions of GPU kernels that count as communication, beside those that are known.
         lazy: put tables together only when they are asked for; for those who need few, or one after the other.
 
     Raises:
@@ -260,6 +262,8 @@ def load(
         NotJudgedError: the paths name no file.
     """
     files = find_inputs(paths, limits)
+    if communication:
+        files = [replace(file, communication=tuple(communication)) for file in files]
     parts, logs = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = _join(parts, logs, lazy)

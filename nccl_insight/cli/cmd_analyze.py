@@ -130,7 +130,7 @@ def register(app: typer.Typer) -> None:
                 lambda seen: write_text("-", text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))),
                 idle,
             )
-        run = api.load(paths, kind, details=False, engine=engine)
+        run = api.load(paths, kind, details=False, engine=engine, communication=policy.communication)
         analysis = api.analyze(run, policy)
         redactor = None
         if policy.redact:

@@ -48,6 +48,7 @@ class InputFile:
         origin: the file that the user named or that a directory held; None for standard input and pipes.
         damage: what is known to be wrong before anything was read.
         limits: how much of it is read.
+        communication: regular expressions of kernel names that count as communication, beside those that are known.
     """
 
     input_id: int
@@ -58,6 +59,7 @@ class InputFile:
     origin: Path | None = None
     damage: str = ""
     limits: Limits = field(default=DEFAULT, repr=False)
+    communication: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def small(self) -> bool:

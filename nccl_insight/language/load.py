@@ -47,6 +47,7 @@ _DIRECTIVES = {
 _OWN_BLOCKS = {"define", "default-diagnosis", "default-role"}
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
 _T = TypeVar("_T")
+_KERNELS = "kernels.lark"
 DTYPES = ("int", "float", "str", "ints", "strs")
 
 
@@ -62,12 +63,22 @@ class Definition:
 
 def grammar_files() -> Mapping[str, str]:
     """Name and text of the packaged grammar files (beside the package in a source checkout)."""
+    return {name: text for name, text in _all_files().items() if not name.endswith(_KERNELS)}
+
+
+def _all_files() -> Mapping[str, str]:
     packaged = resources.files("nccl_insight").joinpath("grammars")
     if packaged.is_dir():
         entries = [(e.name, e.read_text("utf-8")) for e in packaged.iterdir() if e.name.endswith(".lark")]
         return dict(sorted(entries))
     beside = Path(__file__).parents[2] / "grammars"
     return {p.name: p.read_text("utf-8") for p in sorted(beside.glob("*.lark"))}
+
+
+@cache
+def kernel_grammar() -> Grammar:
+    """The grammar of the names of GPU kernels, a language of its own beside that of the log."""
+    return _grammar({name: text for name, text in _all_files().items() if name.endswith(_KERNELS)})
 
 
 def blocks(name: str, text: str) -> Iterator[dict[str, str]]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight import bandwidth
 from nccl_insight.readers import intervals as _intervals
-from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER
+from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER, classify
 
 ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
@@ -237,7 +237,7 @@ def memcpy_table(activity: pl.DataFrame) -> pl.DataFrame:
 
 
 def other_communication_table(activity: pl.DataFrame) -> pl.DataFrame:
-    """Communication kernels that are not NCCL's: ``device, kernel, count, duration_ns, exposed_ns``."""
+    """Communication kernels not of NCCL: ``device, kernel, library, op, count, duration_ns, exposed_ns``."""
     rows = activity.filter(pl.col("kind") == OTHER)
     if rows.is_empty():
         return pl.DataFrame()
@@ -250,4 +250,8 @@ def other_communication_table(activity: pl.DataFrame) -> pl.DataFrame:
             exposed_ns=pl.col("exposed_ns").sum(),
         )
         .sort("device", "kernel")
+        .with_columns(
+            library=pl.col("kernel").map_elements(lambda n: classify(n).library, return_dtype=pl.String),
+            op=pl.col("kernel").map_elements(lambda n: classify(n).op, return_dtype=pl.String),
+        )
     )

@@ -1,15 +1,21 @@
-"""What a GPU kernel or collective name says: compute or communication, operation, algorithm, element type.
+"""What a GPU kernel or collective name says: compute or communication, library, operation, algorithm, element type.
 
-The name of an NCCL kernel is the compiled entry point, which dispatches inside: "RING_LL" and "Sum" in it do not
-tell what ran. Only the tree entry and the symmetric-memory kernels name their algorithm truly.
+Names of communication kernels are a language, ``grammars/kernels.lark``. A kernel that no rule knows is compute,
+unless the configuration names it as communication. The name of an NCCL kernel is the compiled entry point, which
+dispatches inside: "RING_LL" and "Sum" in it do not tell what ran. Only the tree entry and the symmetric-memory kernels
+name their algorithm truly.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
+
+from nccl_insight.language.catalog import Catalog
+from nccl_insight.language.load import kernel_grammar
 
 COMPUTE: Final = 0
 COMM: Final = 1
@@ -18,21 +24,16 @@ MEMSET: Final = 3
 OTHER: Final = 4
 """Communication by something else than NCCL or RCCL: custom all-reduce, DeepEP, NVSHMEM, user buffers."""
 
+# Kernels of NCCL of a release or build that the grammar does not know.
 _LIBRARY: Final = re.compile(
-    r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|mscclpp|msccl)\w*(?:Kernel|kernel)", re.ASCII
+    r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII
 )
+_LONGEST_NAME: Final = 4000
+_PATH: Final = re.compile(r"[A-Za-z0-9_:$.~]+$")
 _NCCL_OP: Final = re.compile(
     r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAllv|AlltoAllv|AllToAll|AlltoAll|AllToAllPivot|"
     r"Reduce|Gather|Scatter|Generic)"
 )
-_OTHER: Final = re.compile(
-    r"cross_device_reduce_[12]stage|\b(?:one|two)_?shot_all_?reduce|multimem_\w*(?:all_reduce|all_gather|"
-    r"reduce_scatter)|allreduce_fusion_kernel|all_?reduce_fusion|\bep::(?:internode|intranode|internode_ll)\w*::|"
-    r"\bdeep_ep::|(?:^|[\s:])nvshmemi?x?_\w+|userbuffers_\w+|quick_?all_?reduce|lamport\w*all_?reduce|"
-    r"cross_gpu_\w*reduce|oneccl\w*kernel|symm_mem\w*(?:barrier|all_reduce|all_gather)",
-    re.IGNORECASE | re.ASCII,
-)
-_NOT_COMM: Final = re.compile(r"get_dispatch_layout|(?:^|[\s:])nvshmemi_(?:init|finalize)", re.ASCII)
 _TYPE: Final = re.compile(
     r"(?:Sum|Prod|Max|Min|MinMax|PreMulSum|SumPostDiv|sum|prod|max|min|avg)_"
     r"(f16|f32|f64|bf16|i8|u8|i32|u32|i64|u64|f8e4m3|f8e5m2|half|float|double|int8_t|uint8_t|int32_t|uint32_t|"
@@ -73,16 +74,94 @@ class KernelName:
     dtype: str | None = None
     algorithm: str | None = None
     protocol: str | None = None
+    library: str | None = None
 
 
 @lru_cache(maxsize=65536)
-def classify(name: str) -> KernelName:
-    """Kind of a kernel and, for communication kernels, what its name tells."""
+def classify(name: str, communication: tuple[str, ...] = ()) -> KernelName:
+    """Kind of a kernel and, for communication kernels, what its name tells.
+
+    Args:
+        name: as a profiler writes it, demangled or mangled.
+        communication: regular expressions of the configuration; kernels in whose name one is found communicate.
+    """
+    for path in _suffixes(function_path(name)):
+        found = _catalog().match(path)
+        if found is None:
+            continue
+        known = found.message.constants
+        if known.get("kind") == "nccl":
+            return _nccl(name)
+        return KernelName(OTHER, known.get("op", "Other"), library=known.get("library"))
     if _LIBRARY.search(name[:400]):
         return _nccl(name)
-    if _OTHER.search(name[:2000]) and not _NOT_COMM.search(name[:2000]):
-        return KernelName(OTHER, "Other")
+    if any(re.search(pattern, name[:_LONGEST_NAME]) for pattern in communication):
+        return KernelName(OTHER, "Other", library="configured")
     return KernelName(COMPUTE)
+
+
+@cache
+def _catalog() -> Catalog:
+    return Catalog(kernel_grammar())
+
+
+def _suffixes(path: str) -> Iterator[str]:
+    """The path, then without its leading namespaces one after the other."""
+    while path:
+        yield path
+        path = path.partition("::")[2]
+
+
+def function_path(name: str) -> str:
+    """A kernel's namespaces and name: ``void a::b<int>(int*)`` and ``_ZN1a1bIiEEvPi`` are ``a::b``."""
+    name = name[:_LONGEST_NAME].strip().removesuffix(".kd")
+    if name.startswith("_Z"):
+        return _demangled_path(name)
+    name = name.replace("(anonymous namespace)::", "")
+    if "<" in name:
+        name = _without_template_arguments(name)
+    found = _PATH.search(name.split("(", 1)[0].rstrip())
+    return found[0] if found else ""
+
+
+def _without_template_arguments(name: str) -> str:
+    kept: list[str] = []
+    depth = 0
+    for piece in re.split(r"([<>])", name.replace("->", "  ")):
+        if piece == "<":
+            depth += 1
+        elif piece == ">":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            kept.append(piece)
+            if "(" in piece:
+                break
+    return "".join(kept)
+
+
+def _demangled_path(name: str) -> str:
+    """The nested name at the beginning of an Itanium-mangled name; other parts of it are not looked at."""
+    at = 2
+    parts: list[str] = []
+    nested = name[at : at + 1] == "N"
+    at += nested
+    while at < len(name):
+        if name[at] in "KLrV" and not parts:  # qualifiers and internal linkage
+            at += 1
+            continue
+        length = re.compile(r"[0-9]{1,4}").match(name, at)
+        if length is None:
+            break
+        begin = length.end()
+        at = begin + int(length[0])
+        part = name[begin:at]
+        if not part.startswith("_GLOBAL__N"):
+            parts.append(part)
+        if not nested:
+            break
+        if name[at : at + 1] == "I":
+            break
+    return "::".join(parts)
 
 
 def _nccl(name: str) -> KernelName:

@@ -8,6 +8,7 @@ The first one found is the only one. Never a file beside a log: logs come from s
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -28,7 +29,7 @@ else:
 
 FILE_NAME: Final = "nccl-insight.toml"
 ENV_PREFIX: Final = "NCCL_INSIGHT_"
-_TOP: Final = ("analyze", "ignore", "severity", "thresholds")
+_TOP: Final = ("analyze", "ignore", "severity", "thresholds", "traces")
 _ANALYZE: Final = ("select", "ignore", "fail-on", "min-confidence", "min-coverage", "redact")
 _IGNORE: Final = ("code", "name", "match", "reason", "until")
 _MAX_BYTES: Final = 1 << 20
@@ -257,7 +258,22 @@ def _from_file(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
         found["severity"] = _severities(f"{path} [severity]", data["severity"])
     if "thresholds" in data:
         found["thresholds"] = _thresholds(f"{path} [thresholds]", data["thresholds"])
+    if "traces" in data:
+        traces = _known(f"{path} [traces]", data["traces"], ("communication-kernels",))
+        found["communication"] = _patterns(f"{path} [traces]", traces.get("communication-kernels", []))
     return found
+
+
+def _patterns(where: str, value: object) -> tuple[str, ...]:
+    """Regular expressions of kernel names."""
+    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
+        _fail(where, "communication-kernels must be a list of regular expressions")
+    for pattern in value:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            _fail(where, f"{pattern!r} is no regular expression: {error}")
+    return tuple(value)
 
 
 def load_policy(

@@ -44,7 +44,9 @@ class Policy:
 
     ``select``: names of the diagnoses to run, None for all. ``fail_on``: least severity that makes the
     command exit 1, None for never. ``min_coverage``: share of understood NCCL lines (0..1) below which the
-    run counts as not judged. ``today`` decides about expiry; without it nothing expires.
+    run counts as not judged.
+    ``communication``: regular expressions of kernel names that count as communication. ``today``
+    decides about expiry; without it nothing expires.
     """
 
     select: frozenset[str] | None = None
@@ -55,6 +57,7 @@ class Policy:
     min_confidence: Confidence = Confidence.LOW
     min_coverage: float = 0.0
     redact: bool = False
+    communication: tuple[str, ...] = ()
     today: date | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 

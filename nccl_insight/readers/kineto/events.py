@@ -173,6 +173,7 @@ def _elements(dims: object) -> int | None:
 class Events:
     """What was collected from a trace. Times are nanoseconds without the base of the file."""
 
+    communication: tuple[str, ...] = ()
     kind: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
@@ -232,7 +233,7 @@ class Events:
         name = text if isinstance(text, str) else ""
         meta = -1
         if kind < 0:
-            kind = classify(name).kind
+            kind = classify(name, self.communication).kind
             if kind == COMM:
                 known: Meta | int | None = Meta.of(args)
                 known = known if known is not None else _int(args.get("External id"))

@@ -60,7 +60,7 @@ def sniff(head: bytes, name: str) -> float:
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
     scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS)
-    events = Events()
+    events = Events(communication=source.communication)
     collecting = gc.isenabled()
     gc.disable()  # the decoded events hold no cycles, and each collection would walk all of them
     try:

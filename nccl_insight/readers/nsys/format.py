@@ -65,7 +65,7 @@ def read(source: InputFile) -> Partial:
     tables: dict[str, pl.DataFrame] = {}
     try:
         with open_database(source) as database:
-            tables = _tables(database, notes)
+            tables = _tables(database, notes, source.communication)
     except DamagedStream as error:
         notes.append(("trace-truncated", str(error)))
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
@@ -79,11 +79,13 @@ def read(source: InputFile) -> Partial:
     return Partial(tables={n: f.with_columns(stamp) for n, f in tables.items() if f.width})
 
 
-def _tables(database: Database, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+def _tables(
+    database: Database, notes: list[tuple[str, str]], communication: tuple[str, ...]
+) -> dict[str, pl.DataFrame]:
     if "StringIds" not in database.columns:
         notes.append(("trace-truncated", "the database is not an Nsight Systems export (no table StringIds)"))
         return {}
-    activity = _activity(database)
+    activity = _activity(database, communication)
     marks = ranges(database)
     offset = _session_start(database)
     lanes = activity.select(_LANES).unique().sort(_LANES).with_row_index("device")
@@ -109,7 +111,7 @@ def _tables(database: Database, notes: list[tuple[str, str]]) -> dict[str, pl.Da
     return finished
 
 
-def _activity(database: Database) -> pl.DataFrame:
+def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFrame:
     schema: dict[str, pl.DataType | type[pl.DataType]] = {
         **ACTIVITY,
         "pid": pl.Int64,
@@ -127,7 +129,7 @@ def _activity(database: Database) -> pl.DataFrame:
             {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64,
              "name_id": pl.Int64, "correlation": pl.Int64},
         )  # fmt: skip
-        parts.append(frame.join(_kernel_names(database, frame), on="name_id", how="left"))
+        parts.append(frame.join(_kernel_names(database, frame, communication), on="name_id", how="left"))
     if database.has(_COPIES, "start", "end", "deviceId", "globalPid", "bytes", "copyKind"):
         kinds = [c if c in database.columns[_COPIES] else "null" for c in ("srcKind", "dstKind")]
         frame = database.frame(
@@ -158,14 +160,14 @@ def _activity(database: Database) -> pl.DataFrame:
     )
 
 
-def _kernel_names(database: Database, kernels: pl.DataFrame) -> pl.DataFrame:
+def _kernel_names(database: Database, kernels: pl.DataFrame, communication: tuple[str, ...]) -> pl.DataFrame:
     """Names of the kernels that occur, with their kind."""
     wanted = set(kernels["name_id"].drop_nulls().unique().to_list())
     names: list[tuple[int, str, int]] = []
     for number, value in database.connection.execute("select id, value from StringIds"):
         if number in wanted:
             text = str(value)
-            names.append((number, text, classify(text).kind))
+            names.append((number, text, classify(text, communication).kind))
     return pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
 
 

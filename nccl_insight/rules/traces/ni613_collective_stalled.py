@@ -62,16 +62,16 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
     where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
     ranks = item.ranks
     started = not item.unknown
+    word = "started" if started else "issued"
     more = (
         f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way."
         if others
         else ""
     )
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
-    done = "started" if started else "issued"
     return Hit(
-        title=f"All {plural(len(ranks), 'rank')} have {done} {where} and none finished it",
-        next_step="dmesg -T | grep -iE 'xid|mlx5|link'   # on the hosts of these ranks; then nccl-tests there",
+        title=f"All {plural(len(ranks), 'rank')} have {word} {where} and none finished it",
+        next_step="on their hosts: dmesg -T | grep -iE 'xid|mlx5|link'; then nccl-tests on these nodes",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
         + (
             ""

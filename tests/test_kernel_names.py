@@ -1,0 +1,81 @@
+"""The language of kernel names: samples of every rule, both engines, and kernels that are compute."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.language.catalog import Catalog
+from nccl_insight.language.lint import lint
+from nccl_insight.language.load import grammar_files, kernel_grammar
+from nccl_insight.language.reference import Reference
+from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, function_path
+
+SAMPLES = {p.stem: p.read_text().splitlines() for p in sorted(Path("fixtures/kernels").glob("*.txt"))}
+
+
+@cache
+def catalog() -> Catalog:
+    return Catalog(kernel_grammar())
+
+
+@cache
+def reference() -> Reference:
+    return Reference(kernel_grammar())
+
+
+def test_the_grammar_is_sound_and_apart_from_that_of_the_log() -> None:
+    grammar = kernel_grammar()
+    assert lint(grammar) == []
+    assert set(SAMPLES) == set(grammar.messages)
+    assert all("source" in m.directives for m in grammar.messages.values())
+    assert not [name for name in grammar_files() if "kernels" in name]
+
+
+@pytest.mark.parametrize("rule", SAMPLES)
+def test_samples(rule: str) -> None:
+    message = kernel_grammar().messages[rule]
+    for name in SAMPLES[rule]:
+        path = function_path(name)
+        accepted = []
+        while path:
+            found = catalog().match(path)
+            if found is not None:
+                accepted.append((path, found.message.name))
+            path = path.partition("::")[2]
+        assert accepted, name
+        assert accepted[0][1] == rule, name
+        parsed = reference().parse(rule, accepted[0][0])
+        assert parsed is not None
+        others = [m for m in kernel_grammar().messages if m != rule and catalog().try_rule(m, accepted[0][0])]
+        assert others == [], name
+        kind = COMM if message.constants.get("kind") == "nccl" else OTHER
+        assert classify(name).kind == kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float>>>(x)",
+        "triton_poi_fused_add_all_reduce_4",
+        "void gemm_broadcast_bias<float>(x)",
+        "nvjet_hsh_192x192_64x4_2x1_v_bz_coopA_TN",
+        "void dispatch_tokens_kernel<int>(x)",
+        "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
+        "void moe::permute_kernel<ncclLike<int>>(x)",
+        "",
+        "_Z",
+        "_ZN9999999x",
+        "<<<>>>(((",
+    ],
+)
+def test_compute_stays_compute(name: str) -> None:
+    assert classify(name).kind == COMPUTE
+
+
+def test_the_configuration_adds_names() -> None:
+    name = "void ourlib::ring_exchange<float>(x)"
+    assert classify(name).kind == COMPUTE
+    assert classify(name, (r"ourlib::ring_",)).kind == OTHER
