@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import glob
 import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from nccl_insight.errors import ExitCode, InsightError
@@ -32,7 +34,6 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
@@ -49,6 +50,26 @@ def build_app() -> typer.Typer:
         if info.name.startswith("cmd_"):
             importlib.import_module(f"{__name__}.{info.name}").register(app)
     return app
+
+
+def commands_of(app: typer.Typer) -> frozenset[str]:
+    """Names of the commands of an application, groups included."""
+    found = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
+    return frozenset(found | {str(group.name) for group in app.registered_groups if group.name})
+
+
+def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str]:
+    """``nccl-insight run.log`` means ``nccl-insight analyze run.log``: the default job needs no name.
+
+    Taken so only if the first argument is no command and names something that is there (a file, a directory, a
+    pattern that matches, ``-``), so a mistyped command is still told to be one.
+    """
+    given = list(arguments)
+    if not given or given[0] in commands or (given[0].startswith("-") and given[0] != "-"):
+        return given
+    first = given[0]
+    known = first == "-" or os.path.exists(first) or (glob.has_magic(first) and bool(glob.glob(first)))
+    return ["analyze", *given] if known else given
 
 
 def _versions() -> str:
@@ -79,7 +100,9 @@ def main() -> None:
             sys.stdout.write(_versions() + "\n")
             result = 0
         else:
-            result = build_app()(standalone_mode=False)
+            app = build_app()
+            given = with_command(sys.argv[1:], commands_of(app))
+            result = app(given, prog_name="nccl-insight", standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(int(result or 0))
     except InsightError as error:

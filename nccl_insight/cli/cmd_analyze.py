@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
         ),
         verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
     ) -> None:
-        """Says what happened in a run: findings with evidence, cause and next step.
+        """Say what happened in a run: findings with evidence, cause and next step.
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """

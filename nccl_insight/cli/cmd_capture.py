@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
         ),
         archive: Path = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
     ) -> None:
-        """Runs collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
+        """Run collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
 
         `capture -- CMD` runs CMD with the same settings. The directory is read whole by `analyze`.
         Exit codes: 0 done, 1 a process failed, 2 usage, 3 no GPU or no torch, 5 the deadline passed.

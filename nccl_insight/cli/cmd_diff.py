@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
     ) -> None:
-        """Says what changed between two runs, the likeliest explanation of the findings that differ first.
+        """Say what changed between two runs, the likeliest explanation of the findings that differ first.
 
         Exit codes: 0 no difference, 1 they differ, 2 usage, 3 nothing to compare, 4 internal error.
         """

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("text", "--format", help="text or json."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
-        """Says how long a collective should take: a band of healthy machines, and what bounds it.
+        """Say how long a collective should take: a band of healthy machines, and what bounds it.
 
         Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes without --nics).
         """

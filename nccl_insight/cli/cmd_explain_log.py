@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("text", "--format", help="text or json."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
-        """Tells in words what a job does: communicators, transports, rings, algorithms, settings, timings.
+        """Tell in words what a job does: communicators, transports, rings, algorithms, settings, timings.
 
         Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
         """

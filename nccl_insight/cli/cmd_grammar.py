@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
     @group.command()
     def lint() -> None:
-        """Checks the grammar's rules of determinism and portability."""
+        """Check the grammar's rules of determinism and portability."""
         from nccl_insight.language.lint import lint as run_lint
         from nccl_insight.language.load import default_grammar
 

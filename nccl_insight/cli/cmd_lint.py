@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         color: str = typer.Option("auto", "--color", help="auto, always or never."),
         quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the verdict line of each file."),
     ) -> None:
-        """Checks NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
+        """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
         """

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
         all_: bool = typer.Option(False, "--all", help="Also lines that are not NCCL's (level null)."),
     ) -> None:
-        """Streams one JSON object per NCCL record; message is null where no rule knows the line."""
+        """Stream one JSON object per NCCL record; message is null where no rule knows the line."""
         from nccl_insight.inputs.find import find_inputs
         from nccl_insight.readers.nccl_log.objects import parse_objects
 

@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
         ),
         quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the last line."),
     ) -> None:
-        """Checks this node before a job: settings, devices, limits, libraries, a short all-reduce, expectations.
+        """Check this node before a job: settings, devices, limits, libraries, a short all-reduce, expectations.
 
         Exit codes: 0 go, 1 a check failed, 2 usage, 3 nothing to judge (no GPU), 5 the collective hangs.
         """

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("sh", "--format", help="sh (a script) or json."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
-        """Writes nccl-tests commands that reproduce the mix of collectives of a job: operations, types, sizes, groups.
+        """Write nccl-tests commands that reproduce the mix of collectives of a job: operations, types, sizes, groups.
 
         Exit codes: 0 written, 2 usage, 3 no collective calls in the input.
         """

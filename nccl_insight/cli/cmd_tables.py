@@ -20,14 +20,14 @@ def register(app: typer.Typer) -> None:
         paths: list[str] = typer.Argument(
             ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
         ),
-        output: Path = typer.Option(..., "--output", "-o", help="Directory for one file a table."),
+        output: Path = typer.Option(..., "--output", "-o", help="Directory for one file per table."),
         format_: str = typer.Option("parquet", "--format", help="parquet, csv or ndjson."),
         input_format: str = typer.Option(
             "auto", "--input-format", help="Kind of the inputs instead of looking."
         ),
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:
-        """Writes the typed tables of a run, one file a table."""
+        """Write the typed tables of a run, one file per table."""
         from nccl_insight import api
         from nccl_insight.cli.frames import write_frames
 
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         ),
         format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
     ) -> None:
-        """Runs SQL over the tables of a run."""
+        """Run SQL over the tables of a run."""
         import polars as pl
 
         from nccl_insight import api

@@ -1,0 +1,66 @@
+"""The command line as a whole: the default command, completion, commands that do not exist."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.cli import build_app, commands_of, with_command
+from tests.runs import HEALTHY, TINY_SHM
+
+COMMANDS = commands_of(build_app())
+
+
+def run(*arguments: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nccl_insight", *arguments],
+        capture_output=True, text=True, timeout=200, check=False, cwd=cwd, env={**os.environ, **environ},
+    )  # fmt: skip
+
+
+def test_the_commands_are_known() -> None:
+    assert {"analyze", "parse", "tables", "query", "explain", "grammar", "preflight", "lint"} <= COMMANDS
+
+
+def test_an_input_alone_is_analyzed() -> None:
+    for path in (HEALTHY, TINY_SHM):
+        named, alone = run("analyze", str(path)), run(str(path))
+        assert (alone.returncode, alone.stdout) == (named.returncode, named.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "becomes"),
+    [
+        (["-", "--color", "never"], ["analyze", "-", "--color", "never"]),
+        (["a.log", "-o", "x.html"], ["analyze", "a.log", "-o", "x.html"]),
+        (["*.log"], ["analyze", "*.log"]),
+        (["analyze"], ["analyze"]),
+        (["--version"], ["--version"]),
+        (["analyse"], ["analyse"]),
+        (["b*.log"], ["b*.log"]),
+        ([], []),
+    ],
+)
+def test_when_a_command_is_left_out(
+    arguments: list[str], becomes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_text("x")
+    (tmp_path / "analyze").write_text("a file that is called like a command")
+    monkeypatch.chdir(tmp_path)
+    assert with_command(arguments, COMMANDS) == becomes
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    done = run("analyse", "run.log", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "analyse" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_completion_can_be_shown() -> None:
+    done = run(_NCCL_INSIGHT_COMPLETE="source_bash")
+    assert "complete" in done.stdout
