@@ -98,7 +98,7 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "dev_kind": _enum("cuda_dev", "nvml_dev", "bus_id"), "direction": _enum("send", "receive"),
         "transport": _enum("P2P", "SHM", "NET", "COLLNET", "self"), "method": pl.String, "network": pl.String,
         "net_dev": pl.Int32, "gdr": pl.Boolean, "shared": pl.Boolean, "read": pl.Boolean,
-        "pxn_rank": pl.Int32, "intermediate_rank": pl.Int32, "via": pl.String,
+        "pxn_rank": pl.Int32, "intermediate_rank": pl.Int32, "via": pl.String, "flush": pl.String,
     },
     "channel_counts": {
         "comm_id": pl.String, "rank": pl.Int32, "coll_channels": pl.Int32, "collnet_channels": pl.Int32,
@@ -127,7 +127,24 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
     "tuning_choice": {
         "comm_id": pl.String, "host": pl.String, "pid": pl.Int64, "op": OP, "size_bytes": pl.UInt64,
         "algorithm": pl.String, "protocol": pl.String, "channels_lo": pl.Int32, "channels_hi": pl.Int32,
-        "time_us": pl.Float64,
+        "time_us": pl.Float64, "cga_cluster_size": pl.Int32,
+    },
+    "predicted": {
+        "comm_id": pl.String, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "op": OP,
+        "size_bytes": pl.UInt64, "algorithm": pl.String, "protocol": pl.String, "kernel": pl.String,
+        "channels": pl.Int32, "predicted_ns": pl.Float64, "chosen": pl.Boolean,
+    },
+    "diagnostics": {
+        "host": pl.String, "pid": pl.Int64, "diag_check": pl.String, "diag_result": pl.String,
+        "comm_id": pl.String, "nranks": pl.Int32, "ranks": _INTS, "n_ranks": pl.Int32,
+        "reference_rank": pl.Int32, "reference_value": pl.String,
+    },
+    "ib_latency": {
+        "host": pl.String, "pid": pl.Int64, "event": _enum("slow", "stall", "summary"), "peer": pl.String,
+        "hca_name": pl.String, "hca_port": pl.Int32, "qp_number": pl.Int64, "threshold_ns": pl.Int64,
+        "latency_ns": pl.Int64, "age_ns": pl.Int64, "n_inflight": pl.Int64, "n_requests": pl.Int64,
+        "n_slow": pl.Int64, "mean_ns": pl.Float64, "p50_ns": pl.Int64, "p99_ns": pl.Int64, "p999_ns": pl.Int64,
+        "max_ns": pl.Int64,
     },
     "errors": {
         "host": pl.String, "pid": pl.Int64, "tid": pl.Int64, "dev": pl.Int32, "rank": pl.Int32,

@@ -107,6 +107,8 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             level = "WARN" if announced or match.message.table == "errors" else "INFO"
             if match.message.table == "versions":
                 level = "VERSION"
+            elif match.message.table == "diagnostics":
+                level = "DIAG"
             rows.append(recover.Piece(number, 0, text[: max(at, 0)], level, body))
             found.append(match)
     if not rows:

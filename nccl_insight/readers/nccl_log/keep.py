@@ -28,6 +28,8 @@ _SMALL: Final = frozenset(
 _MODEL: Final = "tuning_model"
 _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 _FLOOD: Final = 1000
+# Begins a line of NCCL's diagnostics whose check found nothing.
+_ALL_WELL: Final = "[OK]"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
         .group_by("input_id", "_host", "_pid", maintain_order=True)
         .agg(pl.col("_launcher_rank").drop_nulls().first(), pl.col("_line").first(), pl.col("_lines").sum())
     )
+
+
+def _reassuring(rule: Message) -> bool:
+    """Whether a rule's lines tell a passed or skipped check of NCCL's diagnostics, which are no trouble."""
+    return rule.table == "diagnostics" and rule.meaning is None
 
 
 def _own(frame: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -130,7 +137,7 @@ class Keeper:
             if rule.table == "errors":
                 errors[name] = _warnings(rows, result.heads)
                 continue
-            if name in result.warned:
+            if name in result.warned and not _reassuring(rule):
                 # A warning is an error row too, whatever table its values go to.
                 known = rows.filter(is_loud(pl.col("_level")))
                 if known.height:
@@ -140,7 +147,8 @@ class Keeper:
                     rows = rows.drop(CALL_DETAILS, strict=False)
                 messages[name] = _slim(rule, rows)
         unknown = result.unknown
-        strange = unknown.filter(is_loud(pl.col("_level"))) if unknown.height else unknown
+        loud_rows = is_loud(pl.col("_level")) & ~pl.col("_body").str.starts_with(_ALL_WELL)
+        strange = unknown.filter(loud_rows) if unknown.height else unknown
         if strange.height:
             strange = _warnings(strange, result.heads)
             loud.append(strange.hstack(meanings(strange, None)))

@@ -41,13 +41,14 @@ from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named, rank_words, settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import settings_differ
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
-NEEDS = ("env",)
+NEEDS = ("env", "diagnostics")
 SOURCES = ("NCCL user guide: environment variables",)
 MUST_AGREE: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
@@ -70,7 +71,9 @@ _UNSET: Final = "not set"
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each setting, at the largest communicator that shows it."""
-    yield from (_hit(name, odd) for name, odd in _differences(run))
+    found = _differences(run)
+    yield from (_hit(name, odd) for name, odd in found)
+    yield from settings_differ(run, frozenset(name for name, _ in found))
 
 
 def _differences(run: Run) -> list[tuple[str, Outlier]]:

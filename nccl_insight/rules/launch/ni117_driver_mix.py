@@ -35,13 +35,14 @@ from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
 CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.MONITOR
-NEEDS = ("processes",)
+NEEDS = ("processes", "diagnostics")
 SOURCES = ("CUDA compatibility guide",)
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 
@@ -57,6 +58,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         odd = outliers(ranks, column)
         if odd:
             yield _hit(max(odd, key=lambda o: len(o.ranks) + o.majority_ranks), words)
+    yield from drivers_differ(run)
 
 
 def _hit(odd: Outlier, words: str) -> Hit:

@@ -38,12 +38,13 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import ports_missing
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.ISOLATE
-NEEDS = ("net_devices", "errors")
+NEEDS = ("net_devices", "errors", "diagnostics")
 SOURCES = ("NCCL user guide: NCCL_IGNORE_NET_MISMATCH",)
 
 
@@ -71,6 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if short.height:
             found = True
             yield _hit(short, of_network.filter(pl.col("count") == expected), expected, network)
+    yield from ports_missing(run)
     if found:
         return
     rows = mentions(run, r"mixed local (Net|CollNet) device counts|has [0-9]+ local Net devices \(max")

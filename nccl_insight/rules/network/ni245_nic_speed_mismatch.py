@@ -37,13 +37,14 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import ports_differ
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.ISOLATE
-NEEDS = ("net_devices",)
+NEEDS = ("net_devices", "diagnostics")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -73,3 +74,4 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             hosts=hosts,
             evidence=(*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
         )
+    yield from ports_differ(run)

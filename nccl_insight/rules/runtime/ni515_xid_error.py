@@ -30,17 +30,19 @@ NVIDIA GPU deployment, Xid errors; NCCL troubleshooting guide.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
-NEEDS = ("errors",)
+NEEDS = ("errors", "diagnostics")
 MEANINGS = {
     13: "graphics engine exception, usually an illegal access by a kernel",
     31: "GPU memory page fault, usually an illegal access by a kernel",
@@ -68,8 +70,12 @@ _BY_PROGRAM = (13, 31, 43, 45, 69)
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each Xid number, at most five."""
+    yield from _told_by_nccl(run)
     found = trouble(run, "xid-error")
     if found is None:
+        return
+    found = Trouble(found.rows.filter(pl.col("level").ne_missing("DIAG")))
+    if not found.rows.height:
         return
     number = pl.col("text").str.extract(r"Xid \([^)]*\): ([0-9]+)").cast(pl.Int32, strict=False)
     rows = found.rows.with_columns(number.alias("xid"))
@@ -92,4 +98,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             action=Action.TRIAGE if by_program else None,
             quiet=None,
             rows=Trouble(part.drop("xid")),
+        )
+
+
+def _told_by_nccl(run: Run) -> Iterator[Hit]:
+    """Events that NCCL's diagnostics found in the kernel logs of the hosts, since boot and not only in this job."""
+    for number, switch, hit in events(run):
+        by_program = not switch and number in _BY_PROGRAM
+        meaning = "" if switch else MEANINGS.get(number, "")
+        yield replace(
+            hit,
+            title=f"{hit.title}: {meaning}" if meaning else hit.title,
+            severity=hit.severity or Severity.WARNING,
+            action=Action.TRIAGE if by_program else None,
         )

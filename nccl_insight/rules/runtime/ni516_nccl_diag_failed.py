@@ -31,48 +31,191 @@ NCCL troubleshooting guide, diagnostics (2.31).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("errors", "diagnostics")
-_STATED = r"^\s*\[(?:FAIL|FAILED|ERROR|WARN)\]"
-_PROBLEM = r"only [0-9]+/|off median|returned [1-9]|failed|srcRank="
-_NOTICE = r"min/median/max|^\s*\[OK\]|^\s*===|completed in"
+_REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
+_STATED: Final = r"^\s*\[(?:FAIL|FAILED|ERROR|WARN)\]|^ERROR:"
+_NOTICE: Final = r"^\s*\[OK\]|^\s*===|completed in"
+# Checks whose findings are properties of a machine that only matter where something else is wrong.
+_REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all lines of the worst kind."""
-    text = pl.col("text").fill_null("")
-    lines = causes(run).filter((pl.col("level") == "DIAG") | (pl.col("cause") == "nccl-diag-failed"))
-    lines = lines.filter(~text.str.contains(_NOTICE))
-    passed = text.str.extract(r"([0-9]+)/[0-9]+ ") == text.str.extract(r"[0-9]+/([0-9]+) ")
-    lines = lines.filter(~passed.fill_null(False))
-    problem = text.str.contains(_PROBLEM) | (text.str.extract(r"([0-9]+/[0-9]+) ").is_not_null())
-    for severity, part in (
-        (Severity.ERROR, lines.filter(text.str.contains(_STATED))),
-        (Severity.WARNING, lines.filter(~text.str.contains(_STATED) & problem)),
-        (Severity.INFO, lines.filter(~text.str.contains(_STATED) & ~problem)),
-    ):
-        if part.height:
-            yield from report(
-                run,
-                "nccl-diag-failed",
-                "NCCL's own diagnosis reports a problem"
-                if severity is not Severity.INFO
-                else "NCCL's own diagnosis has a remark",
-                "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it; the first line names the check",
-                explanation="The text of the first line is NCCL's own judgement.",
-                expected="NCCL DIAG [OK]",
-                severity=severity,
-                quiet=severity,
-                rows=Trouble(part),
+    """One finding a check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
+    yield from _edges(run)
+    yield from slow_pairs(run)
+    yield from _ecc(run)
+    yield from _inventory(run)
+    yield from _ports(run)
+    yield from _remarks(run)
+    yield from _unknown(run)
+
+
+def _edges(run: Run) -> Iterator[Hit]:
+    rows = findings(run, "p2p")
+    edges = rows.filter(pl.col("src_rank").is_not_null())
+    short = rows.filter(pl.col("n_passed") < pl.col("n_tested"))
+    others = rows.filter(pl.col("src_rank").is_null() & pl.col("n_tested").is_null())
+    if edges.is_empty() and short.is_empty() and others.is_empty():
+        return
+    shown = pl.concat([short, edges, others])
+    if edges.height:
+        first = edges.row(0, named=True)
+        ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts(sort=True)
+        usual = (
+            int(ends.item(0, "src_rank"))
+            if edges.height > 1 and ends.item(0, "count") == edges.height
+            else None
+        )
+        title = (
+            f"{plural(edges.height, 'pair')} of GPUs failed NCCL's P2P check: {first['diag_failure']} from rank "
+            + (
+                f"{first['src_rank']} to rank {first['dst_rank']} over {first['diag_path']} ({first['diag_handle']})"
             )
-            return
+        )
+        title += f"; rank {usual} is in all of them" if usual is not None else ""
+        ranks = tuple(sorted({int(r) for c in ("src_rank", "dst_rank") for r in edges[c].to_list()}))
+        advice = str(first["advice"] or _REPEAT)
+    else:
+        row = (short if short.height else others).row(0, named=True)
+        title = (
+            f"Only {row['n_passed']} of {row['n_tested']} pairs of GPUs passed NCCL's P2P check"
+            if short.height
+            else "NCCL's P2P check did not run to its end"
+        )
+        ranks, advice = (), _REPEAT
+    yield Hit(
+        title=title,
+        explanation="NCCL wrote to and read from the memory of every GPU it can reach and compared the data.",
+        observed=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
+        expected="all pairs of GPUs pass",
+        next_step=advice,
+        confidence=Confidence.HIGH,
+        ranks=ranks[:16],
+        hosts=located(run, edges, ranks)[1] if ranks else (),
+        evidence=lines_of(shown),
+    )
+
+
+def _ecc(run: Run) -> Iterator[Hit]:
+    rows = findings(run, "ECC")
+    hard = rows.filter(pl.col("message") == "diag_ecc_uncorrected")
+    shown = hard if hard.height else rows
+    if shown.is_empty():
+        return
+    ranks, hosts, words = located(run, shown)
+    kind = "uncorrected" if hard.height else "corrected"
+    worst = f"{shown.sort('worst', descending=True).item(0, 'worst')} {kind} errors"
+    yield Hit(
+        title=f"GPU memory of {words}: ECC counted {worst} on the worst GPU since its last reset",
+        explanation="An uncorrected error means lost data: the program that used the memory is killed, and the row is "
+        "taken out of service at the next reset."
+        if hard.height
+        else "Corrected errors lose no data; many of them announce a failing GPU.",
+        observed=worst,
+        expected="none",
+        next_step="nvidia-smi -q -d ECC,ROW_REMAPPER   # then reset the GPU, or drain the host when it repeats",
+        severity=Severity.WARNING if hard.height else Severity.INFO,
+        action=Action.ISOLATE if hard.height else Action.MONITOR,
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=lines_of(rows),
+    )
+
+
+def _inventory(run: Run) -> Iterator[Hit]:
+    rows = findings(run, "GPU inventory")
+    if rows.is_empty():
+        return
+    ranks, hosts, words = located(run, rows)
+    first = rows.row(0, named=True)
+    what = "number of GPUs" if first["diag_what"] == "count" else "GPU model"
+    yield Hit(
+        title=f"{words}: another {what} than rank {first['reference_rank']} ({first['reference_value']})",
+        explanation="NCCL counts the GPUs that NVML sees on a host. A missing GPU has fallen off the bus or is hidden "
+        "from the container; mixed models run at the pace of the slowest.",
+        observed=f"another {what}",
+        expected=str(first["reference_value"]),
+        next_step="nvidia-smi -L; dmesg -T | grep -i xid   # on these hosts",
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=lines_of(rows),
+    )
+
+
+def _ports(run: Run) -> Iterator[Hit]:
+    rows = findings(run, "Net device").filter(
+        ~pl.col("message").is_in(["diag_port_differs", "diag_port_missing"])
+    )
+    down = rows.filter(pl.col("port_note").str.contains("not active").fill_null(False))
+    shown = down if down.height else rows
+    if shown.is_empty():
+        return
+    first = shown.row(0, named=True)
+    yield Hit(
+        title=f"Port {first['hca_name']}:{first['port']} is not active ({first['port_properties']})"
+        if down.height
+        else "NCCL's diagnostics: network ports differ in speed, state or kind within hosts",
+        explanation="NCCL listed the properties of all network ports that it could use.",
+        observed=str(first["port_state"] or "differences"),
+        expected="all ports active and alike",
+        next_step="ibstat   # state, rate and width of every port of the host",
+        severity=Severity.INFO,
+        confidence=Confidence.HIGH,
+        evidence=lines_of(shown),
+    )
+
+
+def _remarks(run: Run) -> Iterator[Hit]:
+    rows = findings(run, *_REMARKS)
+    if rows.is_empty():
+        return
+    checks = rows["diag_check"].unique(maintain_order=True).to_list()
+    yield Hit(
+        title=f"NCCL's diagnostics have remarks on {', '.join(checks)} ({plural(rows.height, 'line')})",
+        explanation="How GPUs and NICs are connected, and how the IOMMU treats them. It matters when bandwidth is low "
+        "or P2P fails.",
+        observed=plural(rows.height, "remark"),
+        expected="[OK]",
+        next_step=_REPEAT,
+        severity=Severity.INFO,
+        evidence=lines_of(rows),
+    )
+
+
+def _unknown(run: Run) -> Iterator[Hit]:
+    """Lines of the diagnostics whose wording is not known."""
+    text = pl.col("text").fill_null("")
+    lines = causes(run).filter((pl.col("level") == "DIAG") & ~text.str.contains(_NOTICE))
+    lines = lines.filter(pl.col("message").is_null() | text.str.contains(_STATED))
+    if lines.is_empty():
+        return
+    stated = lines.filter(text.str.contains(_STATED))
+    severity = Severity.ERROR if stated.height else Severity.INFO
+    yield from report(
+        run,
+        "nccl-diag-failed",
+        "NCCL's own diagnosis reports a problem" if stated.height else "NCCL's own diagnosis has a remark",
+        _REPEAT,
+        explanation="The text of the first line is NCCL's own judgment.",
+        expected="NCCL DIAG [OK]",
+        severity=severity,
+        quiet=severity,
+        rows=Trouble(stated if stated.height else lines),
+    )

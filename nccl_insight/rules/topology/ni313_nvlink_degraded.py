@@ -38,6 +38,7 @@ import polars as pl
 from nccl_insight.facts.paths import nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._diag import links_degraded
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -45,13 +46,14 @@ SEVERITY = Severity.WARNING
 ACTION = Action.ISOLATE
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
-NEEDS = ("topology_links", "nvlinks")
+NEEDS = ("topology_links", "nvlinks", "diagnostics")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding from the topology, one from nvidia-smi."""
+    """One finding from the topology, one from nvidia-smi, one from NCCL's diagnostics."""
     yield from _topology(run)
     yield from _smi(run)
+    yield from links_degraded(run)
 
 
 def _topology(run: Run) -> Iterator[Hit]:

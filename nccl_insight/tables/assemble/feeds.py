@@ -47,6 +47,11 @@ class Feeds:
         """Number of lines that feed a table."""
         return sum(rows.height for chunk in self._chunks.get(table, ()) for rows in chunk.values())
 
+    def has(self, table: str, column: str) -> bool:
+        """Whether a rule that feeds a table captured a column."""
+        chunks = self._chunks.get(table, ())
+        return any(column in rows.columns for chunk in chunks for rows in chunk.values())
+
     def whole(self, table: str, fields: Sequence[str] = PROCESS) -> pl.DataFrame | None:
         """All rows of a table in reading order, with ``fields`` of their heads; None when there are none."""
         chunks = self._chunks.get(table)

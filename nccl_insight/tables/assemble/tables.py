@@ -11,6 +11,7 @@ import polars as pl
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
+from nccl_insight.tables.assemble import predicted
 from nccl_insight.tables.assemble.attribute import Owners
 from nccl_insight.tables.assemble.base import column, finish, stack
 from nccl_insight.tables.assemble.comms import communicators, rank_rows
@@ -27,6 +28,8 @@ _OWNED: Final = (
 )  # fmt: skip
 # Tables that others need: read first.
 _EARLY: Final = ("versions", "networks", "host")
+# Questions to NCCL's model and its answers, of which the table `predicted` is made.
+_MODEL_TALK: Final = "predictions"
 # Its rows can only be judged together.
 _WHOLE: Final = ("calls",)
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
@@ -160,6 +163,19 @@ def _build(
     return stack(done)
 
 
+def _predicted(
+    feeds: Feeds, owners: Owners, build: Callable[[str], pl.DataFrame], names: Sequence[str]
+) -> pl.DataFrame:
+    """The rows of ``predicted``, in reading order."""
+    parts: list[pl.DataFrame] = []
+    asked = feeds.whole(_MODEL_TALK, _THREAD) if _MODEL_TALK in names else None
+    if asked is not None:
+        parts.append(conform("predicted", finish(owners.attribute(predicted.answers(asked)))))
+    if "tuning_choice" in names:
+        parts.append(conform("predicted", predicted.choices(build("tuning_choice"))))
+    return stack(parts)
+
+
 def assemble(
     parts: Sequence[LogPart], grammar: Grammar
 ) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | DetailTable]]:
@@ -195,6 +211,11 @@ def assemble(
         height = feeds.height(name)
         if name in DETAIL_TABLES:
             later[name] = DetailTable(feeds, name)
-        elif name not in {"comms", "errors", "topology_lines", *_EARLY}:
+        elif name not in {"comms", "errors", "topology_lines", _MODEL_TALK, *_EARLY}:
             later[name] = LogTable(partial(_build, name, feeds, owners, ranks, versions), height)
+    names = feeds.tables()
+    if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us"):
+        build = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
+        height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
+        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build, names), height)
     return out, later

@@ -11,12 +11,13 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.normalise import codes, model, structure
+from nccl_insight.tables.normalise import codes, diagnostics, model, structure
 
 Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
 
 NORMALISERS: Final[Mapping[str, Normaliser]] = {
     **codes.NORMALISERS,
+    **diagnostics.NORMALISERS,
     **structure.NORMALISERS,
     **model.NORMALISERS,
 }

@@ -1,0 +1,200 @@
+"""Findings of NCCL's own diagnostics as hits of the diagnosis that names their cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.diagnostics import findings, hosts_of_ranks
+from nccl_insight.facts.settings import named
+from nccl_insight.model import Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+_MOST = 4
+
+
+def lines_of(rows: pl.DataFrame) -> tuple[Ref, ...]:
+    """The first lines as evidence."""
+    placed = rows.drop_nulls(["input_id", "line"]).head(_MOST)
+    return tuple(Ref(int(i), int(n)) for i, n in placed.select("input_id", "line").iter_rows())
+
+
+def _ranks(rows: pl.DataFrame) -> tuple[int, ...]:
+    return tuple(sorted({int(r) for listed in rows["ranks"].to_list() if listed for r in listed}))
+
+
+def _comm(rows: pl.DataFrame) -> str | None:
+    known = rows["comm_id"].drop_nulls()
+    return str(known[0]) if known.len() else None
+
+
+def located(
+    run: Run, rows: pl.DataFrame, ranks: tuple[int, ...] | None = None
+) -> tuple[tuple[int, ...], tuple[str, ...], str]:
+    """Ranks (of the lines' rank sets unless given) and their hosts, and both in words."""
+    ranks = _ranks(rows) if ranks is None else ranks
+    hosts = hosts_of_ranks(run, _comm(rows), ranks) if ranks else ()
+    words = f"{'rank' if len(ranks) == 1 else 'ranks'} {format_ranks(ranks)}" if ranks else "some ranks"
+    total = rows["n_ranks"].max()
+    if isinstance(total, int) and total > len(ranks) > 0:
+        words += f" and {total - len(ranks)} more"
+    return ranks, hosts, f"{words} on {named(hosts)}" if hosts else words
+
+
+def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
+    """Settings that differ between ranks, one hit each, but for the names in ``known``."""
+    rows = findings(run, "NCCL environment")
+    values = rows.filter(pl.col("diag_setting").is_not_null())
+    for (name,), part in values.group_by("diag_setting", maintain_order=True):
+        if name in known:
+            continue
+        shown = [
+            f"{row['setting_value'] or '(empty)'} on {row['rank_set']}"
+            for row in part.head(3).iter_rows(named=True)
+        ]
+        fewest = part.sort("n_ranks", maintain_order=True).head(1)
+        ranks, hosts, who = located(run, fewest)
+        heading = rows.filter(pl.col("name_word") == name)
+        yield Hit(
+            title=f"{name} differs between ranks: {'; '.join(shown)}",
+            explanation="NCCL compared the environment of all ranks. A setting that decides on algorithms, channels or "
+            "networks must be the same everywhere; most others should be.",
+            observed=f"{fewest.item(0, 'setting_value') or '(empty)'} on {who}",
+            expected="one value on all ranks",
+            next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none",
+            confidence=Confidence.HIGH,
+            ranks=ranks,
+            hosts=hosts,
+            comm_id=_comm(heading),
+            evidence=lines_of(pl.concat([heading, part])),
+        )
+
+
+def links_degraded(run: Run) -> Iterator[Hit]:
+    """NVLinks that are inactive, slower, or fewer than on other ranks: one hit."""
+    rows = findings(run, "NVLink")
+    if rows.is_empty():
+        return
+    ranks, hosts, who = located(run, rows)
+    fewer = rows.filter(pl.col("reference_value").is_not_null())
+    usual = str(fewer.item(0, "reference_value")) if fewer.height else ""
+    yield Hit(
+        title=f"NCCL's diagnostics: NVLinks of {who} are inactive, slower or fewer than on the others",
+        explanation="An NVLink that is down takes its share of the bandwidth of that GPU, and all others wait for it.",
+        observed=f"NVLinks of {who}",
+        expected=f"{usual} links, all active, at one speed" if usual else "all links active, at one speed",
+        next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on these hosts; then drain them",
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=lines_of(rows),
+    )
+
+
+def drivers_differ(run: Run) -> Iterator[Hit]:
+    """Versions of the CUDA driver that differ between ranks: one hit."""
+    rows = findings(run, "CUDA driver version")
+    if rows.is_empty():
+        return
+    ranks, hosts, who = located(run, rows)
+    usual = str(rows.item(0, "reference_value"))
+    yield Hit(
+        title=f"{who}: another CUDA driver than rank {rows.item(0, 'reference_rank')} ({usual})",
+        explanation="Features that NCCL takes from the driver may differ between these hosts.",
+        observed="another version",
+        expected=usual,
+        next_step="nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on every host",
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=lines_of(rows),
+    )
+
+
+def ports_differ(run: Run) -> Iterator[Hit]:
+    """Network ports whose speed, state or kind differs between hosts: one hit a device."""
+    rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_differs")
+    for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
+        ranks, hosts, who = located(run, part)
+        yield Hit(
+            title=f"{name} of {who} differs from rank {part.item(0, 'reference_rank')} "
+            f"({part.item(0, 'port_properties')})",
+            explanation="A port that came up at another speed or in another state slows all ranks, or stops them.",
+            observed=f"{name} of {who}",
+            expected=str(part.item(0, "port_properties")),
+            next_step=f"ibstat {name}   # rate, width and state on these hosts; then cable and switch port",
+            confidence=Confidence.HIGH,
+            ranks=ranks,
+            hosts=hosts,
+            evidence=lines_of(part),
+        )
+
+
+def ports_missing(run: Run) -> Iterator[Hit]:
+    """Network devices that only some hosts have: one hit."""
+    rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_missing")
+    if rows.is_empty():
+        return
+    first = rows.row(0, named=True)
+    names = rows["hca_name"].unique(maintain_order=True).to_list()
+    yield Hit(
+        title=f"{', '.join(names[:4])}: reported by {first['n_found']} of {first['n_nodes']} hosts only",
+        explanation="A device that a host lacks leaves its GPUs with a farther NIC and less bandwidth.",
+        observed=f"{plural(len(names), 'device')} missing on some hosts",
+        expected="the same devices on all hosts",
+        next_step="ibv_devinfo -l   # on every host",
+        confidence=Confidence.HIGH,
+        evidence=lines_of(rows),
+    )
+
+
+def slow_pairs(run: Run) -> Iterator[Hit]:
+    """Ranks whose NIC measured more than 30 % off the median: one hit."""
+    rows = findings(run, "net bw").filter(pl.col("bw_min_gbit").is_not_null() & pl.col("rank").is_not_null())
+    if rows.is_empty():
+        return
+    slow = rows.sort("bw_min_gbit", maintain_order=True)
+    ranks = tuple(sorted({int(r) for r in slow["rank"].to_list()}))
+    hosts = tuple(slow["node_name"].drop_nulls().unique().sort())
+    worst = slow.row(0, named=True)
+    yield Hit(
+        title=f"Rank {worst['rank']} ({worst['node_name']}): NIC at {worst['bw_min_gbit']:.1f} Gbit/s, median "
+        f"{worst['bw_median_gbit']:.1f} Gbit/s"
+        + (f"; {len(ranks) - 1} more ranks" if len(ranks) > 1 else ""),
+        explanation="NCCL measured ib_write_bw between its ranks; this one is more than 30 % off the median.",
+        observed=f"{worst['bw_min_gbit']:.1f} Gbit/s",
+        expected=f"{worst['bw_median_gbit']:.1f} Gbit/s",
+        unit="Gbit/s",
+        next_step="ibstat; mlxlink -d <device> -c   # rate, width and errors of the NIC on this host",
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=lines_of(rows),
+    )
+
+
+def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
+    """Xid and SXid numbers in the kernel logs of hosts: number, whether NVSwitch's, and a hit without advice."""
+    rows = findings(run, "Xid", "SXid").filter(pl.col("xid").is_not_null())
+    for (check, number), part in list(rows.group_by("diag_check", "xid", maintain_order=True))[:_MOST]:
+        hosts = tuple(part["node_name"].drop_nulls().unique().sort())
+        fatal = check == "SXid" and (part["sxid_class"] == "Fatal").any()
+        count = int(part["n_events"].sum())
+        switch = check == "SXid"
+        yield (
+            int(str(number)),
+            switch,
+            Hit(
+                title=f"{check} {number} in the kernel log of {named(hosts)} ({plural(count, 'time')})",
+                explanation=str(part.item(0, "guidance") or ""),
+                observed=f"{check} {number}",
+                expected="no event that needs attention",
+                next_step="nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT; dmesg -T | grep -i xid",
+                severity=Severity.ERROR if fatal else None,
+                confidence=Confidence.HIGH,
+                hosts=hosts,
+                evidence=lines_of(part),
+            ),
+        )
