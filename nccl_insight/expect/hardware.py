@@ -76,7 +76,8 @@ class Network:
         return "" if figure is None else figure.source
 
 
-def _read(name: str) -> dict[str, Any]:
+def read_data(name: str) -> dict[str, Any]:
+    """A data file of ``nccl_insight/expectations``."""
     text = (files("nccl_insight") / "expectations" / name).read_text(encoding="utf-8")
     data: dict[str, Any] = tomllib.loads(text)
     return data
@@ -93,7 +94,7 @@ def _figures(entry: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, 
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """All GPU models of the table, in the table's order."""
-    data = _read("gpus.toml")
+    data = read_data("gpus.toml")
     return tuple(
         Gpu(
             name=name,
@@ -118,7 +119,7 @@ def gpus() -> tuple[Gpu, ...]:
 @cache
 def networks() -> Mapping[str, Network]:
     """All kinds of network of the table by name."""
-    data = _read("networks.toml")
+    data = read_data("networks.toml")
     return {
         name: Network(name, entry.get("gdr", True), _figures(entry, data["source"]))
         for name, entry in data["network"].items()
