@@ -21,6 +21,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def expect(
+        paths: list[str] = typer.Argument(
+            None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
+        ),
         gpu: str = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
         nodes: int = typer.Option(1, "--nodes", help="Number of nodes."),
         gpus_per_node: int = typer.Option(None, "--gpus-per-node", help="GPUs per node that the job uses."),
@@ -44,7 +47,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Say how long a collective should take: a band of healthy machines, and what bounds it.
 
-        Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes without --nics).
+        With a run, the figures are NCCL's own: its tuning table or its formulas on the graph of the log, and what was
+        measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
+        without --nics, or a log without graph).
         """
         from nccl_insight.cli.output import write_text
         from nccl_insight.expect.machine import build
@@ -54,6 +59,13 @@ def register(app: typer.Typer) -> None:
 
         if format_ not in {"text", "json"}:
             raise UsageError(f"--format {format_!r}: use text or json")
+        if paths:
+            if gpu or what_if:
+                raise UsageError("expect: name either a run or a machine (--gpu)")
+            from nccl_insight.cli.expect_run import answer
+
+            write_text(output, answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_))
+            return
         if not gpu:
             raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
         ops = _ops(op, OPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -44,7 +44,7 @@ class Gpu:
     bridge_gpus: int
     p2p: bool
     unified: bool
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Figure] = field(hash=False)
 
     def get(self, name: str, default: float = 0.0) -> float:
         """A figure's value; the default if the table has none."""
@@ -63,7 +63,7 @@ class Network:
 
     name: str
     gdr: bool
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Figure] = field(hash=False)
 
     def get(self, name: str, default: float = 0.0) -> float:
         """A figure's value; the default if the table has none."""

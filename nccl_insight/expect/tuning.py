@@ -1,8 +1,9 @@
 """NCCL's own cost model: the time it predicts for ring and tree from the searched graph.
 
-NCCL chooses the algorithm and protocol with the least ``latency + size / bandwidth``. Both follow from the graph (channels and
-their bandwidth inside and between nodes), the number of ranks and nodes, and constants that changed between releases
-(``expectations/nccl_tuning.toml``). Formulas: NVIDIA/nccl ``src/graph/tuning.cc``. Times in microseconds, bandwidths in GB/s.
+NCCL chooses the algorithm and protocol with the least ``latency + size / bandwidth``. Both follow from the graph
+(channels and their bandwidth inside and between nodes), the number of ranks and nodes, and constants that changed
+between releases (``expectations/nccl_tuning.toml``). Formulas: NVIDIA/nccl ``src/graph/tuning.cc``. Times in
+microseconds, bandwidths in GB/s.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def time_us(cost: Cost, op: str, size_bytes: int, job: Job, channels: int) -> fl
 
 def best(op: str, graphs: Mapping[str, Graph], job: Job, size_bytes: int) -> tuple[Cost, float] | None:
     """What NCCL would take of ring and tree, and its time in us."""
-    timed = [(c, time_us(c, op, size_bytes, job, graphs[c.algorithm].channels)) for c in costs(op, graphs, job)]
+    timed = [
+        (c, time_us(c, op, size_bytes, job, graphs[c.algorithm].channels)) for c in costs(op, graphs, job)
+    ]
     return min(timed, key=lambda pair: pair[1], default=None)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
+from nccl_insight.facts.expected import efficiency
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes
 
@@ -14,9 +17,21 @@ def _bandwidth(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2f} GB/s" if value < 10 else f"{value:.0f} GB/s"
 
 
+def _of_expected(row: dict[str, Any]) -> str:
+    measured, wanted = row["busbw_gbps"], row["expected_gbps"]
+    if not measured or not wanted:
+        return ""
+    low, high = row["expected_low_gbps"], row["expected_high_gbps"]
+    place = "below" if measured < low else "above" if measured > high else "inside"
+    band = f"{_bandwidth(low).removesuffix(' GB/s')} to {_bandwidth(high)}"
+    return f", {measured / wanted:.0%} of the expected {_bandwidth(wanted)}, {place} {band} ({row['expected_from']})"
+
+
 def measured_sentences(run: Run) -> list[str]:
     """``Measured AllReduce on 4 ranks, 8 B to 8.0 MiB: busbw 0.44 GB/s at the largest size``; wrong results said."""
     rows = run.table("benchmarks").filter(pl.col("size_bytes").is_not_null())
+    if rows.height:
+        rows = efficiency(run).filter(pl.col("size_bytes").is_not_null())
     if not rows.height:
         return []
     kinds = (
@@ -27,6 +42,7 @@ def measured_sentences(run: Run) -> list[str]:
             pl.col("size_bytes").max().alias("most"),
             pl.col("busbw_gbps").last(),
             pl.col("wrong").sum(),
+            pl.col("expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from").last(),
         )
         .sort(pl.col("op").cast(pl.String), "nranks")
     )
@@ -38,7 +54,7 @@ def measured_sentences(run: Run) -> list[str]:
             f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
         )
         wrong = f"; {row['wrong']} wrong values" if row["wrong"] else ""
-        sentences.append(f"{text} at the largest size{wrong}")
+        sentences.append(f"{text} at the largest size{_of_expected(row)}{wrong}")
     if kinds.height > _MOST:
         sentences.append(f"Measured {kinds.height - _MOST} further operations; see the table benchmarks")
     return sentences

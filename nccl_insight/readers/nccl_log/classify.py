@@ -27,8 +27,10 @@ class Choice:
     blanks: bool
 
 
-# Tables of inner workings, large in verbose logs; no diagnosis needs them.
+# Tables of inner workings, large in verbose logs.
 DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"})
+# No diagnosis needs these. Allocations are in a log only where someone asked for them.
+UNNEEDED_TABLES: Final = DETAIL_TABLES - {"memory"}
 # Values of calls that only tables show.
 CALL_DETAILS: Final = frozenset(
     {
@@ -75,7 +77,7 @@ class Classifier:
         if self._details:
             return frozenset()
         table = self.catalog.grammar.messages[rule].table
-        if table is None or table in DETAIL_TABLES:
+        if table is None or table in UNNEEDED_TABLES:
             return frozenset(name for name, _ in self.catalog.compiled(rule).columns)
         return CALL_DETAILS if table == "calls" else frozenset()
 

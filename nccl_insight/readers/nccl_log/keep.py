@@ -13,19 +13,17 @@ import polars as pl
 
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
-from nccl_insight.readers.nccl_log.classify import CALL_DETAILS, DETAIL_TABLES
+from nccl_insight.readers.nccl_log.classify import CALL_DETAILS, UNNEEDED_TABLES
 from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, attach_heads, with_constants
 from nccl_insight.readers.nccl_log.unknown import templates
 from nccl_insight.tables.normalise.meaning import meanings
 from nccl_insight.tables.schema import is_loud
 
-# Like these, but small, and its rows belong to communicators.
 _FLOODED: Final = frozenset({"calls", "tuning_choice"})
 _SMALL: Final = frozenset(
     {"dtype_code", "red_op_code", "root", "nranks", "_length", "channels_lo", "channels_hi", "algorithm_code",
      "protocol_code"}
 )  # fmt: skip
-_MODEL: Final = "tuning_model"
 _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 _FLOOD: Final = 1000
 # Begins a line of NCCL's diagnostics whose check found nothing.
@@ -120,12 +118,12 @@ def _means(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class Keeper:
-    """Decides what is kept; the same for all chunks and files. ``details``: ``DETAIL_TABLES`` too."""
+    """Decides what is kept; the same for all chunks and files. ``details``: tables that no diagnosis needs, too."""
 
     def __init__(self, grammar: Grammar, details: bool) -> None:
         self._rules = grammar.messages
         self._details = details
-        self._dropped = frozenset() if details else DETAIL_TABLES | {_MODEL}
+        self._dropped = frozenset() if details else UNNEEDED_TABLES
 
     def keep(self, result: ChunkResult) -> Kept:
         """The part of a chunk's result that a run is made of."""

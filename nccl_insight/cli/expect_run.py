@@ -1,0 +1,29 @@
+"""``expect RUN``: what NCCL itself predicted for the communicators of a log, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccl_insight import api
+from nccl_insight.errors import NotJudgedError
+from nccl_insight.facts.expected import predictions
+from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.report import expect_run_report
+
+
+def answer(paths: Sequence[str], ops: Sequence[str], sizes: Sequence[int], format_: str) -> str:
+    """The text or JSON of the command.
+
+    Raises:
+        NotJudgedError: the log tells neither NCCL's model nor a measurement that can be judged.
+    """
+    run = api.load(list(paths))
+    rows = predictions(run, tuple(ops), tuple(sizes) or expect_run_report.SIZES)
+    measured = measured_sentences(run)
+    if not rows and not any("of the expected" in sentence for sentence in measured):
+        raise NotJudgedError(
+            "expect: the run tells neither NCCL's model nor a measurement on a known machine; log it with "
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING, or name the machine with --gpu"
+        )
+    render = expect_run_report.render_json if format_ == "json" else expect_run_report.render_text
+    return render(rows, measured)

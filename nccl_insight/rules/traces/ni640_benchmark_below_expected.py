@@ -1,0 +1,91 @@
+"""nccl-tests or a capture measured clearly less than healthy machines of this kind reach.
+
+What it finds
+-------------
+Operations whose largest messages stay far below the expected band.
+
+Why it matters
+--------------
+The links carry less than they should: every job on these nodes will be slower.
+
+How it decides
+--------------
+The best measured row of at least 64 MiB (threshold `least_bytes`) of each operation, in place or out of place,
+against the lower end of the band that `expect` gives: from NCCL's own model where the log prints it, else from the
+hardware table. Warned below 0.75 of that end (threshold `share`). Nothing is judged where GPU model, nodes or NICs
+are not known.
+
+What to do
+----------
+Compare with other nodes; read the transport of each pair in the NCCL log; `nccl-insight expect` shows what bounds the
+operation and what a missing NIC or GPUDirect would cost.
+
+False positives
+---------------
+Runs under a setting that holds NCCL back on purpose, busy nodes, virtual machines with a part of the NICs.
+
+References
+----------
+`nccl_insight/expectations/*.toml` names the source of each figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.expected import efficiency
+from nccl_insight.facts.thresholds import threshold
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_gbps
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.TRIAGE
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("benchmarks",)
+THRESHOLDS = {"share": 0.75, "least_bytes": float(64 << 20)}
+CAUSED_BY = (
+    "p2p-disabled-by-env", "p2p-not-available", "p2p-through-cpu", "net-socket-fallback", "net-socket-by-config",
+    "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
+)  # fmt: skip
+SOURCES = ("nccl-tests PERFORMANCE.md", "nccl_insight/expectations/gpus.toml")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding per operation and number of ranks."""
+    least = threshold(run, "benchmark-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
+    share = threshold(run, "benchmark-below-expected", "share", THRESHOLDS["share"])
+    rows = efficiency(run).filter((pl.col("size_bytes") >= least) & (pl.col("busbw_gbps") > 0))
+    if rows.is_empty():
+        return
+    judged = rows.filter(pl.col("expected_gbps").is_not_null())
+    if judged.is_empty():
+        yield CannotJudge(
+            "what the measured collectives should reach is not known (GPU model, nodes or NIC speed)",
+            "give the NCCL log of the same run (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING)",
+        )
+        return
+    for part in judged.partition_by("op", "nranks", maintain_order=True):
+        # The best row decides: one slow size is noise, all slow sizes are a machine.
+        best = (
+            part.with_columns(near=pl.col("busbw_gbps") / pl.col("expected_low_gbps"))
+            .sort("near")
+            .row(-1, named=True)
+        )
+        if best["near"] >= share:
+            continue
+        measured, low = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_low_gbps"])
+        size = format_bytes(best["size_bytes"])
+        yield Hit(
+            title=f"{best['op']} of {size} on {best['nranks']} ranks reaches {measured} busbw; "
+            f"healthy machines reach {low} or more",
+            explanation=f"{best['of_expected']:.0%} of the expected {format_gbps(best['expected_gbps'])}, by "
+            f"{best['expected_from']}. It is the best of {part.height} measured rows from {format_bytes(least)} on.",
+            observed=f"{measured} busbw",
+            expected=f"{low} to {format_gbps(best['expected_high_gbps'])}; warned below {share:.0%} of {low}",
+            next_step="grep ' via ' <log>   # transport of each pair; then the same test on other nodes",
+            evidence=(Ref(best["input_id"], best.get("line") or 0, f"{best['op']} {size}: {measured}"),),
+        )
