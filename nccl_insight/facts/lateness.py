@@ -17,16 +17,20 @@ from nccl_insight.tables.run import Run
 
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 _NEXT_IN_STREAM_NS: Final = 30_000
+_HELD: Final = 0.2
+"""Share of a transfer that compute must leave exposed for the collective to have held a rank up."""
 _TRACED: Final = ("kernel", "cpu_op", "inspector")
 
 
 def arrivals_of_ranks(run: Run) -> pl.DataFrame:
     """Members of matched synchronising collectives.
 
-    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, own_ns,
+    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, own_ns, limit_ns,
     inherited_ns, by_clock, source``. ``group`` is a number of the process group, ``label`` its name. ``own_ns`` is the
-    arrival as far as the rank itself is the reason, on a scale that only members of one collective share;
-    ``inherited_ns`` is the waiting elsewhere that was taken off. Where neither a clock nor a collective before tells
+    arrival as far as the rank itself is the reason, on a scale that only members of one collective share; where it
+    stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
+    ``inherited_ns`` is the communication elsewhere that was taken off. For pipelines without any collective a row is a
+    step of a stage. Where neither a clock nor a collective before tells
     the arrival, the row is left out. ``by_clock`` says that starts on a common clock were used.
     """
     return run.memo("facts.lateness.arrivals_of_ranks", _arrivals_of_ranks)
@@ -46,6 +50,7 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
     )
     rows = matched.filter(pl.col("op").cast(pl.String).is_in(SYNCHRONISING)).select(
         "match_id", "rank", "step", "start_ns", "duration_ns", "wait_ns", "skew_ns", "group_ranks", "device", "stream",
+        "exposed_ns",
         pl.col("source").cast(pl.String),
         group=pl.struct("source", "process_group", "group_ranks").rank("dense"),
         label=pl.col("process_group"),
@@ -53,24 +58,38 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         matched=pl.len().over("match_id"),
     )  # fmt: skip
     if rows.is_empty():
-        return rows
+        return _pipelines(run)
     by_clock = rows["skew_ns"].null_count() == 0
     longest = pl.col("duration_ns").max().over("match_id")
     plain = pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")
     others = rows["group"].n_unique() > 1 or matched.height > rows.height
     if not others or rows["start_ns"].null_count():
         return rows.with_columns(
-            own_ns=plain, inherited_ns=pl.lit(0, pl.Int64), by_clock=pl.lit(by_clock)
-        ).drop("skew_ns", "device", "stream")
+            own_ns=plain, limit_ns=plain, inherited_ns=pl.lit(0, pl.Int64), by_clock=pl.lit(by_clock)
+        ).drop("skew_ns", "device", "stream", "exposed_ns")
     return _own(rows, table, by_clock)
 
 
 def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFrame:
-    """The rows with the time that each member took since it was last together with the others."""
+    """The rows with the time that each member took since it was last together with the others.
+
+    That was at the end of the group's last collective that held up all members; one that ran under compute leaves
+    everybody where they were.
+    """
     begin = table["start_ns"].min() if by_clock else None
     sequence = rows.sort("group", "rank", "start_ns").with_columns(
-        before=pl.col("match_id").shift(1).over("group", "rank"),
-        released=(pl.col("start_ns") + pl.col("duration_ns")).shift(1).over("group", "rank"),
+        held_all=(
+            pl.col("exposed_ns").fill_null(pl.col("duration_ns"))
+            > _HELD * pl.col("duration_ns").min().over("match_id")
+        )
+        .all()
+        .over("match_id"),
+        end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+    )
+    blocking = pl.col("held_all") | ~pl.col("held_all").any().over("group")
+    sequence = sequence.with_columns(
+        before=pl.when(blocking).then("match_id").shift(1).forward_fill().over("group", "rank"),
+        released=pl.when(blocking).then("end_ns").shift(1).forward_fill().over("group", "rank"),
     )
     together = pl.col("before").n_unique().over("match_id") == 1
     known = (
@@ -80,34 +99,43 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
         .with_columns(pl.min_horizontal("released", "start_ns"))
     )
     waits = _waits(table)
-    held = intervals.union(waits.select("rank", start_ns="exposed_from", end_ns="exposed_to"), by="rank")
-    queued = intervals.union(waits.select("run", start_ns="start_ns", end_ns="hidden_to"), by="run")
+    held = intervals.union(waits.select("rank", start_ns="exposed_from", end_ns="end_ns"), by="rank")
+    queued = intervals.union(waits.select("run", start_ns="start_ns", end_ns="exposed_from"), by="run")
     place = ["rank", "device", "stream", "start_ns"]
     runs = waits.select(*place, "run").unique(place, keep="first")
     windows = known.join(runs, on=place, how="left", nulls_equal=True, maintain_order="left").select(
         "rank", "run", start_ns="released", end_ns="start_ns"
     )
-    inherited = intervals.covered(windows, held, by="rank") + intervals.covered(windows, queued, by="run")
+    elapsed = pl.col("start_ns") - pl.col("released")
     return (
-        known.with_columns(inherited_ns=inherited, by_clock=pl.lit(by_clock))
-        .with_columns(own_ns=pl.col("start_ns") - pl.col("released") - pl.col("inherited_ns"))
-        .drop("skew_ns", "before", "released", "device", "stream")
+        known.with_columns(
+            inherited_ns=intervals.covered(windows, held, by="rank"),
+            queued_ns=intervals.covered(windows, queued, by="run"),
+            by_clock=pl.lit(by_clock),
+        )
+        .with_columns(limit_ns=elapsed - pl.col("inherited_ns"))
+        .with_columns(own_ns=pl.col("limit_ns") - pl.col("queued_ns"))
+        .drop(
+            "skew_ns",
+            "before",
+            "released",
+            "device",
+            "stream",
+            "queued_ns",
+            "held_all",
+            "end_ns",
+            "exposed_ns",
+        )
     )
 
 
 def _waits(table: pl.DataFrame) -> pl.DataFrame:
-    """Waiting inside communication: ``rank, device, stream, start_ns, run, hidden_to, exposed_from, exposed_to``.
+    """Communication as it held ranks up: ``rank, device, stream, start_ns, run, exposed_from, end_ns``.
 
-    A collective's waiting comes first, its transfer last, and compute that hides it runs at its beginning. So what is
-    exposed beyond the transfer, ``exposed_from..exposed_to``, was waiting that held the whole rank up; the waiting
-    before that, ``start_ns..hidden_to``, only held up what stands behind it in its stream: ``run`` numbers operations
-    that follow each other directly in one stream. Where a member was not recorded, or the row has no match, the
-    transfer is taken from the fastest of its kind.
+    Compute that hides a collective runs at its beginning, so its last part, ``exposed_from..end_ns``, is what held the
+    whole rank up, by waiting or by a slow link; neither is the rank's own. What is before only held up what stands
+    behind it in its stream: ``run`` numbers operations that follow each other directly in one stream.
     """
-    kinds = ["op", "size_bytes", "dtype", "group_size", "process_group"]
-    whole = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
-    point = pl.col("op").cast(pl.String).is_in(["Send", "Recv"])
-    complete = point | (pl.col("matched_ranks") >= whole).fill_null(True)
     rows = (
         table.filter(
             pl.col("rank").is_not_null()
@@ -115,13 +143,7 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
             & (pl.col("duration_ns") > 0)
             & ~is_engine_copy()
         )
-        .with_columns(fastest=pl.col("duration_ns").min().over(kinds))
-        .with_columns(
-            transfer=pl.when(pl.col("min_duration_ns").is_not_null() & complete)
-            .then("min_duration_ns")
-            .otherwise("fastest"),
-            end_ns=pl.col("start_ns") + pl.col("duration_ns"),
-        )
+        .with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
         .sort("rank", "device", "stream", "start_ns")
         .with_columns(
             apart=(pl.col("start_ns") - pl.col("end_ns").shift(1).over("rank", "device", "stream"))
@@ -129,9 +151,41 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
         )
     )
     exposed = pl.min_horizontal(pl.coalesce("exposed_ns", "duration_ns"), "duration_ns")
-    through = pl.col("end_ns") - pl.col("transfer")
     return rows.select(
-        "rank", "device", "stream", "start_ns", run=pl.col("apart").fill_null(True).cum_sum(),
-        hidden_to=pl.min_horizontal(pl.col("end_ns") - exposed, through), exposed_from=pl.col("end_ns") - exposed,
-        exposed_to=through,
+        "rank", "device", "stream", "start_ns", "end_ns", run=pl.col("apart").fill_null(True).cum_sum(),
+        exposed_from=pl.col("end_ns") - exposed,
+    )  # fmt: skip
+
+
+def _pipelines(run: Run) -> pl.DataFrame:
+    """Rows for pipelines without any collective: own time of each stage in each step.
+
+    ``own_ns`` is the step less its exposed communication; only for steps that all ranks of the pipeline have.
+    """
+    table = run.table("collectives").filter(pl.col("match_id").is_not_null())
+    pairs = table.filter(pl.col("op").cast(pl.String) == "Send").select("rank", "peer").drop_nulls().unique()
+    steps = run.table("steps").filter(pl.col("step").is_not_null() & pl.col("rank").is_not_null())
+    part: dict[int, int] = {}
+    for a, b in pairs.sort("rank", "peer").iter_rows():
+        low, high = sorted((part.setdefault(a, a), part.setdefault(b, b)))
+        part.update({r: low for r, root in part.items() if root == high})
+    members = pl.DataFrame(
+        {"rank": list(part), "group": list(part.values())}, schema={"rank": pl.Int32, "group": pl.UInt32}
+    )
+    rows = (
+        steps.join(members, on="rank")
+        .group_by("group", "rank", "step")
+        .agg(
+            pl.col("start_ns").min(), pl.col("duration_ns").sum(), pl.col("exposed_comm_ns").sum(),
+        )
+        .with_columns(members=pl.col("rank").n_unique().over("group").cast(pl.Int32))
+        .with_columns(matched=pl.len().over("group", "step"))
+        .filter((pl.col("matched") == pl.col("members")) & (pl.col("members") > 1))
+    )  # fmt: skip
+    own = pl.col("duration_ns") - pl.col("exposed_comm_ns")
+    return rows.select(
+        pl.struct("group", "step").rank("dense").alias("match_id"), "rank", "step", "start_ns", "duration_ns",
+        "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), group_ranks=pl.lit(None, pl.List(pl.Int32)),
+        source=pl.lit("kernel"), label=pl.lit("pipeline"), own_ns=own, limit_ns=own,
+        inherited_ns=pl.col("exposed_comm_ns"), by_clock=pl.lit(False),
     )  # fmt: skip

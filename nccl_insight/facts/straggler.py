@@ -41,6 +41,7 @@ _MIN_DELAY_NS: Final = 20_000
 _ONCE_SHARE: Final = 0.5
 _ONCE_FACTOR: Final = 10.0
 _ONCE_UNITS: Final = 2
+_MOSTLY: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Arrivals:
     """Arrival statistics of a run.
 
     ``ranks``: ``rank, collectives, times_last, times_first, delay_ns, worst_delay_ns, mean_wait_ns``, most delay
-    first. ``delay_ns`` is what the rank cost the others, ``mean_wait_ns`` what it waited itself.
+    first. ``delay_ns`` is what the rank cost the others, ``mean_wait_ns`` what it waited for others' own lateness.
     ``stragglers`` are the ranks that pass the test; ``once`` those late in one or two steps only; ``wait_share`` is
     the mean waiting time over the window.
     """
@@ -168,7 +169,7 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
         rows.join(index, on="rank")
         .group_by("match_id", rank="index")
         .agg(
-            pl.col("own_ns").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
+            pl.col("own_ns", "limit_ns").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
             pl.col("duration_ns").max(), pl.col("wait_ns").min(),
         )
         .filter(pl.len().over("match_id") > 1)
@@ -192,7 +193,11 @@ def _arrivals(run: Run) -> Arrivals | None:
     parts = [(part, _events(part)) for part in rows.partition_by("group", maintain_order=True)]
     for part, events in parts:
         members = tuple(sorted(part["rank"].unique().to_list()))
-        late = _test(events, scale) or _slow_members(part, events, scale)
+        late = tuple(
+            item
+            for item in _test(events, scale) or _slow_members(part, events, scale)
+            if not _concentrated(events, item.ranks)
+        )
         for item in late:
             held = int(part.filter(pl.col("rank").is_in(item.ranks))["inherited_ns"].sum())
             placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
@@ -202,7 +207,9 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
     once = [o for part, events in parts for o in _once(part, events, scale) if o.rank not in named]
-    waits = rows.with_columns(wait=pl.coalesce("wait_ns", pl.lit(0)))
+    once = [o for o in once if not _follows(o, once)]
+    latest = pl.col("own_ns").max().over("match_id")
+    waits = rows.with_columns(wait=pl.max_horizontal(latest - pl.col("limit_ns"), 0))
     events = pl.concat([e for _, e in parts])
     mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
     return Arrivals(
@@ -221,6 +228,25 @@ def _part_of_another(item: Straggler, others: Sequence[Straggler]) -> bool:
     return any(set(item.ranks) < set(o.ranks) for o in others)
 
 
+def _concentrated(events: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether most of what some ranks cost fell into one or two of many steps: then they are not slow, they were."""
+    own = events.filter(pl.col("last").is_in(ranks))
+    numbered = events["step"].null_count() == 0 and events["step"].n_unique() > 1
+    unit = "step" if numbered else "match_id"
+    every = events[unit].n_unique()
+    sums = own.group_by(unit).agg(pl.col("delay_ns").sum())["delay_ns"].sort(descending=True)
+    if every < 3 * _ONCE_UNITS - 1 or not sums.sum():
+        return False
+    return int(sums.head(1).sum()) >= _MOSTLY * int(sums.sum())
+
+
+def _follows(item: Once, others: Sequence[Once]) -> bool:
+    """Whether a rank was late only in steps in which another one was later, in another group."""
+    return any(
+        o.delay_ns > item.delay_ns and o.rank != item.rank and set(item.steps) <= set(o.steps) for o in others
+    )
+
+
 def _distinct(once: Sequence[Once]) -> tuple[Once, ...]:
     """One entry a rank: that of the largest delay."""
     best: dict[int, Once] = {}
@@ -232,12 +258,13 @@ def _distinct(once: Sequence[Once]) -> tuple[Once, ...]:
 def _events(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per collective: ``last, first, delay_ns, members, step, start_ns`` in order of time."""
     ordered = rows.sort("match_id", "own_ns", "rank")
+    others = pl.col("limit_ns").slice(0, pl.len() - 1).max()
     return (
         ordered.group_by("match_id", maintain_order=True)
         .agg(
             last=pl.col("rank").last(),
             first=pl.col("rank").first(),
-            delay_ns=pl.col("own_ns").last() - pl.col("own_ns").slice(-2, 1).first(),
+            delay_ns=pl.max_horizontal(pl.col("own_ns").last() - others, 0),
             members=pl.len(),
             step=pl.col("step").min(),
             start_ns=pl.col("start_ns").min(),
@@ -316,9 +343,9 @@ def _slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: _Scale) -> tu
     by_step = rows["step"].drop_nulls().n_unique() >= _LEAST_FOR_MEAN
     unit = "step" if by_step else "match_id"
     kept = rows.filter(pl.col(unit).is_not_null())
-    middle = pl.col("own_ns").median().over("match_id")
+    middle = pl.col("limit_ns").median().over("match_id")
     if n == 2:
-        middle = pl.col("own_ns").min().over("match_id")
+        middle = pl.col("limit_ns").min().over("match_id")
     sums = (
         kept.with_columns(excess=pl.col("own_ns") - middle)
         .group_by("rank", unit)
@@ -340,7 +367,7 @@ def _slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: _Scale) -> tu
     cost = (
         rows.group_by("match_id", "step")
         .agg(
-            own=pl.col("own_ns").filter(among).max(), other=pl.col("own_ns").filter(~among).max(),
+            own=pl.col("own_ns").filter(among).max(), other=pl.col("limit_ns").filter(~among).max(),
         )
         .with_columns(delay=pl.max_horizontal(pl.col("own") - pl.col("other"), 0))
     )  # fmt: skip
