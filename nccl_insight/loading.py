@@ -231,7 +231,7 @@ def _join(
     with ThreadPoolExecutor(min(4, cores())) as pool:
         for name, made_frames in zip(now, pool.map(lambda n: list(later[n].frames()), now), strict=True):
             frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
-            del later[name]
+            later.pop(name).release()
     tables = {name: stack(group) for name, group in frames.items() if group}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
     return _finish_traces(tables), later

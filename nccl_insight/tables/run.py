@@ -50,6 +50,9 @@ class Deferred(Protocol):
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in order, in frames of the same columns."""
 
+    def release(self) -> None:
+        """Lets go of what the table is made from; it is not asked for again."""
+
 
 class Tables(Mapping[str, pl.DataFrame]):
     """Tables by name; some are put together when they are first asked for."""
@@ -61,7 +64,7 @@ class Tables(Mapping[str, pl.DataFrame]):
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in self._deferred:
             self._ready[name] = pl.concat(list(self._frames(name)))
-            del self._deferred[name]
+            self._deferred.pop(name).release()
         return self._ready[name]
 
     def __contains__(self, name: object) -> bool:

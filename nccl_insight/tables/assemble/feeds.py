@@ -70,6 +70,10 @@ class Feeds:
         if group:
             yield self._rows(_by_rule(group), fields)
 
+    def forget(self, table: str) -> None:
+        """Lets go of the rows of a table, which was made for good."""
+        self._chunks.pop(table, None)
+
     def sample(self, table: str) -> pl.DataFrame:
         """A frame without rows that has all columns of :meth:`whole`."""
         chunks = self._chunks[table]
@@ -94,6 +98,10 @@ class DetailTable:
         self._feeds = feeds
         self._table = table
         self.height = feeds.height(table)
+
+    def release(self) -> None:
+        """Lets go of the rows."""
+        self._feeds.forget(self._table)
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in reading order, in frames of the same columns."""

@@ -131,12 +131,17 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.filter(~(api & both).fill_null(False))
 
 
+def _keep() -> None:
+    """Nothing to let go of."""
+
+
 class LogTable:
     """A table that is put together from the lines of the logs when it is asked for."""
 
-    def __init__(self, build: Callable[[], pl.DataFrame], height: int) -> None:
+    def __init__(self, build: Callable[[], pl.DataFrame], height: int, release: Callable[[], None]) -> None:
         self._build = build
         self.height = height
+        self.release = release
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """All rows, in one frame."""
@@ -212,10 +217,13 @@ def assemble(
         if name in DETAIL_TABLES:
             later[name] = DetailTable(feeds, name)
         elif name not in {"comms", "errors", "topology_lines", _MODEL_TALK, *_EARLY}:
-            later[name] = LogTable(partial(_build, name, feeds, owners, ranks, versions), height)
+            build = partial(_build, name, feeds, owners, ranks, versions)
+            # The predictions are made from the choices, too.
+            shared = name == "tuning_choice"
+            later[name] = LogTable(build, height, _keep if shared else partial(feeds.forget, name))
     names = feeds.tables()
     if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us"):
-        build = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
+        build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
-        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build, names), height)
+        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build_any, names), height, _keep)
     return out, later
