@@ -39,9 +39,9 @@ def _regular(path: str | os.PathLike[str]) -> bool:
 class Outputs:
     """The files that a command will write, checked before the work: no input among them, none twice."""
 
-    def __init__(self, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
-        self._inputs = {found: os.fspath(p) for p in inputs if (found := _identity(p)) and os.path.isfile(p)}
-        self._claimed: dict[object, str] = {}
+    def __init__(self, inputs: Iterable[str | os.PathLike[str] | int] = ()) -> None:
+        self._inputs = {found for p in inputs if (found := _identity(p))}
+        self._claimed: set[object] = set()
 
     def claim(self, target: str | os.PathLike[str]) -> None:
         """Takes note of an output.
@@ -51,7 +51,7 @@ class Outputs:
         """
         name = os.fspath(target)
         found = _identity(name)
-        if found in self._inputs:
+        if found in self._inputs and not name.startswith(_SYSTEM):
             raise UsageError(
                 f"{name}: is an input of this command and would be overwritten; name another file"
             )
@@ -64,7 +64,7 @@ class Outputs:
             raise UsageError(f"{name}: two outputs would go to this file; name another one")
         if regular and not os.path.isdir(os.path.dirname(os.path.realpath(name))):
             raise UsageError(f"{name}: cannot be written (its directory does not exist)")
-        self._claimed[key] = name
+        self._claimed.add(key)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from nccl_insight import api
 from nccl_insight.cli.following import follow
 from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
+from nccl_insight.tables.run import Run
 from tests.cli import run_cli
 from tests.runs import TINY_SHM
 
@@ -30,7 +31,13 @@ def test_tells_when_findings_change(tmp_path: Path) -> None:
     def show(analysis: Analysis) -> None:
         told.append([f.name for f in analysis.findings])
 
-    follow([str(log)], lambda: api.analyze([log]), show, idle_s=8, sleep=grow)
+    def judge() -> tuple[Analysis, Run]:
+        run = api.load(log)
+        return api.analyze(run), run
+
+    last = follow([str(log)], judge, show, idle_s=8, sleep=grow)
+    assert last is not None
+    assert [f.name for f in last[0].findings] == told[1]
     assert len(told) == 2
     assert "shm-too-small" not in told[0]
     assert "shm-too-small" in told[1]
@@ -52,3 +59,27 @@ def test_from_the_command_line() -> None:
     result = run_cli("analyze", TINY_SHM, "--follow", "--idle", "1")
     assert result.returncode == 1
     assert result.stdout.count("FAIL") == 2
+
+
+def test_an_archive_is_opened_once_as_long_as_it_stays_the_same(tmp_path: Path) -> None:
+    import tarfile
+
+    with tarfile.open(tmp_path / "run.tgz", "w:gz") as tar:
+        tar.add(TINY_SHM, "run.log")
+    judged = 0
+    kept: list[Path] = []
+
+    def judge() -> tuple[Analysis, Run]:
+        nonlocal judged
+        judged += 1
+        run = api.load(tmp_path / "run.tgz")
+        kept.append(run.inputs[0].path)
+        return api.analyze(run), run
+
+    def touch(seconds: float) -> None:
+        if len(kept) == 1:
+            (tmp_path / "run.tgz").touch()
+
+    follow([str(tmp_path / "run.tgz")], judge, lambda a: None, idle_s=60, sleep=touch)
+    assert judged == 2
+    assert [path.exists() for path in kept] == [False, True]

@@ -157,11 +157,10 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
     log = tmp_path / "ares-gpu017.log"
     log.write_text(LOG)
     run = api.load([str(log)])
-    files = find_inputs([str(log)])
     redactor = collect(run, [LOG])
     hidden, safe = redact_analysis(api.analyze(run), redactor), redact_run(run, redactor)
     target = tmp_path / "ticket.zip"
-    bundle.write(target, hidden, safe, files, redactor, command=f"nccl-insight analyze --token=abc {log}")
+    bundle.write(target, hidden, safe, redactor, command=f"nccl-insight analyze --token=abc {log}")
     first = target.read_bytes()
     with zipfile.ZipFile(target) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -182,7 +181,7 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
         ):
             assert secret not in data, (name, secret)
     assert json.loads(members["analysis.json"])["redacted"] is True
-    bundle.write(target, hidden, safe, files, redactor, command=f"nccl-insight analyze --token=abc {log}")
+    bundle.write(target, hidden, safe, redactor, command=f"nccl-insight analyze --token=abc {log}")
     assert target.read_bytes() == first
 
 
@@ -198,8 +197,7 @@ def test_a_large_log_is_shortened_in_the_bundle_and_says_so(tmp_path: Path) -> N
     bundle.write(
         target,
         analysis,
-        build_run({}),
-        find_inputs([str(log)]),
+        build_run({}, inputs=find_inputs([str(log)])),
         collect(build_run({}), ["ares-gpu017:1:2 [0] NCCL INFO"]),
     )
     with zipfile.ZipFile(target) as archive:

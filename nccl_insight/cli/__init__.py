@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import glob
 import importlib
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -90,10 +92,35 @@ def _fail(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
+def _end(number: int, frame: object) -> NoReturn:
+    """A signal becomes an ordinary exit, so that temporary files go."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _prepare() -> None:
+    """Streams that are closed become empty ones; signals that end the process let it clean up."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A handler that ignores the signal was set on purpose: nohup.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _silence() -> None:
+    """What is left in the buffer of standard output cannot be written and must not fail once more at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(_GARBAGE_AFTER)
+    _prepare()
     try:
         if sys.argv[1:] == ["--version"]:
             # Scripts ask before every run: answered without the parser of the command line, which takes longer.
@@ -106,12 +133,17 @@ def main() -> None:
         sys.stdout.flush()
         raise SystemExit(int(result or 0))
     except InsightError as error:
+        if str(error).startswith("standard output:"):
+            _silence()
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         raise SystemExit(ExitCode.PIPE_CLOSED) from None
+    except OSError as error:
+        _silence()
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
     except Exception as error:
         import typer
 

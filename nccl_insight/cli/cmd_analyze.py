@@ -107,11 +107,12 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """
         from nccl_insight import api
-        from nccl_insight.cli.output import parse_output, use_color, write_text
+        from nccl_insight.cli.output import check_outputs, parse_output, use_color, write_text
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.report import text
 
         outputs = [parse_output(o) for o in output]
+        check_outputs(paths, [*(target for _, target in outputs), *([bundle] if bundle else [])])
         colored = use_color(color)
         policy = load_policy(
             {
@@ -121,29 +122,32 @@ def register(app: typer.Typer) -> None:
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
         kind = None if input_format == "auto" else input_format
+
+        def judge() -> tuple[Analysis, Run]:
+            run = api.load(paths, kind, details=False, engine=engine, communication=policy.communication)
+            return api.analyze(run, policy), run
+
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs
 
-            follow_inputs(
-                paths,
-                lambda: api.analyze(api.load(paths, kind, details=False, engine=engine), policy),
-                lambda seen: write_text("-", text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))),
-                idle,
-            )
-        run = api.load(paths, kind, details=False, engine=engine, communication=policy.communication)
-        analysis = api.analyze(run, policy)
+            def show(seen: Analysis) -> None:
+                write_text("-", text.render(seen, color=colored, verbosity=-1 - min(quiet, 1)))
+
+            analysis, run = follow_inputs(paths, judge, show, idle) or judge()
+        else:
+            analysis, run = judge()
         redactor = None
         if policy.redact:
             from nccl_insight.cli.redacting import redacted
 
-            analysis, run, redactor = redacted(analysis, run, paths)
+            analysis, run, redactor = redacted(analysis, run)
         rendered = [(target, _render(kind, analysis, run, policy, js, redactor)) for kind, target in outputs]
         for target, content in rendered:
             write_text(target, content)
         if bundle is not None:
             from nccl_insight.cli.redacting import write_bundle
 
-            write_bundle(bundle, analysis, run, paths, redactor)
+            write_bundle(bundle, analysis, run, redactor)
         if not any(target == "-" for _, target in outputs) and quiet < 2:
             if format_ == "text":
                 width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

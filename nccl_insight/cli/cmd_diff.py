@@ -48,12 +48,13 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 no difference, 1 they differ, 2 usage, 3 nothing to compare, 4 internal error.
         """
         from nccl_insight import api
-        from nccl_insight.cli.output import parse_output, write_text
+        from nccl_insight.cli.output import check_outputs, parse_output, write_text
         from nccl_insight.engine.compare import compare
 
         if js not in {"inline", "cdn", "none"}:
             raise UsageError(f"--js {js!r}: use inline, cdn or none")
         outputs = [parse_output(o) for o in output]
+        check_outputs([good, bad], [target for _, target in outputs])
         shown = parse_output(format_)[0]
         runs = [api.load([path], details=False) for path in (good, bad)]
         analyses = [api.analyze(run) for run in runs]
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
         if redact:
             from nccl_insight.cli.redacting import redacted_pair
 
-            analyses, runs = redacted_pair(analyses, runs, [good, bad])
+            analyses, runs = redacted_pair(analyses, runs)
         comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
         rendered = [(target, _render(kind, comparison, js)) for kind, target in outputs]
         for target, content in rendered:

@@ -6,17 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.inputs.find import find_inputs
+from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.model import Analysis
+from nccl_insight.tables.run import Run
 
 INTERVAL_S = 2.0
-
-
-def _sizes(paths: Sequence[str]) -> dict[str, int]:
-    try:
-        return {file.display: file.size_bytes for file in find_inputs(paths)}
-    except NotJudgedError:
-        return {}
 
 
 def _state(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -25,33 +19,46 @@ def _state(analysis: Analysis) -> tuple[tuple[str, str], ...]:
 
 def follow(
     paths: Sequence[str],
-    judge: Callable[[], Analysis],
+    judge: Callable[[], tuple[Analysis, Run]],
     show: Callable[[Analysis], None],
     idle_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> None:
+) -> tuple[Analysis, Run] | None:
     """Calls ``judge`` whenever an input grew or appeared, and ``show`` whenever the findings changed.
 
-    Ends on Ctrl-C, or when nothing grew for ``idle_s`` seconds.
+    Ends on Ctrl-C, or when nothing grew for ``idle_s`` seconds, and gives back the last judgment. Archives are opened
+    only when they have changed.
 
     Raises:
-        UsageError: standard input cannot be followed.
+        UsageError: standard input or a pipe cannot be followed.
     """
-    if "-" in paths:
-        raise UsageError("--follow needs files; standard input is read to its end anyway")
-    seen: dict[str, int] = {}
+    if "-" in paths or piped(paths):
+        raise UsageError("--follow needs files; standard input and pipes are read to their end anyway")
+    seen: dict[str, tuple[int, ...]] = {}
     shown: tuple[tuple[str, str], ...] | None = None
+    last: tuple[Analysis, Run] | None = None
     quiet_s = 0.0
+    pause_s = INTERVAL_S
     try:
         while idle_s is None or quiet_s < idle_s:
-            sizes = _sizes(paths)
-            if sizes != seen and sizes:
-                seen, quiet_s = sizes, 0.0
-                analysis = judge()
-                if _state(analysis) != shown:
-                    shown = _state(analysis)
-                    show(analysis)
-            sleep(INTERVAL_S)
-            quiet_s += INTERVAL_S
+            files = watched(paths)
+            if files != seen and files:
+                seen, quiet_s = files, 0.0
+                begun = time.monotonic()
+                try:
+                    before, last = last, judge()
+                except NotJudgedError:
+                    before = None
+                else:
+                    if _state(last[0]) != shown:
+                        shown = _state(last[0])
+                        show(last[0])
+                if before is not None:
+                    discard(before[1].inputs)
+                # A log that grows all the time is read half of the time at most.
+                pause_s = max(INTERVAL_S, time.monotonic() - begun)
+            sleep(pause_s)
+            quiet_s += pause_s
     except KeyboardInterrupt:
-        return
+        pass
+    return last

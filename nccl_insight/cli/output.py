@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import typer
 
 from nccl_insight.errors import UsageError
+from nccl_insight.inputs.find import watched
+from nccl_insight.writing import Outputs, writing
 
 FORMATS: Final = ("text", "json", "md", "junit", "html")
+_STANDARD_OUTPUT: Final = ("", "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _SUFFIX: Final = {
     ".json": "json",
     ".html": "html",
@@ -31,7 +34,7 @@ def parse_output(given: str) -> tuple[str, str]:
     """
     name, sign, target = given.partition("=")
     if sign and name in FORMATS:
-        return name, target or "-"
+        return name, "-" if target in _STANDARD_OUTPUT else target
     if given in FORMATS:
         return given, "-"
     suffix = Path(given).suffix.lower()
@@ -40,24 +43,41 @@ def parse_output(given: str) -> tuple[str, str]:
     raise UsageError(f"output {given!r}: write FORMAT=FILE with one of {', '.join(FORMATS)}")
 
 
-def write_text(target: str, text: str) -> None:
-    """Writes to a file (temporary file, then rename) or to standard output for ``-``.
+def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuses, before any work, outputs that would overwrite an input or one another.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: an output is one of the inputs, is named twice, or has no place to be written to.
     """
-    if target == "-":
-        typer.echo(text, nl=not text.endswith("\n"))
+    targets = list(targets)
+    if sum(1 for target in targets if target == "-") > 1:
+        raise UsageError("two outputs would go to standard output; give one of them a file")
+    files = [target for target in targets if target != "-"]
+    if not files:
         return
-    path = Path(target)
+    inputs: list[str | int] = list(watched(p for p in paths if p != "-"))
+    outputs = Outputs([*inputs, 0] if "-" in paths else inputs)
+    for target in files:
+        outputs.claim(target)
+
+
+def write_text(target: str, text: str) -> None:
+    """Writes to a file, whole or not at all, to a device or pipe as it is, or to standard output for ``-``.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if target != "-":
+        with writing(target) as out:
+            out.write(text.encode("utf-8", "backslashreplace"))
+        return
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
-            out.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        typer.echo(text, nl=not text.endswith("\n"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise UsageError(f"{target}: cannot be written ({error.strerror})") from error
+        raise UsageError(f"standard output: cannot be written ({error.strerror or error})") from error
 
 
 def use_color(choice: str) -> bool:

@@ -302,6 +302,11 @@ def watched(arguments: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def piped(arguments: Iterable[str]) -> bool:
+    """Whether one of the arguments is a pipe, a device or a socket."""
+    return any(Path(a).exists() and not Path(a).is_file() and not Path(a).is_dir() for a in arguments)
+
+
 def discard(inputs: Iterable[InputFile]) -> None:
     """Removes the temporary copies of a run that is not needed any more."""
     for file in inputs:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
+import gzip
+import lzma
 from collections.abc import Iterator
+from typing import IO, Any, Final
 
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.redact.redactor import Redactor
 
+# Files that end so are compressed when they are written, as their names say.
+PACKED_SUFFIXES: Final = ("gz", "zst", "xz", "bz2")
 _BLOCK = 4 << 20
 _LONGEST = 16 << 20
 
@@ -17,26 +24,60 @@ def is_text(file: InputFile) -> bool:
     return b"\0" not in head and not head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"))
 
 
-def blocks(file: InputFile) -> Iterator[str]:
+class Blocks:
     """Text of a file in blocks that end with a line; bytes that are no UTF-8 survive a round trip.
 
-    A damaged file gives what could be read.
+    A damaged file gives what could be read; ``damage`` says afterwards what was wrong.
     """
-    rest = b""
-    with file.open() as stream:
-        while data := stream.read(_BLOCK):
-            rest += data
-            cut = rest.rfind(b"\n") + 1
-            if not cut and len(rest) > _LONGEST:
-                cut = len(rest)
-            if cut:
-                yield rest[:cut].decode("utf-8", "surrogateescape")
-                rest = rest[cut:]
-    if rest:
-        yield rest.decode("utf-8", "surrogateescape")
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        self.damage = ""
+
+    def __iter__(self) -> Iterator[str]:
+        """The blocks in order."""
+        rest = b""
+        with self._file.open() as stream:
+            while data := stream.read(_BLOCK):
+                rest += data
+                cut = rest.rfind(b"\n") + 1
+                if not cut and len(rest) > _LONGEST:
+                    cut = len(rest)
+                if cut:
+                    yield rest[:cut].decode("utf-8", "surrogateescape")
+                    rest = rest[cut:]
+            self.damage = stream.damage
+        if rest:
+            yield rest.decode("utf-8", "surrogateescape")
 
 
-def redacted_blocks(file: InputFile, redactor: Redactor) -> Iterator[bytes]:
-    """The redacted bytes of a file."""
-    for block in blocks(file):
-        yield redactor.text(block).encode("utf-8", "surrogateescape")
+def blocks(file: InputFile) -> Blocks:
+    """The text of a file, block by block."""
+    return Blocks(file)
+
+
+def write_redacted(file: InputFile, redactor: Redactor, out: IO[bytes], name: str) -> str:
+    """Writes the redacted file, compressed if its new name says so; what was wrong with the input."""
+    text = blocks(file)
+    with _packed(out, name) as plain:
+        for block in text:
+            plain.write(redactor.text(block).encode("utf-8", "surrogateescape"))
+    return text.damage
+
+
+@contextlib.contextmanager
+def _packed(out: IO[bytes], name: str) -> Iterator[Any]:
+    suffix = name.rpartition(".")[2].lower()
+    if suffix == "gz":
+        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as packed:
+            yield packed
+    elif suffix == "zst":
+        import zstandard
+
+        with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as stream:
+            yield stream
+    elif suffix in ("xz", "bz2"):
+        with (lzma if suffix == "xz" else bz2).open(out, "wb") as other:
+            yield other
+    else:
+        yield out

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
-from nccl_insight.inputs.find import InputFile
+from nccl_insight.inputs.find import STDIN, InputFile
 from nccl_insight.model import Analysis
 from nccl_insight.redact import NOT_PROMISED, Redactor
-from nccl_insight.redact.files import blocks, is_text
+from nccl_insight.redact.files import PACKED_SUFFIXES, blocks, is_text
 from nccl_insight.report import html, json_, markdown
 from nccl_insight.report.html.details import scrub
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes
+from nccl_insight.writing import writing
 
 _EDGE = 4 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -26,7 +26,6 @@ def write(
     path: Path,
     analysis: Analysis,
     run: Run,
-    files: Sequence[InputFile],
     redactor: Redactor | None = None,
     *,
     command: str | None = None,
@@ -36,8 +35,8 @@ def write(
     Args:
         path: the zip to write; an existing one is replaced.
         analysis: already redacted when ``redactor`` is given.
-        run: already redacted when ``redactor`` is given.
-        files: the inputs; text ones go in, large ones with their first and last 4 MiB.
+        run: already redacted when ``redactor`` is given; its text inputs go in, large ones with their first and last
+            4 MiB, compressed ones as plain text.
         redactor: replaces names in the logs; None bundles them as they are.
         command: the command line to name, secrets masked.
     """
@@ -49,19 +48,25 @@ def write(
         "ticket.md": markdown.render(analysis).encode(),
     }
     left_out = []
-    for file in files:
+    damaged = []
+    for file in run.inputs:
         name = (
             redactor.input_name(file.display)
             if redactor
             else f"input{file.input_id + 1}-{Path(file.display).name}"
         )
         if is_text(file):
-            members[f"inputs/{_plain(name)}"] = _shortened(file, redactor)
+            member = f"inputs/{_plain(_without_packing(name, file))}"
+            members[member], damage = _shortened(file, redactor)
+            if damage:
+                damaged.append(f"{member} is incomplete: {damage}")
         else:
             left_out.append(
                 f"{name} ({format_bytes(file.size_bytes)}): binary, cannot be redacted or read as text"
             )
-    members["README.txt"] = _readme(analysis, redactor, left_out, command).encode()
+    members["README.txt"] = _readme(
+        analysis, redactor, [*damaged, *(f"Left out: {item}" for item in left_out)], command
+    ).encode()
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}" for name, data in sorted(members.items())]
     members["SHA256SUMS"] = ("\n".join(sums) + "\n").encode()
     _save(path, members)
@@ -72,11 +77,21 @@ def _plain(name: str) -> str:
     return "".join(c if c.isalnum() or c in "._-<>" else "_" for c in name).strip(".") or "input"
 
 
-def _shortened(file: InputFile, redactor: Redactor | None) -> bytes:
+def _without_packing(name: str, file: InputFile) -> str:
+    """The name of what is plain text in the bundle; standard input has no name of its own."""
+    stem, _, suffix = name.rpartition(".")
+    if name == STDIN:
+        return "standard-input.log"
+    return stem if file.compression and suffix.lower() in PACKED_SUFFIXES and stem else name
+
+
+def _shortened(file: InputFile, redactor: Redactor | None) -> tuple[bytes, str]:
+    """The text of an input without the middle of a large one, and what is wrong with it."""
     head: list[bytes] = []
-    tail: list[bytes] = []
-    size = held = 0
-    for block in blocks(file):
+    tail: deque[bytes] = deque()
+    size = held = tailed = 0
+    text = blocks(file)
+    for block in text:
         data = (redactor.text(block) if redactor else block).encode("utf-8", "surrogateescape")
         size += len(data)
         if held < _EDGE:
@@ -84,16 +99,17 @@ def _shortened(file: InputFile, redactor: Redactor | None) -> bytes:
             held += len(head[-1])
             data = data[len(head[-1]) :]
         tail.append(data)
-        while sum(map(len, tail)) - len(tail[0]) > _EDGE:
-            tail.pop(0)
+        tailed += len(data)
+        while tailed - len(tail[0]) > _EDGE:
+            tailed -= len(tail.popleft())
     last = b"".join(tail)[-_EDGE:]
     left = size - held - len(last)
     note = f"\n[... {left:,} bytes left out of the bundle ...]\n".encode() if left > 0 else b""
-    return b"".join(head) + note + last
+    return b"".join(head) + note + last, text.damage
 
 
 def _readme(
-    analysis: Analysis, redactor: Redactor | None, left_out: Iterable[str], command: str | None
+    analysis: Analysis, redactor: Redactor | None, remarks: Iterable[str], command: str | None
 ) -> str:
     tool = analysis.tool
     lines = [
@@ -110,22 +126,16 @@ def _readme(
         lines += [f"Redacted: {redactor.summary()}.", f"Not promised: {NOT_PROMISED}."]
     else:
         lines.append("NOT redacted: hosts, addresses, users and paths are as in the inputs.")
-    return "\n".join([*lines, *(f"Left out: {item}" for item in left_out)]) + "\n"
+    return "\n".join([*lines, *remarks]) + "\n"
 
 
 def _save(path: Path, members: dict[str, bytes]) -> None:
-    handle, name = tempfile.mkstemp(prefix=".nccl-insight-", suffix=".zip", dir=path.parent)
-    try:
-        with (
-            os.fdopen(handle, "wb") as out,
-            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-        ):
-            for member, data in sorted(members.items()):
-                info = zipfile.ZipInfo(member, _EPOCH)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.external_attr = 0o644 << 16
-                archive.writestr(info, data)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with (
+        writing(path) as out,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+    ):
+        for member, data in sorted(members.items()):
+            info = zipfile.ZipInfo(member, _EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)
