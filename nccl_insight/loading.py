@@ -17,7 +17,7 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format, discover, side
-from nccl_insight.readers.embedded import ras_text
+from nccl_insight.readers.embedded import endings, ras_text
 from nccl_insight.readers.embedded.nccl_tests import scan_lines
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES, Classifier
@@ -26,6 +26,7 @@ from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.tables import match, schema
 from nccl_insight.tables.assemble.base import stack
 from nccl_insight.tables.assemble.hosts import mend_hosts
+from nccl_insight.tables.assemble.milestones import Milestones
 from nccl_insight.tables.assemble.tables import assemble
 from nccl_insight.tables.run import Deferred, Partial, Run, build_run
 from nccl_insight.tables.schema import conform
@@ -126,7 +127,7 @@ def _read_on_ray(
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Tables of other tools whose output stands between the lines of a log: nccl-tests, RAS, nvidia-smi."""
+    """Tables of other tools whose output stands between the lines of a log: nccl-tests, RAS, nvidia-smi, launchers."""
     lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
     nodes, links = scan_topology(lines)
     found = {
@@ -135,6 +136,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
         "topology_nodes": nodes,
         "topology_links": links,
         "nvlinks": scan_nvlinks(lines),
+        "endings": endings.scan_lines(lines),
     }
     source = pl.lit(file.input_id, pl.UInt16)
     return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}
@@ -267,4 +269,6 @@ def load(
     parts, logs = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = _join(parts, logs, lazy)
-    return build_run(tables, reader, later, files)
+    run = build_run(tables, reader, later, files)
+    milestones = Milestones(run.pieces, run.table("ranks"))
+    return build_run(tables, reader, {**later, "milestones": milestones}, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -154,11 +155,12 @@ class Suppressed:
 
 @dataclass(frozen=True)
 class NotJudged:
-    """A diagnosis that was not evaluated, and why."""
+    """A diagnosis that was not evaluated, and why. ``needs``: the tables that it reads, where all are empty."""
 
     name: str
     reason: str
     how_to_enable: str = ""
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,71 @@ class InputInfo:
     size_bytes: int
     sha256: str
     lines: int
+    taken_for: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """How far one rank of one communicator got: the line of each step in its input, None where no line shows it.
+
+    ``end``: destroyed, aborted, cut, silent (others got further) or running.
+    """
+
+    comm_id: str | None
+    rank: int
+    host: str | None
+    pid: int | None
+    launched: int | None
+    bootstrapped: int | None
+    init_started: int | None
+    init_completed: int | None
+    connected: int | None
+    first_call: int | None
+    last_call: int | None
+    destroyed: int | None
+    end: str = "running"
+    input_id: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the job got. ``text``: one line; ``end``: how the output ends; ``total``: ranks of all communicators.
+
+    ``counts``: ranks by step; ``ranks``: one row per rank, the first some thousand.
+    """
+
+    text: str
+    end: str = ""
+    total: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    ranks: tuple[Milestones, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The whole in one line."""
+        return "; ".join(part for part in (self.text, self.end) if part)
+
+
+@dataclass(frozen=True)
+class More:
+    """What to add or to do next, and what that enables: names of checks, or a question that it answers."""
+
+    add: str
+    enables: str
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobPart:
+    """One job, or one attempt of it, where the inputs hold several. ``judged``: its findings are in the analysis."""
+
+    label: str
+    inputs: tuple[str, ...]
+    nranks: int | None
+    nccl_versions: tuple[str, ...]
+    judged: bool
+    reached: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,7 +284,11 @@ class ToolInfo:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The whole result; renderers read nothing else beside the run's tables."""
+    """The whole result; renderers read nothing else beside the run's tables.
+
+    ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
+    verdict. ``reasons``: why the status is not ok though nothing was found. ``more``: what to add to see more.
+    """
 
     status: str
     findings: tuple[Finding, ...]
@@ -229,6 +300,11 @@ class Analysis:
     not_judged: tuple[NotJudged, ...] = ()
     redacted: bool = False
     notes: tuple[str, ...] = field(default=())
+    headline: str = ""
+    reasons: tuple[str, ...] = ()
+    progress: Progress | None = None
+    more: tuple[More, ...] = ()
+    jobs: tuple[JobPart, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

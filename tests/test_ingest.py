@@ -208,7 +208,7 @@ def test_torn_lines_give_both_records_and_are_counted(tmp_path: Path) -> None:
     accounted(run)
     row = run.table("inputs").row(0, named=True)
     assert (row["parsed_lines"], row["torn_lines"]) == (1, 1)
-    assert run.table("milestones")["milestone"].to_list() == ["trees", "rings"]
+    assert run.table("connected")["milestone"].to_list() == ["trees", "rings"]
 
 
 def test_columns_of_a_collector_are_one_record(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_debris_before_a_host_name_is_taken_off(tmp_path: Path) -> None:
     )
     run = load([write(tmp_path / "torn.log", "\n".join(lines))])
     assert sorted(set(run.table("processes")["host"])) == ["gpu1"]
-    assert run.table("milestones")["host"].to_list() == ["gpu1"]
+    assert run.table("connected")["host"].to_list() == ["gpu1"]
 
 
 def test_containers_that_share_a_pid_stay_apart(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
+from nccl_insight.engine.more import more_of
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
+from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.facts.journey import progress
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.facts.thresholds import MEMO
 from nccl_insight.language.load import default_grammar
-from nccl_insight.model import Analysis, Coverage, Finding, Severity, Suppressed, ToolInfo
+from nccl_insight.model import Analysis, Finding, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -24,13 +27,16 @@ from nccl_insight.version import __version__
 SCHEMA_VERSION = 1
 
 
-def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None) -> Analysis:
+def analyze(
+    run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None, symptom: str = ""
+) -> Analysis:
     """Judges a run.
 
     Args:
         run: the tables.
         policy: what to select, silence and weigh differently; the default judges everything.
         rules: the rules to use, by default all that are installed.
+        symptom: ``hang``, ``slow`` or ``crash``, where the user knows: the next commands are then for that.
 
     Raises:
         InsightError: an installed rule module is malformed.
@@ -47,16 +53,23 @@ def analyze(run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None
     if len(chosen) < len(installed):
         notes.append(f"{plural(len(installed) - len(chosen), 'rule')} not selected by the policy")
     findings, suppressed = _finish(run, place(run, drafts, policy.severity_of), policy)
+    inputs = inputs_of(run)
+    status, reasons = status_of(run, findings, coverage, policy.min_coverage)
+    seen = progress(run)
     return Analysis(
-        status=_status(run, findings, coverage, policy),
+        status=status,
         findings=findings,
         job=job_of(run),
         coverage=coverage,
-        inputs=inputs_of(run),
+        inputs=inputs,
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(run), *notes, *policy.notes()),
+        headline=headline(status, findings, reasons, seen, inputs),
+        reasons=reasons,
+        progress=seen,
+        more=more_of(run, not_judged, coverage, status, symptom),
     )
 
 
@@ -84,9 +97,3 @@ def _finish(
             suppressed.append(Suppressed(finding, *silence))
     return tuple(findings), tuple(suppressed)
 
-
-def _status(run: Run, findings: Sequence[Finding], coverage: Coverage, policy: Policy) -> str:
-    if not has_matter(run) or (coverage.nccl_lines and coverage.understood < policy.min_coverage):
-        return "not_judged"
-    loud = any(f.severity in (Severity.ERROR, Severity.WARNING) for f in findings)
-    return "findings" if loud else "ok"

@@ -11,7 +11,13 @@ from nccl_insight.model import Coverage, InputInfo, Job
 from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20
-_OWN = ("inputs", "unknown", "notes", "trace_info", "trace_clocks")
+_OWN = ("inputs", "unknown", "notes", "endings", "unreadable", "milestones", "trace_info", "trace_clocks")
+_KINDS = {
+    "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
+    "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
+    "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
+    "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of nccl-insight",
+}  # fmt: skip
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
@@ -79,11 +85,25 @@ def coverage_of(run: Run) -> Coverage:
 
 def inputs_of(run: Run) -> tuple[InputInfo, ...]:
     """The inputs in reading order."""
-    frame = run.table("inputs").sort("input_id").select("path", "kind", "size_bytes", "sha256", "lines")
-    return tuple(
-        InputInfo(str(path), str(kind or "unknown"), int(size or 0), str(sha or ""), int(lines or 0))
-        for path, kind, size, sha, lines in frame.iter_rows()
-    )
+    unread = {int(row["input_id"]): row for row in run.table("unreadable").iter_rows(named=True)}
+    frame = run.table("inputs").sort("input_id")
+    found: list[InputInfo] = []
+    for row in frame.iter_rows(named=True):
+        kind = str(row["kind"] or "unknown")
+        known = unread.get(int(row["input_id"]))
+        if known is not None:
+            taken = f"{known['what']}; {known['why']}"
+        elif row["size_bytes"] == 0:
+            taken = "empty file"
+        else:
+            taken = _KINDS.get(kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " "))
+        found.append(
+            InputInfo(
+                str(row["path"]), kind, int(row["size_bytes"] or 0), str(row["sha256"] or ""), int(row["lines"] or 0),
+                taken, str(known["command"] or "") if known else "",
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def has_matter(run: Run) -> bool:

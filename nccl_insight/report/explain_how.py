@@ -47,7 +47,7 @@ def _algorithms(run: Run) -> Iterator[str]:
         who = f" (ranks {format_ranks([r for r in ranks if r is not None])})" if kinds.height > 1 else ""
         yield f"{coll or 0} channels for collectives{extra}; {p2p or 0} for sends, {per_peer or 0} a peer{who}."
     milestones = (
-        run.table("milestones").get_column("milestone").drop_nulls().unique(maintain_order=True).to_list()
+        run.table("connected").get_column("milestone").drop_nulls().unique(maintain_order=True).to_list()
     )
     if milestones:
         yield f"Connected: {', '.join(sorted(safe(m).replace('_', ' ') for m in milestones))}."

@@ -21,7 +21,7 @@ OPS: Final = (
 )  # fmt: skip
 KINDS: Final = (
     "nccl_log", "torch_trace", "nsys_sqlite", "flight_recorder", "nccl_tests", "inspector", "ras", "topo_xml",
-    "graph_xml", "smi_topo", "smi_nvlink", "capture", "unknown",
+    "graph_xml", "smi_topo", "smi_nvlink", "capture", "unreadable", "unknown",
 )  # fmt: skip
 
 # Levels that report no trouble. A line of any other level, also of one that a later release adds, is judged like WARN.
@@ -56,6 +56,7 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "rank": pl.Int32, "nranks": pl.Int32, "cuda_dev": pl.Int32, "nvml_dev": pl.Int32, "bus_id": pl.String,
         "n_nodes": pl.Int32, "local_rank": pl.Int32, "local_ranks": pl.Int32, "init_started": pl.Boolean,
         "init_complete": pl.Boolean, "destroyed": _enum("no", "destroyed", "aborted"),
+        "init_started_line": pl.UInt64, "init_completed_line": pl.UInt64, "destroyed_line": pl.UInt64,
     },
     "env": {
         "host": pl.String, "pid": pl.Int64, "name": pl.String, "value": pl.String,
@@ -66,9 +67,15 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "alloc_s": pl.Float64, "bootstrap_s": pl.Float64, "allgathers_s": pl.Float64, "topo_s": pl.Float64,
         "graphs_s": pl.Float64, "connections_s": pl.Float64, "rest_s": pl.Float64,
     },
-    "milestones": {
+    "connected": {
         "host": pl.String, "pid": pl.Int64, "comm_id": pl.String, "rank": pl.Int32, "milestone": pl.String,
         "pxn": pl.Int32, "gdr": pl.Int32,
+    },
+    "milestones": {
+        "comm_id": pl.String, "rank": pl.Int32, "host": pl.String, "pid": pl.Int64, "launched": pl.UInt64,
+        "bootstrapped": pl.UInt64, "init_started": pl.UInt64, "init_completed": pl.UInt64,
+        "connected": pl.UInt64, "first_call": pl.UInt64, "last_call": pl.UInt64, "destroyed": pl.UInt64,
+        "end": _enum("destroyed", "aborted", "cut", "silent", "running"),
     },
     "net_devices": {
         "host": pl.String, "pid": pl.Int64, "network": pl.String, "index": pl.Int32, "name": pl.String,
@@ -187,6 +194,10 @@ _OWN_TABLES: Final[Mapping[str, Columns]] = {
     "unknown": {
         "input_id": pl.UInt16, "line": pl.UInt64, "template": pl.String, "level": pl.String,
         "count": pl.UInt64, "example": pl.String,
+    },
+    "endings": {"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "text": pl.String},
+    "unreadable": {
+        "input_id": pl.UInt16, "what": pl.String, "why": pl.String, "command": pl.String,
     },
     "notes": {"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
 }  # fmt: skip

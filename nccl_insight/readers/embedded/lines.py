@@ -5,18 +5,19 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.readers.embedded import ras_text
+from nccl_insight.readers.embedded.endings import ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
 _SMI = r"^(?:\x1b\[[0-9;]*m|\s)*(?:GPU ?[0-9]+\b|GPU[0-9]+|NIC[0-9]+|mlx[0-9]_|Link [0-9]+:)"
 
 
 def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
-    """The rows whose text may be of nccl-tests, a RAS report or nvidia-smi; all others are dropped.
+    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi or of a job that ends; all others are dropped.
 
     The lines of a RAS report are looked for only where one of its headings stands in the frame.
     """
     text = pl.col(column)
-    wanted = text.str.contains(_NCCL_TESTS) | text.str.contains(_SMI)
+    wanted = text.str.contains(_NCCL_TESTS) | text.str.contains(_SMI) | ending_lines(text)
     if frame.select(text.str.contains(ras_text.MARK).any()).item():
         wanted = wanted | text.str.contains(ras_text.MARK) | text.str.contains(ras_text.NEAR)
     return frame.filter(wanted)

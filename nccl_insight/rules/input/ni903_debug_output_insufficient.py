@@ -45,7 +45,7 @@ ACTION = Action.CONFIG
 NEEDS = ("inputs",)
 _SUBSTANCE = (
     "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
-    "channel_counts", "calls", "milestones", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
+    "channel_counts", "calls", "connected", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
 )  # fmt: skip
 
 

@@ -67,6 +67,9 @@ def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
         (event == "init_start").any().alias("init_started"),
         (event == "init_complete").any().alias("init_complete"),
         pl.col("_pos").filter(event == "init_complete").first().alias("_done"),
+        pl.col("_line").filter(event == "init_start").first().alias("init_started_line"),
+        pl.col("_line").filter(event == "init_complete").first().alias("init_completed_line"),
+        pl.col("_line").filter(ends).first().alias("destroyed_line"),
         pl.when(ends.any())
         .then(
             pl.when((pl.col("abort_kind") == "Abort").fill_null(False).any())

@@ -23,7 +23,7 @@ from nccl_insight.tables.schema import conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
-    "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "milestones", "tuning_choice",
+    "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "connected", "tuning_choice",
     "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
 )  # fmt: skip
 # Tables that others need: read first.

@@ -1,0 +1,87 @@
+"""What the reader can add to see more, grouped by what to add and what that enables, best first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nccl_insight.model import Analysis, Coverage, More, NotJudged
+from nccl_insight.tables.run import Run
+
+_TRACE: Final = frozenset({"collectives", "steps", "memcpy"})
+_BENCH: Final = frozenset({"benchmarks"})
+_DUMP: Final = frozenset({"flight_recorder"})
+_SIDE: Final = frozenset({"ras", "nvlinks", "telemetry"})
+_SUBSYS: Final = re.compile(r"NCCL_DEBUG_SUBSYS=([A-Z0-9,]+)")
+_ORDER: Final = ("INIT", "ENV", "NET", "GRAPH", "TUNING", "COLL", "P2P")
+# Tables of a log and the subsystem whose lines fill them.
+_OF_TABLE: Final = {
+    "calls": "COLL", "tuning_choice": "TUNING", "predicted": "TUNING", "graphs": "GRAPH", "topology_links": "GRAPH",
+    "topology_nodes": "GRAPH", "env": "ENV", "net_devices": "NET", "gdr": "NET", "gdr_status": "NET",
+}  # fmt: skip
+SYMPTOMS: Final = ("hang", "slow", "crash")
+_NEXT: Final = {
+    "hang": (
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 <the same job>",
+        "if it hangs: the flight recorder names the rank that did not come (give its dumps to analyze)",
+    ),
+    "slow": (
+        "torch.profiler.profile(...).export_chrome_trace('rank0.json')",
+        "if it is slow: a trace per rank shows waiting, transfer and stragglers",
+    ),
+    "crash": (
+        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log <the same job>",
+        "if it crashes: the complete log of every process, with the program's own output",
+    ),
+}
+
+
+def more_of(run: Run, not_judged: Sequence[NotJudged], coverage: Coverage, status: str, symptom: str) -> tuple[More, ...]:
+    """Next commands where nothing was found, then what to add; at most a handful."""
+    found: list[More] = []
+    if status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
+        wanted = (symptom,) if symptom in _NEXT else SYMPTOMS
+        if status != "not_judged" or coverage.nccl_lines:
+            found += [More(*_NEXT[name]) for name in wanted]
+    return (*found, *_groups(run, not_judged, coverage))
+
+
+def _groups(run: Run, not_judged: Sequence[NotJudged], coverage: Coverage) -> Iterator[More]:
+    """Checks that could not run, by what to add; checks for other kinds of input are left out."""
+    if not coverage.nccl_lines:
+        return
+    names: list[str] = []
+    wanted: set[str] = set()
+    others: dict[str, list[str]] = {}
+    for item in not_judged:
+        needs = set(item.needs)
+        if needs & (_TRACE | _BENCH | _DUMP | _SIDE) and not any(run.has(t) for t in needs):
+            continue
+        match = _SUBSYS.search(item.how_to_enable)
+        tables = {_OF_TABLE[t] for t in item.needs if t in _OF_TABLE}
+        if match or tables:
+            wanted |= set(match[1].split(",")) if match else tables
+            names.append(item.name)
+        elif item.how_to_enable:
+            others.setdefault(item.how_to_enable, []).append(item.name)
+    if names:
+        subsystems = [s for s in _ORDER if s in wanted | {"INIT", "ENV"}] + sorted(wanted - set(_ORDER))
+        yield _more(f"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS={','.join(subsystems)}", names)
+    for how, checks in sorted(others.items(), key=lambda pair: (-len(set(pair[1])), pair[0])):
+        yield _more(how, checks)
+
+
+def _more(add: str, checks: Sequence[str]) -> More:
+    unique = tuple(dict.fromkeys(checks))
+    shown = ", ".join(unique[:3]) + (", ..." if len(unique) > 3 else "")
+    return More(add, f"{len(unique)} more {'check' if len(unique) == 1 else 'checks'}: {shown}", unique)
+
+
+def unread(analysis: Analysis) -> tuple[str, ...]:
+    """``bin.dat: core dump; it holds ...`` for each input that gave nothing."""
+    return tuple(
+        f"{item.path}: {item.taken_for}"
+        for item in analysis.inputs
+        if item.kind in ("unknown", "unreadable") and item.taken_for
+    )

@@ -1,0 +1,50 @@
+"""The verdict: its status, which has to be earned, and its headline, which is the cause in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccl_insight.engine.summary import has_matter
+from nccl_insight.facts.journey import doubts
+from nccl_insight.model import Coverage, Finding, InputInfo, Progress, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+_LOUD = (Severity.ERROR, Severity.WARNING)
+
+
+def status_of(
+    run: Run, findings: Sequence[Finding], coverage: Coverage, min_coverage: float
+) -> tuple[str, tuple[str, ...]]:
+    """``findings``, ``ok``, ``inconclusive`` or ``not_judged``, and why it is not ok where nothing was found.
+
+    ``ok`` needs proof: every rank of every communicator that started finished its init, nothing at warning or above,
+    and the output does not end in the middle (:mod:`nccl_insight.facts.journey`).
+    """
+    if not has_matter(run):
+        return "not_judged", ("no line of NCCL and no trace in the inputs",)
+    if coverage.nccl_lines and coverage.understood < min_coverage:
+        share = f"{coverage.understood * 100:.1f} %"
+        return "not_judged", (f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",)
+    if any(f.severity in _LOUD for f in findings):
+        return "findings", ()
+    found = doubts(run)
+    return ("inconclusive", found) if found else ("ok", ())
+
+
+def headline(
+    status: str, findings: Sequence[Finding], reasons: Sequence[str], progress: Progress | None, inputs: Sequence[InputInfo]
+) -> str:
+    """The cause in words; where there is none, how far the job got and what is missing to say more."""
+    loud = [f for f in findings if f.severity in _LOUD]
+    if status == "findings" and loud:
+        return loud[0].title
+    if status == "ok":
+        return "No problem found"
+    if status == "inconclusive":
+        return f"No cause found: {reasons[0]}" if reasons else "No cause found"
+    if not inputs:
+        return "Nothing to judge"
+    if len(inputs) == 1:
+        return f"Nothing to judge: {inputs[0].taken_for or 'no line of NCCL'}"
+    return f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"

@@ -1,0 +1,252 @@
+"""How far the job got, from the milestones of its ranks and from the way its output ends; what proves that it is healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.model import Milestones, Progress
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+from nccl_insight.versions import version_key
+
+_ROWS: Final = 4096
+_STEPS: Final = (
+    "launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call", "destroyed",
+)  # fmt: skip
+# NCCL prints "Destroy COMPLETE" with subsystem INIT from 2.12 to 2.29, and with DESTROY from 2.30 (init.cc commFree).
+_PRINTS_DESTROY: Final = ((2, 12), (2, 30))
+_OUTSIDE: Final = frozenset({"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"})
+_QUIET_ROLES: Final = ("benign", "setting")
+
+
+def progress(run: Run) -> Progress | None:
+    """How far the job got; None when nothing in the inputs says so."""
+    return run.memo("journey.progress", _progress)
+
+
+def _progress(run: Run) -> Progress | None:
+    end = ending(run)
+    rows = run.table("milestones")
+    if rows.is_empty():
+        text = _without_ranks(run)
+        return Progress(text, end, 0, {}, ()) if text else None
+    total = _world(run)
+    counts = {step: _ranks_with(rows, step) for step in _STEPS}
+    return Progress(_sentence(run, rows, counts, total), end, total, counts, tuple(_rows(rows)))
+
+
+def _world(run: Run) -> int:
+    """Ranks of all communicators together, those that the log lacks included."""
+    return sum(max(c.nranks, c.ranks_seen) for c in comms(run))
+
+
+def _ranks_with(rows: pl.DataFrame, step: str) -> int:
+    return rows.filter(pl.col(step).is_not_null()).select("comm_id", "rank").unique().height
+
+
+def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
+    ordered = rows.with_columns(_size=pl.len().over("comm_id")).sort(
+        "_size", "comm_id", "rank", descending=[True, False, False], maintain_order=True
+    )
+    for row in ordered.head(_ROWS).iter_rows(named=True):
+        lines = tuple(None if row[step] is None else int(row[step]) for step in _STEPS)
+        yield Milestones(
+            row["comm_id"], int(row["rank"]), row["host"], row["pid"], *lines, end=str(row["end"] or "running"),
+            input_id=int(row["input_id"]),
+        )  # fmt: skip
+
+
+def _of(count: int, total: int) -> str:
+    return f"all {total}" if count >= total > 1 else f"{count} of {total}"
+
+
+def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) -> str:
+    several = len(comms(run))
+    inits = "inits" if several > 1 else "ranks"
+    scope = f" in {plural(several, 'communicator')}" if several > 1 else ""
+    parts = [f"init completed on {_of(counts['init_completed'], total)} {inits}{scope}"]
+    if counts["init_completed"] < total:
+        parts = [f"init started on {_of(counts['init_started'], total)} {inits}{scope}", *parts]
+    connected = counts["connected"]
+    parts.append(f"connected: {connected} of {total}" if connected else "no connection in the log")
+    if counts["first_call"]:
+        calls = run.height("calls")
+        silent = _silent(rows)
+        parts.append(f"{plural(calls, 'call')} logged" + (f", ranks {format_ranks(silent)} behind" if silent else ""))
+    gone = counts["destroyed"]
+    parts.append(f"destroyed: {gone} of {total}" if gone else "none destroyed")
+    return ", ".join(parts)
+
+
+def _silent(rows: pl.DataFrame) -> list[int]:
+    return sorted(int(r) for r in rows.filter(pl.col("end").cast(pl.String) == "silent")["rank"].drop_nulls().unique())
+
+
+def _without_ranks(run: Run) -> str:
+    """The same for inputs without the init of any rank."""
+    collectives = run.table("collectives")
+    if collectives.height:
+        ranks = collectives["rank"].n_unique()
+        return f"{plural(collectives.height, 'collective')} recorded on {plural(ranks, 'rank')}"
+    if run.has("flight_recorder"):
+        return "entries of a flight recorder, no timings"
+    if run.has("benchmarks"):
+        return f"{plural(run.table('benchmarks').height, 'measurement')} of nccl-tests"
+    started = run.table("processes").drop_nulls("pid")
+    network = run.table("networks")
+    if started.height:
+        chosen = f", {network['pid'].drop_nulls().n_unique()} chose a network" if network.height else ""
+        return f"{plural(started.select('host', 'pid').unique().height, 'process', 'processes')} wrote{chosen}; no init of a communicator in the log"
+    if int(run.table("inputs")["nccl_lines"].sum() or 0):
+        return "no init of a communicator in the log"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Last:
+    """The last line of an input that any table knows, and how many lines the input has."""
+
+    line: int
+    lines: int
+
+
+def _last_lines(run: Run) -> dict[int, _Last]:
+    return run.memo("journey.last_lines", _find_last_lines)
+
+
+def _find_last_lines(run: Run) -> dict[int, _Last]:
+    parts = [
+        frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
+        for name, frame in run.tables.items()
+        if name not in _OUTSIDE and {"input_id", "line"} <= set(frame.columns) and frame.height
+    ]
+    if not parts:
+        return {}
+    last = pl.concat(parts, how="vertical_relaxed").group_by("input_id").agg(pl.col("line").max())
+    sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
+    joined = last.join(sizes, on="input_id", how="inner").drop_nulls()
+    return {int(i): _Last(int(line), int(lines)) for i, line, lines in joined.iter_rows()}
+
+
+def goes_on(run: Run) -> bool:
+    """Whether the program's own output goes on after the last line of NCCL that was kept, in any input."""
+    foreign = dict(run.table("inputs").select("input_id", pl.col("foreign_lines").fill_null(0)).iter_rows())
+    return any(foreign.get(i, 0) and last.lines > last.line for i, last in _last_lines(run).items())
+
+
+def path_of(run: Run, input_id: int) -> str:
+    """The file name of an input."""
+    found = run.table("inputs").filter(pl.col("input_id") == input_id)["path"]
+    return PurePath(str(found[0])).name if len(found) else ""
+
+
+def ending(run: Run) -> str:
+    """How the output ends, in words; empty when there is nothing to say."""
+    return run.memo("journey.ending", _ending)
+
+
+def _ending(run: Run) -> str:
+    said = run.table("endings")
+    if said.height:
+        row = said.sort("input_id", "line").row(-1, named=True)
+        place = f"{path_of(run, int(row['input_id']))}:{row['line']}"
+        return f'the output ends with "{str(row["text"])[:100]}" ({place})'
+    if damaged(run):
+        return "the log is cut: its stream is damaged"
+    rows = run.table("milestones")
+    if rows.height:
+        ends = set(rows["end"].cast(pl.String).drop_nulls())
+        if ends <= {"destroyed", "aborted"}:
+            return "the log ends after all communicators were closed"
+        if "silent" in ends:
+            silent = _silent(rows)
+            return f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
+        if goes_on(run):
+            return "the program's own output goes on"
+        if counts_none(rows, "connected", "first_call"):
+            return "the log ends after init"
+        return "the log stops there"
+    return ""
+
+
+def counts_none(rows: pl.DataFrame, *steps: str) -> bool:
+    """Whether no rank shows any of the steps."""
+    return all(rows[step].null_count() == rows.height for step in steps)
+
+
+def damaged(run: Run) -> bool:
+    """Whether the stream of an input breaks off, or its last line is torn."""
+    notes = run.table("notes")
+    if notes.is_empty():
+        return False
+    sizes = run.table("inputs").select("input_id", "lines")
+    last = notes.join(sizes, on="input_id", how="left").filter(
+        ((pl.col("kind") == "log-torn") & (pl.col("line") >= pl.col("lines")))
+        | ((pl.col("kind") == "log-truncated") & pl.col("detail").str.contains("damaged"))
+        | (pl.col("kind") == "trace-truncated")
+    )
+    return last.height > 0
+
+
+def doubts(run: Run) -> tuple[str, ...]:
+    """Why the inputs do not prove that the job is healthy, the weightiest first; empty when they do."""
+    return run.memo("journey.doubts", lambda r: tuple(_doubts(r)))
+
+
+def _doubts(run: Run) -> Iterator[str]:
+    measured = run.has("collectives") or run.has("benchmarks")
+    nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
+    rows = run.table("milestones")
+    everyone = comms(run)
+    unread = run.table("unreadable").height
+    if unread:
+        yield f"{plural(unread, 'input')} could not be read"
+    if damaged(run):
+        yield "an input breaks off in the middle"
+    if run.has("endings"):
+        yield ending(run)
+    if not everyone:
+        if not measured:
+            yield (
+                "no line shows the init of a communicator" if nccl_lines
+                else "the inputs describe a machine or a state, not a run"
+            )  # fmt: skip
+        return
+    open_ = [c for c in everyone if not c.init_complete]
+    if open_:
+        worst = max(open_, key=lambda c: c.nranks)
+        done = rows.filter((pl.col("comm_id") == worst.comm_id) & pl.col("init_completed").is_not_null())
+        count = done["rank"].n_unique()
+        more = f" (and {len(open_) - 1} more communicators are incomplete)" if len(open_) > 1 else ""
+        yield f"init completed on {count} of {worst.nranks} ranks{more}"
+    silent = _silent(rows)
+    if silent:
+        yield f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
+    gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
+    if not gone.any():
+        if _trouble(run):
+            yield "lines of trouble that no check explains"
+        if nccl_lines and not measured and _would_say(run) and not goes_on(run):
+            yield "the log ends before any communicator is destroyed, which this release would report"
+
+
+def _would_say(run: Run) -> bool:
+    """Whether the release of the job prints that a communicator was destroyed, at the level of its other lines."""
+    found = [version_key(v) for v in run.table("processes")["nccl_version"].drop_nulls().unique()]
+    known = [v for v in found if v is not None]
+    low, high = _PRINTS_DESTROY
+    return bool(known) and all(low <= v[:2] < high for v in known)
+
+
+def _trouble(run: Run) -> bool:
+    errors = run.table("errors")
+    if "role" not in errors.columns:
+        return False
+    role = pl.col("role").cast(pl.String)
+    return errors.filter(role.is_not_null() & ~role.is_in(list(_QUIET_ROLES))).height > 0

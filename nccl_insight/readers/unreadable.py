@@ -1,0 +1,187 @@
+"""Files that are known and cannot be read: what each one is, and the command that makes something readable of it.
+
+Recognised by their first bytes, by the name only where the format has no mark of its own. A reader that learns one of
+these formats takes it over by being surer of it than ``SURE``; its entry here then goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers import side as _side
+from nccl_insight.tables.run import Partial
+
+SURE: Final = 0.93
+# Less sure than a reader that knows the content, and than a line of NCCL in the head.
+_GUESS: Final = 0.55
+_TEXT_CONTROLS: Final = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
+_BINARY_SHARE: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Known:
+    """A kind of file: ``what`` it is, ``why`` it is not read, ``command`` with ``{path}`` for the file."""
+
+    what: str
+    why: str
+    command: str
+    test: Callable[[bytes, str], bool]
+
+
+def _ends(*suffixes: str) -> Callable[[bytes, str], bool]:
+    """The name ends so, and the content is no text."""
+    return lambda head, name: name.lower().endswith(suffixes) and (not head or looks_binary(head))
+
+
+def _starts(*magics: bytes) -> Callable[[bytes, str], bool]:
+    return lambda head, name: head.startswith(magics)
+
+
+def _sqlite(mark: bytes) -> Callable[[bytes, str], bool]:
+    return lambda head, name: head.startswith(b"SQLite format 3\0") and mark in head
+
+
+def _core(head: bytes, name: str) -> bool:
+    """An ELF file of type ET_CORE (4), in either byte order (elf.h)."""
+    return head.startswith(b"\x7fELF") and head[16:18] in (b"\x04\x00", b"\x00\x04")
+
+
+def _json_with(*keys: bytes) -> Callable[[bytes, str], bool]:
+    return lambda head, name: head.lstrip()[:1] == b"{" and all(b'"' + key + b'"' in head for key in keys)
+
+
+def _execution_trace(head: bytes, name: str) -> bool:
+    """PyTorch's ExecutionTraceObserver writes ``"schema": "1.x.y-chakra.z"`` and a list of nodes."""
+    start = head.lstrip()[:1] == b"{" and b'"traceEvents"' not in head
+    return start and bool(
+        re.search(rb'"schema"\s*:\s*"[0-9.]+-chakra', head) or (b'"ctrl_deps"' in head and b'"nodes"' in head)
+    )
+
+
+def _memory_snapshot(head: bytes, name: str) -> bool:
+    """torch.cuda.memory._dump_snapshot pickles a dictionary of segments and device_traces."""
+    pickled = head[:1] == b"\x80" and head[1:2] <= b"\x05"
+    return pickled and b"segments" in head and (b"device_traces" in head or b"total_size" in head)
+
+
+KNOWN: Final = (
+    Known(
+        "Nsight Systems report", "only its SQLite export can be read",
+        "nsys export --type=sqlite --include-blobs=true {path}", _ends(".nsys-rep", ".qdrep"),
+    ),
+    Known(
+        "Nsight Systems raw stream", "it must be imported first, then exported",
+        "QdstrmImporter -i {path}   # then: nsys export --type=sqlite --include-blobs=true <the report>",
+        _ends(".qdstrm"),
+    ),
+    Known(
+        "Nsight Compute report", "it profiles single kernels and holds no communication between ranks",
+        "nsys profile --trace=cuda,nvtx -o report <the same job>   # then: nsys export --type=sqlite report.nsys-rep",
+        lambda head, name: head.startswith(b"NVR\0") or _ends(".ncu-rep", ".nsight-cuprof-report")(head, name),
+    ),
+    Known(
+        "XLA/JAX profile (XSpace)", "only JSON traces can be read",
+        "jax.profiler.start_trace(DIR, create_perfetto_trace=True)   # writes perfetto_trace.json.gz beside {path}",
+        _ends(".xplane.pb"),
+    ),
+    Known(
+        "ROCm profiler database (rocpd)", "its tables are not read",
+        "rocprofv3 --rccl-trace --kernel-trace --output-format csv -- <the same job>   "
+        "# or record with torch.profiler and export_chrome_trace",
+        _sqlite(b"rocpd_"),
+    ),
+    Known(
+        "Perfetto trace", "only JSON traces can be read",
+        "traceconv json {path} trace.json", _ends(".pftrace", ".perfetto-trace"),
+    ),
+    Known(
+        "Chakra execution trace", "it holds the order of operations, not their times",
+        "torch.profiler.profile(...).export_chrome_trace('rank0.json')   # a trace with times, one per rank",
+        _ends(".et", ".chakra"),
+    ),
+    Known(
+        "PyTorch execution trace", "it holds the order of operations, not their times",
+        "torch.profiler.profile(...).export_chrome_trace('rank0.json')   # a trace with times, one per rank",
+        _execution_trace,
+    ),
+    Known(
+        "PyTorch memory snapshot", "it holds memory, not communication",
+        "python -m torch.cuda._memory_viz trace_plot {path} -o memory.html   # to look at it", _memory_snapshot,
+    ),
+    Known(
+        "core dump", "it holds the memory of a process that crashed",
+        "gdb -batch -ex 'thread apply all bt' <program> {path}   # the stacks at the crash", _core,
+    ),
+    Known("program or library", "it is no log and no trace", "", _starts(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe")),
+    Known(
+        "PyTorch checkpoint or zip archive", "it holds no log", "unzip -l {path}",
+        lambda head, name: head.startswith(b"PK\x03\x04"),
+    ),
+    Known("NumPy array", "it is no log and no trace", "", _starts(b"\x93NUMPY")),
+    Known("Parquet file", "it is no log and no trace", "", _starts(b"PAR1")),
+    Known("HDF5 file", "it is no log and no trace", "", _starts(b"\x89HDF\r\n\x1a\n")),
+    Known("image", "it is no log and no trace", "", _starts(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8")),
+    Known("PDF document", "it is no log and no trace", "pdftotext {path} -", _starts(b"%PDF-")),
+    Known(
+        "packed file", "only gzip and zstd are unpacked", "xz -dc {path} > log.txt", _starts(b"\xfd7zXZ\0"),
+    ),
+    Known("packed file", "only gzip and zstd are unpacked", "bzip2 -dc {path} > log.txt", _starts(b"BZh")),
+)  # fmt: skip
+_BINARY: Final = Known("binary file of an unknown kind", "it is not text", "file {path}", lambda *_: True)
+_PICKLE: Final = Known(
+    "Python pickle", "it is no dump of PyTorch's flight recorder", "", _starts(*(b"\x80" + bytes([n]) for n in range(2, 6)))
+)  # fmt: skip
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether the first bytes are no text.
+
+    Logs may start with NULs (a file that was cut while a process kept writing to it), hold single control bytes, or
+    be UTF-16; none of these counts.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return False
+    body = head.lstrip(b"\0")
+    if not body:
+        return False
+    odd = len(body) - len(body.translate(None, _TEXT_CONTROLS))
+    if odd <= len(body) * _BINARY_SHARE:
+        return False
+    # UTF-16 without a mark: every second byte is NUL.
+    half = body[: len(body) // 2 * 2]
+    return not any(half[start::2].count(0) > 0.9 * len(half[start::2]) for start in (0, 1))
+
+
+def known(head: bytes, name: str) -> Known | None:
+    """What a file is, None for one that may be readable."""
+    found = next((item for item in KNOWN if item.test(head, name)), None)
+    if found is not None or not looks_binary(head):
+        return found
+    return _PICKLE if _PICKLE.test(head, name) else _BINARY
+
+
+def sniff(head: bytes, name: str) -> float:
+    """Sure of known kinds; a guess for other content that is no text."""
+    found = known(head, name)
+    if found is None:
+        return 0.0
+    return _GUESS if found in (_BINARY, _PICKLE) else SURE
+
+
+def read(source: InputFile) -> Partial:
+    """One row of ``unreadable``: what the file is, why it is not read, and the command."""
+    found = known(source.head(), source.display) or _BINARY
+    row = pl.DataFrame(
+        {"what": [found.what], "why": [found.why], "command": [found.command.replace("{path}", source.display)]}
+    )
+    return Partial({"unreadable": _side.with_input(row, source.input_id)})
+
+
+FORMAT = Format(kind="unreadable", sniff=sniff, read=read)

@@ -1,0 +1,117 @@
+"""How far each rank of each communicator got: one row per rank, with the line of every step that its log shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.schema import conform, empty
+
+_PROCESS: Final = ("host", "pid")
+_RANK: Final = ("comm_id", "rank")
+_KEY: Final = (*_RANK, *_PROCESS)
+# Tables whose rows a rank prints only after the bootstrap of its communicator.
+_AFTER_BOOTSTRAP: Final = ("ring_neighbours", "trees", "channel_counts", "init_timings", "connected")
+
+Frames = Callable[[str], Iterable[pl.DataFrame]]
+
+
+class Milestones:
+    """The table ``milestones``, put together from other tables when it is asked for.
+
+    ``frames`` gives the pieces of a table by name.
+    """
+
+    def __init__(self, frames: Frames, ranks: pl.DataFrame) -> None:
+        self._frames = frames
+        self._ranks = ranks
+        self.height = ranks.height
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """All rows, in one frame, in the order of ``ranks``."""
+        yield milestone_rows(self._ranks, self._frames)
+
+
+def milestone_rows(ranks: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """One row per row of ``ranks``; steps are line numbers in the rank's own input, null where no line shows them."""
+    if ranks.is_empty():
+        return empty("milestones")
+    rows = ranks.select(
+        "input_id", "line", *_KEY, "init_started_line", "init_completed_line", "destroyed_line",
+        pl.col("init_complete").fill_null(False), pl.col("init_started").fill_null(False),
+        pl.col("destroyed").cast(pl.String).fill_null("no").alias("_way"),
+    )  # fmt: skip
+    launched = _lines(frames("processes"), _PROCESS, first="launched")
+    handshake = _lines(frames("bootstrap_timings"), _PROCESS, first="_handshake")
+    connected = _lines(frames("connected"), _KEY, first="_connected")
+    links = _lines((_printed(f) for f in frames("connections")), _KEY, first="_link")
+    calls = _lines(frames("calls"), _KEY, first="first_call", last="last_call", count="_calls")
+    rows = _add(rows, launched, _PROCESS)
+    rows = _add(rows, handshake, _PROCESS)
+    for table in _AFTER_BOOTSTRAP:
+        rows = _add(rows, _lines(frames(table), _KEY, first=f"_{table}_at"), _KEY)
+    rows = _add(_add(_add(rows, connected, _KEY), links, _KEY), calls, _KEY)
+    later = [pl.col(f"_{table}_at") for table in _AFTER_BOOTSTRAP]
+    rows = rows.with_columns(
+        bootstrapped=pl.coalesce("_handshake", *later, "init_completed_line"),
+        connected=pl.coalesce("_connected", "_link"),
+        init_started=pl.when("init_started").then(pl.coalesce("init_started_line", "line")),
+        init_completed=pl.when("init_complete").then(pl.coalesce("init_completed_line", "line")),
+        destroyed=pl.col("destroyed_line"),
+    )
+    return conform("milestones", rows.with_columns(_end()).select(
+        "input_id", "line", *_KEY, "launched", "bootstrapped", "init_started", "init_completed", "connected",
+        "first_call", "last_call", "destroyed", "end",
+    ))  # fmt: skip
+
+
+def _end() -> pl.Expr:
+    """How the log of a rank ends. Silent: others of its communicator got further, and it says nothing more."""
+    gone = pl.col("_way") != "no"
+    others_done = pl.col("init_complete").any().over("comm_id") & ~pl.col("init_complete")
+    calls = pl.col("_calls").fill_null(0)
+    behind = (calls < calls.max().over("comm_id")) & (calls.max().over("comm_id") > 0)
+    left = gone.any().over("comm_id")
+    return (
+        pl.when(pl.col("_way") == "aborted").then(pl.lit("aborted"))
+        .when(gone).then(pl.lit("destroyed"))
+        .when(others_done | behind | left).then(pl.lit("silent"))
+        .otherwise(pl.lit("running")).alias("end")
+    )  # fmt: skip
+
+
+def _printed(connections: pl.DataFrame) -> pl.DataFrame:
+    """Connections by the rank that printed the line: its destination prints a [receive] line, its source all others."""
+    if "src_rank" not in connections.columns:
+        return connections.clear()
+    receives = pl.col("direction").cast(pl.String) == "receive"
+    return connections.with_columns(rank=pl.when(receives).then("dst_rank").otherwise("src_rank"))
+
+
+def _lines(
+    frames: Iterable[pl.DataFrame], key: tuple[str, ...], *, first: str, last: str = "", count: str = ""
+) -> pl.DataFrame:
+    """First and last line by key, over all pieces."""
+    whole = [pl.col("line").min().alias(first)]
+    whole += [pl.col("line").max().alias(last)] if last else []
+    whole += [pl.len().cast(pl.Int64).alias(count)] if count else []
+    parts = [
+        frame.group_by(key, maintain_order=True).agg(whole)
+        for frame in frames
+        if frame.height and {*key, "line"} <= set(frame.columns)
+    ]
+    if not parts:
+        return pl.DataFrame(schema={name: pl.UInt64 for name in (first, last, count) if name})
+    merged = [pl.col(first).min()]
+    merged += [pl.col(last).max()] if last else []
+    merged += [pl.col(count).sum()] if count else []
+    return pl.concat(parts, how="vertical_relaxed").group_by(key, maintain_order=True).agg(merged)
+
+
+def _add(rows: pl.DataFrame, found: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+    """The rows with the columns of ``found``, null where it has none."""
+    if found.is_empty():
+        return rows.with_columns(pl.lit(None, pl.UInt64).alias(c) for c in found.columns if c not in key)
+    return rows.join(found, on=list(key), how="left", nulls_equal=True, maintain_order="left")
