@@ -556,3 +556,54 @@ def test_output_of_tools_between_the_lines_of_a_log(tmp_path: Path) -> None:
     assert run.table("benchmarks").height == 4
     first = "".join(parts[:1]).count("\n")
     assert run.table("topology_nodes")["line"].to_list() == [first + 2, first + 3, first + 4]
+
+
+def _marker(rank: int, colls: int, proxies: int = 0, dropped: int = 0) -> str:
+    return (
+        f'{{"header":{{"id":"0xab","rank":{rank},"n_ranks":2,"nnodes":1}},"metadata":{{'
+        '"inspector_output_format_version":"v4.3","dump_timestamp_us":1752867229276385,"hostname":"h","pid":7},'
+        f'"dump_stats":{{"coll_records":{colls},"coll_dropped_total":{dropped},"p2p_records":0,'
+        f'"proxy_records":{proxies},"proxy_ops_dropped_total":0}}}}'
+    )
+
+
+def _bare(op: str, number: int) -> str:
+    return (
+        f'{{"coll_perf":{{"coll":"{op}","coll_algo":"NVLS_TREE","coll_proto":"SIMPLE","coll_sn":{number},'
+        '"coll_msg_size_bytes":1024,"coll_exec_time_us":50,"coll_timing_source":"kernel_gpu",'
+        '"coll_algobw_gbs":1.5,"coll_busbw_gbs":1.5}}'
+    )
+
+
+STEP = (
+    '{"proxy_trace":{"record_type":"proxy_step","record_sn":41,"parent_type":"coll","parent_sn":3,"proxy_op_sn":12,'
+    '"channel_id":5,"peer":1,"direction":"send","proxy_step_sn":1,"step":4,"trans_size_bytes":1048576,'
+    '"event_trace_ts":{"proxy_step_start_ts":100,"send_gpu_wait_ts":110,"send_peer_wait_ts":125,"send_wait_ts":145,'
+    '"proxy_step_stop_ts":170}}}'
+)
+
+
+def test_inspector_headers_stand_once_a_dump(tmp_path: Path) -> None:
+    lines = [
+        _marker(1, 2, 1, dropped=9), _bare("AllReduce", 0), _bare("AllGather", 0), STEP, _marker(0, 1),
+        _bare("AllReduce", 1), _bare("AllReduce", 2),
+    ]  # fmt: skip
+    found = tables(inspector.FORMAT, write(tmp_path, "h-pid7.log", "\n".join(lines) + "\n"))
+    rows = found["collectives"]
+    # the last record is one more than its dump announces, so whose it is is unknown
+    assert rows["rank"].to_list() == [1, 1, 0, None]
+    assert rows["process_group"].to_list() == ["0xab", "0xab", "0xab", None]
+    assert rows.select("algorithm", "protocol").unique().rows() == [("NVLSTree", "Simple")]
+    step = found["proxy_steps"].row(0, named=True)
+    assert (step["comm_id"], step["rank"], step["peer"], step["channel"], step["step"]) == (
+        "0xab",
+        1,
+        1,
+        5,
+        4,
+    )
+    assert (step["start_ns"], step["end_ns"], step["bytes"]) == (100_000, 170_000, 1 << 20)
+    assert (step["gpu_wait_ns"], step["peer_wait_ns"], step["wire_ns"]) == (15_000, 20_000, 25_000)
+    notes = dict(found["notes"].select("kind", "detail").iter_rows())
+    assert notes["telemetry-dropped"] == "rank 1 of communicator 0xab dropped 9 collectives"
+    assert "no dump marker" in notes["trace-truncated"]

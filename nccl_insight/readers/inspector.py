@@ -1,4 +1,7 @@
-"""NCCL Inspector: JSON records, one a line (also pretty printed), and its Prometheus text.
+"""NCCL Inspector 4.0 to 4.4: JSON records, one a line (also pretty printed), and its Prometheus text.
+
+From 4.1 each dump begins with a record ``dump_stats``, which counts what was dropped; from 4.3 only that record
+carries the header, for as many records as it announces. Collectives of a communicator are numbered by type.
 
 Sizes of AllGather and ReduceScatter are per rank in the records; here ``size_bytes`` is the whole buffer, as
 nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula for the operation.
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -43,7 +47,39 @@ _FIELDS = {
     "timing_source": (r'"(?:coll|p2p)_timing_source":\s*"([a-z_]{1,40})"', pl.String),
     "algbw_gbps": (r'"(?:coll|p2p)_algobw_gbs":\s*([0-9.eE+-]{1,40})', pl.Float64),
     "busbw_gbps": (r'"(?:coll|p2p)_busbw_gbs":\s*([0-9.eE+-]{1,40})', pl.Float64),
+    "algorithm": (r'"coll_algo":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
+    "protocol": (r'"coll_proto":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
     "start_us": (r'"kernel_start_ts":\s*([0-9]{1,16})\b', pl.Int64),
+}  # fmt: skip
+_HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
+_COUNTS = ("coll_records", "p2p_records", "proxy_records")
+_DROPS = {
+    "coll_dropped_total": "collectives", "p2p_dropped_total": "point-to-point operations",
+    "proxy_dropped_total": "proxy records", "proxy_ops_dropped_total": "proxy operations",
+    "proxy_steps_overwritten_total": "proxy steps",
+}  # fmt: skip
+_PROXY_FIELDS = {
+    "record": (r'"record_type":\s*"([a-z_]{1,40})"', pl.String),
+    "parent_type": (r'"parent_type":\s*"([a-z0-9_]{1,40})"', pl.String),
+    "op_seq": (r'"parent_sn":\s*([0-9]{1,18})\b', pl.Int64),
+    "proxy_op": (r'"proxy_op_sn":\s*([0-9]{1,18})\b', pl.Int64),
+    "channel": (r'"channel_id":\s*([0-9]{1,6})\b', pl.Int32),
+    "peer": (r'"peer":\s*(-?[0-9]{1,9})\b', pl.Int32),
+    "direction": (r'"direction":\s*"(send|recv)"', pl.String),
+    "step": (r'"step":\s*([0-9]{1,9})\b', pl.Int32),
+    "n_steps": (r'"n_steps":\s*([0-9]{1,9})\b', pl.Int32),
+    "n_steps_completed": (r'"n_steps_completed":\s*([0-9]{1,9})\b', pl.Int32),
+    "bytes": (r'"trans_size_bytes":\s*([0-9]{1,19})\b', pl.UInt64),
+    "start_us": (r'"proxy_(?:op|step)_start_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "end_us": (r'"proxy_(?:op|step)_stop_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "gpu_wait_us": (r'"(?:send|recv)_gpu_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "peer_wait_us": (r'"send_peer_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "wire_us": (r'"(?:send|recv)_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "flush_us": (r'"recv_flush_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
+}  # fmt: skip
+_ALGORITHMS = {
+    "RING": "Ring", "TREE": "Tree", "COLLNET_DIRECT": "CollNetDirect", "COLLNET_CHAIN": "CollNetChain", "NVLS": "NVLS",
+    "NVLS_TREE": "NVLSTree", "PAT": "PAT", "SIMPLE": "Simple", "LL": "LL", "LL128": "LL128",
 }  # fmt: skip
 _PROM = re.compile(
     r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
@@ -62,39 +98,134 @@ def sniff(head: bytes, name: str) -> float:
 
 
 def read(source: InputFile) -> Partial:
-    """Tables ``inspector`` (as written) and ``collectives``, or ``inspector_metrics`` from Prometheus text."""
+    """Tables ``inspector`` (as written), ``collectives`` and ``proxy_steps``, or ``inspector_metrics``."""
     content = _side.read_content(source)
     text = content.text
     if re.search(r"^nccl_(?:p2p_|collective_)?(?:bus_bandwidth|exec_time)", text[:65536], re.M):
         tables = {"inspector_metrics": _metrics(text)}
-        broken = 0
+        found = _Found(pl.DataFrame(), pl.DataFrame(), 0, 0, ())
     else:
-        records, broken = _records(text)
-        tables = {"inspector": records, "collectives": _collectives(records)}
+        found = _records(text)
+        tables = {
+            "inspector": found.records,
+            "collectives": _collectives(found.records),
+            "proxy_steps": found.proxy,
+        }
     result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
     problems = [content.problem] if content.problem else []
-    if broken:
-        problems.append(f"{broken:,} records are cut or damaged and were left out")
-    if problems:
-        result["notes"] = _side.notes(source.input_id, *(("trace-truncated", p) for p in problems))
+    if found.broken:
+        problems.append(f"{found.broken:,} records are cut or damaged and were left out")
+    if found.bare:
+        problems.append(
+            f"{found.bare:,} records stand behind no dump marker, so their rank and communicator are unknown"
+        )
+    notes = [("trace-truncated", p) for p in problems] + [("telemetry-dropped", d) for d in found.dropped]
+    if notes:
+        result["notes"] = _side.notes(source.input_id, *notes)
     return Partial(result)
 
 
-def _records(text: str) -> tuple[pl.DataFrame, int]:
-    """All complete records, and how many were not: by line, or object by object when pretty printed."""
+@dataclass(frozen=True)
+class _Found:
+    """What a file holds: records of operations, proxy records, damaged and header-less ones, what was dropped."""
+
+    records: pl.DataFrame
+    proxy: pl.DataFrame
+    broken: int
+    bare: int
+    dropped: tuple[str, ...]
+
+
+def _records(text: str) -> _Found:
+    """All complete records, by line, or object by object when pretty printed."""
     lines = _side.lines_frame(text).filter(pl.col("text").str.strip_chars() != "")
     first = lines["text"].first()
     if not (isinstance(first, str) and first.lstrip().startswith("{") and first.rstrip().endswith("}")):
         lines = _objects(text)
     if lines.is_empty():
-        return pl.DataFrame(), int(bool(text.strip()))
+        return _Found(pl.DataFrame(), pl.DataFrame(), int(bool(text.strip())), 0, ())
     body = pl.col("text").str.strip_chars()
-    frame = lines.select(
-        "line", body.str.ends_with("}").alias("_whole"),
-        *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _FIELDS.items()),
+    frame = _with_context(
+        lines.select(
+            "line", "text", body.str.ends_with("}").alias("_whole"),
+            pl.col("text").str.contains('"dump_stats"', literal=True).alias("_marker"),
+            pl.col("text").str.contains('"proxy_trace"', literal=True).alias("_proxy"),
+            *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _FIELDS.items()),
+        )
     )  # fmt: skip
-    good = frame.filter(pl.col("_whole") & pl.col("op").is_not_null() & pl.col("exec_time_us").is_not_null())
-    return good.drop("_whole"), frame.height - good.height
+    whole = pl.col("_whole")
+    good = (
+        whole
+        & ~pl.col("_marker")
+        & ~pl.col("_proxy")
+        & pl.col("op").is_not_null()
+        & pl.col("exec_time_us").is_not_null()
+    )
+    records, markers = frame.filter(good), frame.filter(whole & pl.col("_marker"))
+    proxy = frame.filter(whole & pl.col("_proxy"))
+    known = records.height + markers.height + proxy.height
+    bare = records["rank"].null_count() + proxy["rank"].null_count()
+    return _Found(
+        records.drop("_whole", "_marker", "_proxy", "text"), _proxy_steps(proxy), frame.height - known, bare,
+        _dropped(markers),
+    )  # fmt: skip
+
+
+def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
+    """Records without a header (4.3) with that of the dump marker before them, as many as it announces."""
+    if not frame["_marker"].any():
+        return frame
+    counts = [_total(frame, c) for c in _COUNTS]
+    marked = frame.with_columns(
+        _dump=pl.col("_marker").cum_sum(),
+        _left=pl.when("_marker").then(sum(counts[1:], counts[0])),
+    ).with_columns(pl.col("_left").forward_fill(), _nth=pl.int_range(pl.len()).over("_dump"))
+    inside = pl.col("process_group").is_null() & (pl.col("_nth") <= pl.col("_left")) & (pl.col("_dump") > 0)
+    own = pl.col("_marker")
+    filled = [
+        pl.when(inside).then(pl.when(own).then(c).forward_fill()).otherwise(c).alias(c)
+        for c in _HEADER
+        if c in frame.columns
+    ]
+    return marked.with_columns(filled).drop("_dump", "_left", "_nth")
+
+
+def _total(frame: pl.DataFrame, name: str) -> pl.Expr:
+    pattern = rf'"{name}":\s*([0-9]{{1,18}})\b'
+    return pl.col("text").str.extract(pattern).cast(pl.Int64, strict=False).fill_null(0)
+
+
+def _dropped(markers: pl.DataFrame) -> tuple[str, ...]:
+    """What each rank's recorder dropped, in words."""
+    totals = markers.select("process_group", "rank", *(_total(markers, n).alias(n) for n in _DROPS))
+    most = totals.group_by("process_group", "rank", maintain_order=True).agg(pl.col(*_DROPS).max())
+    texts = []
+    for row in most.iter_rows(named=True):
+        parts = [f"{row[name]:,} {what}" for name, what in _DROPS.items() if row[name]]
+        if parts:
+            rank = "?" if row["rank"] is None else row["rank"]
+            texts.append(f"rank {rank} of communicator {row['process_group']} dropped {', '.join(parts)}")
+    return tuple(texts)
+
+
+def _proxy_steps(lines: pl.DataFrame) -> pl.DataFrame:
+    """Proxy operations and their network steps; the waits are times from the start of that state to the next."""
+    if lines.is_empty():
+        return pl.DataFrame()
+    rows = lines.select(
+        pl.col("line"), pl.col("host"), pl.col("pid"), pl.col("process_group").alias("comm_id"), pl.col("rank"),
+        *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _PROXY_FIELDS.items()),
+    )  # fmt: skip
+    unfinished = pl.col("end_us").is_null() & (pl.col("n_steps_completed") < pl.col("n_steps"))
+    after_gpu = pl.coalesce("peer_wait_us", "wire_us", "end_us")
+    return rows.with_columns(
+        state=pl.when(unfinished).then(pl.lit("open")).otherwise(pl.lit("done")),
+        start_ns=pl.col("start_us") * 1000,
+        end_ns=pl.col("end_us") * 1000,
+        gpu_wait_ns=pl.when(pl.col("direction") == "send").then((after_gpu - pl.col("gpu_wait_us")) * 1000),
+        peer_wait_ns=(pl.col("wire_us") - pl.col("peer_wait_us")) * 1000,
+        wire_ns=(pl.coalesce("flush_us", "end_us") - pl.col("wire_us")) * 1000,
+    ).drop("start_us", "end_us", "gpu_wait_us", "peer_wait_us", "wire_us", "flush_us")
 
 
 def _objects(text: str) -> pl.DataFrame:
@@ -128,7 +259,8 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
         (pl.col("exec_time_us") * 1000).round().cast(pl.Int64).alias("duration_ns"),
         pl.when(pl.col("algbw_gbps") > 0).then(pl.col("algbw_gbps")).alias("algbw_gbps"),
         pl.when(pl.col("busbw_gbps") > 0).then(pl.col("busbw_gbps")).alias("busbw_gbps"),
-        pl.lit("inspector").alias("source"), "host", "pid",
+        *(pl.col(c).replace_strict(_ALGORITHMS, default=pl.col(c)).alias(c) for c in ("algorithm", "protocol")),
+        "peer", pl.lit("inspector").alias("source"), "host", "pid",
     )  # fmt: skip
 
 
