@@ -112,6 +112,9 @@ def test_errors_and_parse_agree(tmp_path: Path) -> None:
     log.write_text(
         "h1:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
         "h1:1:2 [0] misc/ibvwrap.cc:42 NCCL WARN Call to ibv_reg_mr failed with error Bad address\n"
+        "h1:1:2 [0] transport/nvls.cc:42 NCCL WARN Cuda failure 999 'unknown error'\n"
+        "h1:1:2 [0] transport/nvls.cc:42 NCCL WARN Cuda failure 999 'unknown err\n"
+        "h1:1:2 [0] graph/search.cc:1 NCCL WARN Could not find a path for pattern 4, falling back to simple order\n"
         "h1:1:2 [0] x.cc:1 NCCL WARN Flux capacitor lost: no space left on device\n"
         "h1:1:2 [0] x.cc:1 NCCL WARN Flux capacitor lost for no reason\n"
     )
@@ -121,7 +124,14 @@ def test_errors_and_parse_agree(tmp_path: Path) -> None:
     errors = nccl_insight.load([log]).table("errors")
     told = [(o["line"], o["diagnosis"], o["role"]) for o in objects if o["diagnosis"]]
     assert told == list(errors.select("line", "diagnosis", "role").iter_rows())
-    assert told[1:] == [(3, "shm-too-small", "root"), (4, "unexplained-failure", "root")]
+    assert told == [
+        (2, "ib-reg-mr-failed", "root"),
+        (3, "nvls-multicast-failed", "root"),
+        (4, "nvls-multicast-failed", "root"),
+        (5, "topo-search-fallback", "root"),
+        (6, "shm-too-small", "root"),
+        (7, "unexplained-failure", "root"),
+    ]
 
 
 def test_the_grammar_keeps_its_rules() -> None:

@@ -1,4 +1,7 @@
-"""Diagnoses by family, one module each, found by file name: ``<family>/niNNN_<name with underscores>.py``.
+"""Diagnoses by family, one page or module each, found by file name.
+
+``<family>/NI###-name.md`` is a diagnosis that the messages decide alone (:mod:`nccl_insight.rules.page`),
+``<family>/niNNN_<name with underscores>.py`` one with logic.
 
 A rule module defines ``CLASS`` (F, P, I, S or L), ``SEVERITY``, ``ACTION``, ``NEEDS`` (tables of which at
 least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Code and name come
@@ -16,11 +19,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nccl_insight.errors import InsightError
 from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.tables.run import Run
+
+if TYPE_CHECKING:
+    from nccl_insight.rules.page import Page
 
 HEADINGS = (
     "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
@@ -92,6 +98,32 @@ def rule_of(module: ModuleType) -> Rule:
         raise InsightError(f"rule module {stem}: {error}") from error
 
 
+def page_module() -> ModuleType:
+    """The reader of pages (imported late: pages use what rules share)."""
+    return importlib.import_module(f"{__name__}.page")
+
+
+def rule_of_page(page: Page) -> Rule:
+    """The rule that a page makes.
+
+    Raises:
+        InsightError: a value of its front matter does not exist.
+    """
+    finding_class, severity, confidence, action = page_module().values(page)
+    return Rule(
+        code=page.code,
+        name=page.name,
+        finding_class=finding_class,
+        severity=severity,
+        confidence=confidence,
+        action=action,
+        needs=("errors",),
+        doc=page.doc,
+        check=page.check,
+        caused_by=page.caused_by,
+    )
+
+
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     for info in pkgutil.iter_modules(package.__path__):
         if info.ispkg:
@@ -109,7 +141,9 @@ def discover() -> Sequence[Rule]:
     packages = [importlib.import_module(__name__)]
     for entry in importlib.metadata.entry_points(group="nccl_insight.rules"):
         packages.append(entry.load())
-    rules = sorted((rule_of(m) for p in packages for m in _modules(p)), key=lambda r: r.code)
+    found = [rule_of(module) for package in packages for module in _modules(package)]
+    found += [rule_of_page(page) for package in packages for page in page_module().pages(package)]
+    rules = sorted(found, key=lambda r: r.code)
     for attribute in ("code", "name"):
         seen: set[str] = set()
         for rule in rules:

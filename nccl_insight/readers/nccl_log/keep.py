@@ -109,10 +109,14 @@ def _packed(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _means(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
+def _with_heads(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    return attach_heads(rows, heads) if "_hid" in rows.columns else rows
+
+
+def _means(rule: Message, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
     """Warnings of a message whose values go to another table: what they mean, without the values."""
     keep = [*(c for c in rows.columns if c.startswith("_")), "input_id", "repeats"]
-    means = meanings(with_constants(rows, rule), rule)
+    means = meanings(with_constants(_with_heads(rows, heads), rule), rule)
     rows = rows.select(c for c in keep if c in rows.columns).hstack(means)
     return rows.with_columns(message=pl.lit(rule.name))
 
@@ -139,7 +143,7 @@ class Keeper:
                 # A warning is an error row too, whatever table its values go to.
                 known = rows.filter(is_loud(pl.col("_level")))
                 if known.height:
-                    loud.append(_means(rule, _warnings(known, result.heads)))
+                    loud.append(_means(rule, _warnings(known, result.heads), result.heads))
             if rule.table is not None and rule.table not in self._dropped:
                 if rule.table == "calls" and not self._details:
                     rows = rows.drop(CALL_DETAILS, strict=False)
@@ -149,7 +153,7 @@ class Keeper:
         strange = unknown.filter(loud_rows) if unknown.height else unknown
         if strange.height:
             strange = _warnings(strange, result.heads)
-            loud.append(strange.hstack(meanings(strange, None)))
+            loud.append(strange.hstack(meanings(_with_heads(strange, result.heads), None)))
         return Kept(
             messages=messages,
             errors=errors,

@@ -38,7 +38,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
@@ -71,12 +70,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     chosen = pl.concat([switched_on(run, "NCCL_P2P_DISABLE"), setting(run, "NCCL_P2P_LEVEL")])
     shm = shm.join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
     refused = _refused(run)
-    said = mentions(run, r"P2P is disabled between NVLINK connected GPUs")
     if chosen.height:
-        said, refused = said.clear(), refused.clear()
-    if shm.height or said.height or refused.height:
-        odd = _odd(run, inside, shm, said)
-        yield _hit(shm, refused if said.is_empty() else said, odd)
+        refused = refused.clear()
+    if shm.height or refused.height:
+        yield _hit(shm, refused, _odd(run, inside, shm))
         return
     if not inside.height and not chosen.height:
         yield from _by_topology(run)
@@ -89,9 +86,7 @@ def _refused(run: Run) -> pl.DataFrame:
     return frame.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
 
 
-def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame, said: pl.DataFrame) -> _Odd | None:
-    if said.height:
-        return _Odd("NCCL says that P2P is disabled between GPUs that have NVLink", said)
+def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:
     if shm.is_empty():
         return None
     if nvlink_mesh(run):

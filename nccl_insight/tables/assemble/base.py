@@ -43,8 +43,9 @@ def table_rows(
         rule = grammar.messages[name]
         rows = stack(found).with_columns(pl.col(pl.Categorical).cast(pl.String))
         rows = with_constants(rows, rule)
-        if rule.meaning is not None:
-            rows = with_meaning(rows, rule.meaning)
+        if rule.table == "errors" and rule.meaning is not None:
+            headed = attach_heads(rows, heads, ["_source"]) if "_hid" in rows.columns else rows
+            rows = rows.hstack(with_meaning(headed, rule.meaning).select("diagnosis", "role"))
         for step in rule.directives.get("normalise", "").replace(",", " ").split():
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)

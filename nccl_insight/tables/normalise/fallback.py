@@ -30,6 +30,7 @@ _CASES: Final = (
     "text ~ got completion & text ~ error | status => ib-completion-error root",
     "text ~ ibv_ | mlx5dv_ => ib-verbs-failed root",
     "text ~ marked as failed | marked as permanently failed | port recovery => ib-device-recovering root",
+    "text ~ pkey table | p_key table => ib-partition-key root",
     "text ~ peer gone | connection reset | broken pipe | connection closed | remote process exited => peer-died effect",
     "text ~ connection refused => bootstrap-connect-refused root",
     "text ~ connection timed out => bootstrap-connect-timeout root",
@@ -41,6 +42,7 @@ _CASES: Final = (
     "text ~ net/ofi & text ~ completed with error => ofi-request-error root",
     "text ~ net/ofi & text ~ initialization failed | unable to => ofi-plugin-init-failed root",
     "text ~ abort state | job failed | thread failed => error-propagated effect",
+    "level = ATTN => nccl-attention root",
 )
 
 FALLBACK: Final = Meaning("unexplained-failure", "root", tuple(parse_case(c, "fallback") for c in _CASES))
