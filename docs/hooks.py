@@ -1,0 +1,95 @@
+"""Pages that are made when the site is built: what the program says of itself cannot go stale."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from nccl_insight.cli import build_app, commands_of
+from nccl_insight.language.load import default_grammar
+from nccl_insight.rules import Rule, discover
+
+GROUPS = {
+    "1": "Launch and environment", "2": "Network", "3": "Topology", "4": "Memory and limits", "5": "Errors and hangs",
+    "6": "Performance", "9": "The input itself",
+}  # fmt: skip
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the generated pages."""
+    pages = {
+        "reference/commands.md": commands(),
+        "reference/checks/index.md": overview(),
+        "reference/versions.md": versions(),
+    }
+    for rule in discover():
+        pages[f"reference/checks/{rule.code}.md"] = page(rule)
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def commands() -> str:
+    """The help of every command."""
+    from typer.main import get_command
+
+    command = get_command(build_app())
+    parts = ["# Commands\n"]
+    for name in sorted(commands_of(build_app())):
+        sub = command.commands[name]  # type: ignore[attr-defined]
+        context = sub.make_context(
+            name,
+            [],
+            resilient_parsing=True,
+            parent=command.make_context("nccl-insight", [], resilient_parsing=True),
+        )
+        parts.append(f"## {name}\n\n```text\n{sub.get_help(context)}\n```\n")
+    return "\n".join(parts)
+
+
+def overview() -> str:
+    """All checks by family."""
+    parts = [
+        "# Checks\n",
+        "What nccl-insight looks for. Each page says what the finding means and what to do.\n",
+    ]
+    for number, title in GROUPS.items():
+        rows = [r for r in discover() if r.code[2] == number]
+        if rows:
+            parts.append(f"## {title}\n\n| code | name | severity | summary |\n|---|---|---|---|")
+            parts += [
+                f"| [{r.code}]({r.code}.md) | {r.name} | {r.severity.value} | {_cell(r.summary)} |"
+                for r in rows
+            ]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def page(rule: Rule) -> str:
+    """The page of one check: its documentation with headings of this site."""
+    text = re.sub(r"^([^\n]+)\n-{3,}$", r"## \1", rule.doc, flags=re.M)
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    head = f"severity **{rule.severity.value}**, action **{rule.action.value}**"
+    return f"# {rule.code} {rule.name}\n\n{head}\n\n{text}\n"
+
+
+def versions() -> str:
+    """Which releases the messages of the grammar name."""
+    seen: dict[str, int] = {}
+    for message in default_grammar().messages.values():
+        for part in message.directives.get("versions", "").split(","):
+            if name := part.strip():
+                seen[name] = seen.get(name, 0) + 1
+    rows = sorted(seen.items(), key=lambda item: -item[1])
+    table = "\n".join(f"| {_cell(name)} | {count} |" for name, count in rows)
+    return (
+        "# Supported versions\n\nNCCL 2.3 to 2.32, RCCL and aws-ofi-nccl. A message names the releases that print it; "
+        f"{len(default_grammar().messages):,} messages are known. The most frequent ranges:\n\n"
+        f"| versions | messages |\n|---|---|\n{table}\n"
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("``", "`")
