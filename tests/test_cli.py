@@ -88,7 +88,7 @@ def test_internal_errors_exit_4(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     def broken() -> None:
         raise ZeroDivisionError("by design")
 
-    monkeypatch.setattr(cli, "build_app", lambda: lambda standalone_mode: broken())
+    monkeypatch.setattr(cli, "build_app", broken)
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 4
