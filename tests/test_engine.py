@@ -220,7 +220,7 @@ def test_policy_silences_visibly_and_changes_severity() -> None:
 
 @pytest.mark.parametrize(
     ("severity", "status"),
-    [(Severity.ERROR, "findings"), (Severity.WARNING, "findings"), (Severity.INFO, "ok")],
+    [(Severity.ERROR, "findings"), (Severity.WARNING, "findings"), (Severity.INFO, "inconclusive")],
 )
 def test_status(severity: Severity, status: str) -> None:
     assert engine.analyze(run_of(), rules=[rule("x", yields(hit(severity=severity)))]).status == status

@@ -43,9 +43,9 @@ def _render(
     return text.render(analysis)
 
 
-def exit_code(analysis: Analysis, policy: Policy) -> ExitCode:
-    """What the verdict means for the shell."""
-    if analysis.status == "not_judged":
+def exit_code(analysis: Analysis, policy: Policy, strict: bool = False) -> ExitCode:
+    """What the verdict means for the shell. ``strict``: no proof of health counts as not judged."""
+    if analysis.status == "not_judged" or (strict and analysis.status == "inconclusive"):
         return ExitCode.NOT_JUDGED
     if policy.fail_on is not None and any(
         f.severity.order <= policy.fail_on.order for f in analysis.findings
@@ -95,6 +95,12 @@ def register(app: typer.Typer) -> None:
         idle: float = typer.Option(
             None, "--idle", help="With --follow: end after so many seconds without growth."
         ),
+        strict: bool = typer.Option(
+            False, "--strict", help="Exit 3 when nothing proves that the job is healthy."
+        ),
+        symptom: str = typer.Option(
+            "", "--symptom", help="What you see: hang, slow or crash. Next commands are then for that."
+        ),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
         color: str = typer.Option("auto", "--color", help="auto, always or never."),
         quiet: int = typer.Option(
@@ -107,12 +113,14 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """
         from nccl_insight import api
-        from nccl_insight.cli.output import check_outputs, parse_output, use_color, write_text
+        from nccl_insight.cli.output import check_outputs, one_of, parse_output, use_color, write_text
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.report import text
 
         outputs = [parse_output(o) for o in output]
         check_outputs(paths, [*(target for _, target in outputs), *([bundle] if bundle else [])])
+        one_of("--js", js, ("inline", "cdn", "none"))
+        one_of("--symptom", symptom, ("", "hang", "slow", "crash"))
         colored = use_color(color)
         policy = load_policy(
             {
@@ -125,7 +133,7 @@ def register(app: typer.Typer) -> None:
 
         def judge() -> tuple[Analysis, Run]:
             run = api.load(paths, kind, details=False, engine=engine, communication=policy.communication)
-            return api.analyze(run, policy), run
+            return api.analyze(run, policy, symptom=symptom), run
 
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs
@@ -155,7 +163,7 @@ def register(app: typer.Typer) -> None:
             else:
                 shown = _render(parse_output(format_)[0], analysis, run, policy, js, redactor)
             write_text("-", shown)
-        code = exit_code(analysis, policy)
+        code = exit_code(analysis, policy, strict)
         if exit_zero and code is ExitCode.FINDINGS:
             code = ExitCode.OK
         raise typer.Exit(int(code))

@@ -43,6 +43,16 @@ def parse_output(given: str) -> tuple[str, str]:
     raise UsageError(f"output {given!r}: write FORMAT=FILE with one of {', '.join(FORMATS)}")
 
 
+def one_of(option: str, given: str, allowed: Sequence[str]) -> None:
+    """Refuses a value that an option does not know.
+
+    Raises:
+        UsageError: with the values that it knows.
+    """
+    if given not in allowed:
+        raise UsageError(f"{option} {given!r}: use {', '.join(v for v in allowed if v)}")
+
+
 def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]]) -> None:
     """Refuses, before any work, outputs that would overwrite an input or one another.
 
@@ -72,7 +82,8 @@ def write_text(target: str, text: str) -> None:
             out.write(text.encode("utf-8", "backslashreplace"))
         return
     try:
-        typer.echo(text, nl=not text.endswith("\n"))
+        # Text from inputs is sanitised, so an escape sequence is a color that was asked for: it stays in a pipe, too.
+        typer.echo(text, nl=not text.endswith("\n"), color=True if "\x1b" in text else None)
         sys.stdout.flush()
     except BrokenPipeError:
         raise

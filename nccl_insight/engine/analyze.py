@@ -66,7 +66,7 @@ def analyze(
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(run), *notes, *policy.notes()),
-        headline=headline(status, findings, reasons, seen, inputs),
+        headline=headline(status, findings, reasons, inputs),
         reasons=reasons,
         progress=seen,
         more=more_of(run, not_judged, coverage, status, symptom),
@@ -96,4 +96,3 @@ def _finish(
         else:
             suppressed.append(Suppressed(finding, *silence))
     return tuple(findings), tuple(suppressed)
-

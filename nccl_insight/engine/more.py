@@ -37,7 +37,9 @@ _NEXT: Final = {
 }
 
 
-def more_of(run: Run, not_judged: Sequence[NotJudged], coverage: Coverage, status: str, symptom: str) -> tuple[More, ...]:
+def more_of(
+    run: Run, not_judged: Sequence[NotJudged], coverage: Coverage, status: str, symptom: str
+) -> tuple[More, ...]:
     """Next commands where nothing was found, then what to add; at most a handful."""
     found: list[More] = []
     if status in ("inconclusive", "not_judged") or (symptom and status != "findings"):

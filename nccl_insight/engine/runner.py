@@ -47,7 +47,9 @@ def missing(run: Run, rule: Rule) -> NotJudged | None:
     if not rule.needs or any(available(run, table) for table in rule.needs):
         return None
     how = next((_HOW[t] for t in rule.needs if t in _HOW), "")
-    return NotJudged(rule.name, f"no {' or '.join(rule.needs).replace('_', ' ')} in the inputs", how, rule.needs)
+    return NotJudged(
+        rule.name, f"no {' or '.join(rule.needs).replace('_', ' ')} in the inputs", how, rule.needs
+    )
 
 
 def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | None]:

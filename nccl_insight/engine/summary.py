@@ -16,7 +16,7 @@ _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
     "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
     "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
-    "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of nccl-insight",
+    "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of this tool",
 }  # fmt: skip
 
 
@@ -96,7 +96,9 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
         elif row["size_bytes"] == 0:
             taken = "empty file"
         else:
-            taken = _KINDS.get(kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " "))
+            taken = _KINDS.get(
+                kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " ")
+            )
         found.append(
             InputInfo(
                 str(row["path"]), kind, int(row["size_bytes"] or 0), str(row["sha256"] or ""), int(row["lines"] or 0),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nccl_insight.engine.summary import has_matter
 from nccl_insight.facts.journey import doubts
-from nccl_insight.model import Coverage, Finding, InputInfo, Progress, Severity
+from nccl_insight.model import Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -25,7 +25,9 @@ def status_of(
         return "not_judged", ("no line of NCCL and no trace in the inputs",)
     if coverage.nccl_lines and coverage.understood < min_coverage:
         share = f"{coverage.understood * 100:.1f} %"
-        return "not_judged", (f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",)
+        return "not_judged", (
+            f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",
+        )
     if any(f.severity in _LOUD for f in findings):
         return "findings", ()
     found = doubts(run)
@@ -33,7 +35,10 @@ def status_of(
 
 
 def headline(
-    status: str, findings: Sequence[Finding], reasons: Sequence[str], progress: Progress | None, inputs: Sequence[InputInfo]
+    status: str,
+    findings: Sequence[Finding],
+    reasons: Sequence[str],
+    inputs: Sequence[InputInfo],
 ) -> str:
     """The cause in words; where there is none, how far the job got and what is missing to say more."""
     loud = [f for f in findings if f.severity in _LOUD]
@@ -47,4 +52,6 @@ def headline(
         return "Nothing to judge"
     if len(inputs) == 1:
         return f"Nothing to judge: {inputs[0].taken_for or 'no line of NCCL'}"
-    return f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"
+    return (
+        f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"
+    )

@@ -1,4 +1,4 @@
-"""How far the job got, from the milestones of its ranks and from the way its output ends; what proves that it is healthy."""
+"""How far the job got, from the milestones of its ranks and the end of its output; what proves that it is healthy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.members import comms
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
@@ -21,8 +22,9 @@ _STEPS: Final = (
 )  # fmt: skip
 # NCCL prints "Destroy COMPLETE" with subsystem INIT from 2.12 to 2.29, and with DESTROY from 2.30 (init.cc commFree).
 _PRINTS_DESTROY: Final = ((2, 12), (2, 30))
-_OUTSIDE: Final = frozenset({"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"})
-_QUIET_ROLES: Final = ("benign", "setting")
+_OUTSIDE: Final = frozenset(
+    {"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"}
+)
 
 
 def progress(run: Run) -> Progress | None:
@@ -55,9 +57,12 @@ def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
         "_size", "comm_id", "rank", descending=[True, False, False], maintain_order=True
     )
     for row in ordered.head(_ROWS).iter_rows(named=True):
-        lines = tuple(None if row[step] is None else int(row[step]) for step in _STEPS)
+        known = {step: None if row[step] is None else int(row[step]) for step in _STEPS}
         yield Milestones(
-            row["comm_id"], int(row["rank"]), row["host"], row["pid"], *lines, end=str(row["end"] or "running"),
+            comm_id=row["comm_id"], rank=int(row["rank"]), host=row["host"], pid=row["pid"],
+            launched=known["launched"], bootstrapped=known["bootstrapped"], init_started=known["init_started"],
+            init_completed=known["init_completed"], connected=known["connected"], first_call=known["first_call"],
+            last_call=known["last_call"], destroyed=known["destroyed"], end=str(row["end"] or "running"),
             input_id=int(row["input_id"]),
         )  # fmt: skip
 
@@ -78,14 +83,18 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     if counts["first_call"]:
         calls = run.height("calls")
         silent = _silent(rows)
-        parts.append(f"{plural(calls, 'call')} logged" + (f", ranks {format_ranks(silent)} behind" if silent else ""))
+        parts.append(
+            f"{plural(calls, 'call')} logged" + (f", ranks {format_ranks(silent)} behind" if silent else "")
+        )
     gone = counts["destroyed"]
     parts.append(f"destroyed: {gone} of {total}" if gone else "none destroyed")
     return ", ".join(parts)
 
 
 def _silent(rows: pl.DataFrame) -> list[int]:
-    return sorted(int(r) for r in rows.filter(pl.col("end").cast(pl.String) == "silent")["rank"].drop_nulls().unique())
+    return sorted(
+        int(r) for r in rows.filter(pl.col("end").cast(pl.String) == "silent")["rank"].drop_nulls().unique()
+    )
 
 
 def _without_ranks(run: Run) -> str:
@@ -102,7 +111,8 @@ def _without_ranks(run: Run) -> str:
     network = run.table("networks")
     if started.height:
         chosen = f", {network['pid'].drop_nulls().n_unique()} chose a network" if network.height else ""
-        return f"{plural(started.select('host', 'pid').unique().height, 'process', 'processes')} wrote{chosen}; no init of a communicator in the log"
+        count = started.select("host", "pid").unique().height
+        return f"{plural(count, 'process', 'processes')} wrote{chosen}; no init of a communicator in the log"
     if int(run.table("inputs")["nccl_lines"].sum() or 0):
         return "no init of a communicator in the log"
     return ""
@@ -166,7 +176,9 @@ def _ending(run: Run) -> str:
             return "the log ends after all communicators were closed"
         if "silent" in ends:
             silent = _silent(rows)
-            return f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
+            return (
+                f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
+            )
         if goes_on(run):
             return "the program's own output goes on"
         if counts_none(rows, "connected", "first_call"):
@@ -204,13 +216,13 @@ def _doubts(run: Run) -> Iterator[str]:
     nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
     rows = run.table("milestones")
     everyone = comms(run)
-    unread = run.table("unreadable").height
-    if unread:
-        yield f"{plural(unread, 'input')} could not be read"
     if damaged(run):
         yield "an input breaks off in the middle"
     if run.has("endings"):
         yield ending(run)
+    said = _trouble(run)
+    if said:
+        yield said
     if not everyone:
         if not measured:
             yield (
@@ -230,8 +242,8 @@ def _doubts(run: Run) -> Iterator[str]:
         yield f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
     gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
     if not gone.any():
-        if _trouble(run):
-            yield "lines of trouble that no check explains"
+        if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
+            yield "lines are torn or missing, and the log shows no end of the job"
         if nccl_lines and not measured and _would_say(run) and not goes_on(run):
             yield "the log ends before any communicator is destroyed, which this release would report"
 
@@ -244,9 +256,10 @@ def _would_say(run: Run) -> bool:
     return bool(known) and all(low <= v[:2] < high for v in known)
 
 
-def _trouble(run: Run) -> bool:
-    errors = run.table("errors")
-    if "role" not in errors.columns:
-        return False
-    role = pl.col("role").cast(pl.String)
-    return errors.filter(role.is_not_null() & ~role.is_in(list(_QUIET_ROLES))).height > 0
+def _trouble(run: Run) -> str:
+    """The last line of trouble that is not known to be harmless, quoted; empty when there is none."""
+    found = causes(run).filter(pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("line").is_not_null())
+    if found.is_empty():
+        return ""
+    row = found.row(-1, named=True)
+    return f'the log says "{str(row["text"])[:100]}" ({path_of(run, int(row["input_id"]))}:{row["line"]})'

@@ -136,7 +136,8 @@ KNOWN: Final = (
 )  # fmt: skip
 _BINARY: Final = Known("binary file of an unknown kind", "it is not text", "file {path}", lambda *_: True)
 _PICKLE: Final = Known(
-    "Python pickle", "it is no dump of PyTorch's flight recorder", "", _starts(*(b"\x80" + bytes([n]) for n in range(2, 6)))
+    "Python pickle", "it is no dump of PyTorch's flight recorder", "",
+    _starts(*(b"\x80" + bytes([n]) for n in range(2, 6))),
 )  # fmt: skip
 
 
@@ -179,7 +180,11 @@ def read(source: InputFile) -> Partial:
     """One row of ``unreadable``: what the file is, why it is not read, and the command."""
     found = known(source.head(), source.display) or _BINARY
     row = pl.DataFrame(
-        {"what": [found.what], "why": [found.why], "command": [found.command.replace("{path}", source.display)]}
+        {
+            "what": [found.what],
+            "why": [found.why],
+            "command": [found.command.replace("{path}", source.display)],
+        }
     )
     return Partial({"unreadable": _side.with_input(row, source.input_id)})
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job
+from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones
 from nccl_insight.redact.collect import HOST_COLUMNS
 from nccl_insight.redact.redactor import Redactor
 from nccl_insight.tables.run import LineReader, Run
@@ -85,7 +85,13 @@ def _walk(item: T, redactor: Redactor) -> T:
         value = getattr(item, field.name)
         if field.name in _KEPT:
             continue
-        if isinstance(item, Finding | Job) and field.name == "hosts":
+        if isinstance(item, Milestones) and field.name == "host":
+            changes[field.name] = None if value is None else redactor.host(value)
+        elif isinstance(item, JobPart) and field.name == "inputs":
+            changes[field.name] = tuple(redactor.input_name(v) for v in value)
+        elif isinstance(item, InputInfo) and field.name == "command":
+            changes[field.name] = redactor.text(value.replace(item.path, redactor.input_name(item.path)))
+        elif isinstance(item, Finding | Job) and field.name == "hosts":
             changes[field.name] = tuple(redactor.host(h) for h in value)
         elif (isinstance(item, Evidence) and field.name == "input") or (
             isinstance(item, InputInfo) and field.name == "path"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from importlib import resources
 from typing import Any
 
 import orjson
 
-from nccl_insight.model import Analysis, Finding, Severity
+from nccl_insight.model import Analysis, Finding, Progress, Severity
 from nccl_insight.report.sanitize import sanitize
+from nccl_insight.report.words import verdict_word
 
 TEXT_LIMIT = 4000
 
@@ -34,6 +36,9 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
         "verdict": {
             "status": analysis.status,
             "counts": {severity.value: analysis.count(severity) for severity in Severity},
+            "word": verdict_word(analysis),
+            "headline": analysis.headline,
+            "reasons": analysis.reasons,
         },
         "job": {
             "nccl_versions": analysis.job.nccl_versions,
@@ -46,6 +51,18 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             "cuda_versions": analysis.job.cuda_versions,
             "driver_versions": analysis.job.driver_versions,
         },
+        "progress": _progress(analysis.progress),
+        "jobs": [
+            {
+                "label": part.label,
+                "inputs": part.inputs,
+                "nranks": part.nranks,
+                "nccl_versions": part.nccl_versions,
+                "judged": part.judged,
+                "reached": part.reached,
+            }
+            for part in analysis.jobs
+        ],
         "findings": [finding_dict(f) for f in analysis.findings],
         "suppressed": [
             {**finding_dict(s.finding), "reason": s.reason, "until": s.until} for s in analysis.suppressed
@@ -54,6 +71,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             {"name": n.name, "reason": n.reason, "how_to_enable": n.how_to_enable}
             for n in analysis.not_judged
         ],
+        "more": [{"add": m.add, "enables": m.enables, "checks": m.checks} for m in analysis.more],
         "coverage": {
             "lines": coverage.lines,
             "nccl_lines": coverage.nccl_lines,
@@ -67,7 +85,15 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             ],
         },
         "inputs": [
-            {"path": i.path, "kind": i.kind, "size_bytes": i.size_bytes, "sha256": i.sha256, "lines": i.lines}
+            {
+                "path": i.path,
+                "kind": i.kind,
+                "size_bytes": i.size_bytes,
+                "sha256": i.sha256,
+                "lines": i.lines,
+                "taken_for": i.taken_for,
+                "command": i.command,
+            }
             for i in analysis.inputs
         ],
         "tool": {
@@ -81,6 +107,19 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
     }
     cleaned: dict[str, Any] = _clean(document)
     return cleaned
+
+
+def _progress(progress: Progress | None) -> dict[str, Any] | None:
+    if progress is None:
+        return None
+    return {
+        "line": progress.line,
+        "text": progress.text,
+        "end": progress.end,
+        "total": progress.total,
+        "counts": dict(progress.counts),
+        "ranks": [{f.name: getattr(row, f.name) for f in fields(row)} for row in progress.ranks],
+    }
 
 
 def finding_dict(finding: Finding) -> dict[str, Any]:

@@ -13,9 +13,9 @@ EXCERPT = 400
 
 
 def verdict_word(analysis: Analysis) -> str:
-    """``FAIL``, ``WARN``, ``OK`` or ``NOT JUDGED``."""
-    if analysis.status == "not_judged":
-        return "NOT JUDGED"
+    """``FAIL``, ``WARN``, ``OK``, ``INCONCLUSIVE`` or ``NOT JUDGED``."""
+    if analysis.status in ("not_judged", "inconclusive"):
+        return analysis.status.replace("_", " ").upper()
     if analysis.count(Severity.ERROR):
         return "FAIL"
     return "WARN" if analysis.count(Severity.WARNING) else "OK"

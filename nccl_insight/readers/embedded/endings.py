@@ -18,12 +18,13 @@ _KINDS: Final = (
     (
         "killed by a signal",
         r"(?i)segmentation fault|core dumped|fatal python error|caught signal [0-9]+|exited on signal [0-9]+|"
-        r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|"
-        r"Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)",
+        r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|"
+        r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)",
     ),
     (
         "ended with an error",
-        r"exit(?:ed|ing)?(?: with)?(?: an)?(?: non-?zero)?(?: exit)?(?: code| status)? ?[:=]? ?\(?(?:[1-9][0-9]*|-[0-9]+)\b|"
+        r"exit(?:ed|ing)?(?: with)?(?: an)?(?: non-?zero)?(?: exit)?(?: code| status)? ?[:=]? ?"
+        r"\(?(?:[1-9][0-9]*|-[0-9]+)\b|"
         r"exitcode ?[:=] ?(?:[1-9]|-)|ChildFailedError|^Traceback \(most recent call last\)|MPI_ABORT was invoked",
     ),
 )  # fmt: skip
@@ -44,7 +45,11 @@ def ending_lines(text: pl.Expr) -> pl.Expr:
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``endings`` (``line, kind, text``) from ``line, text``; the first twenty of each kind."""
     text = pl.col("text").str.replace_all(r"\x1b\[[0-9;]*m", "").str.strip_chars()
-    found = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text).filter(pl.col("text").str.contains(_ANY))
+    found = (
+        lines.filter(ending_lines(pl.col("text")))
+        .with_columns(text=text)
+        .filter(pl.col("text").str.contains(_ANY))
+    )
     kind = pl.lit(None, pl.String)
     for name, pattern in reversed(_KINDS):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)

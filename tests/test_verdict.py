@@ -1,0 +1,222 @@
+"""The verdict: OK only with proof, what else where there is none, and how far the job got."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+from nccl_insight.model import Analysis
+from tests.runs import SHARED
+
+INIT = (
+    "ncclCommInitRank comm 0x{pid:x} rank {rank} nranks {n} cudaDev {rank} nvmlDev {rank} busId {rank}b000 "
+    "commId 0xabc"
+)
+
+
+def log(
+    ranks: int = 2, of: int = 2, *, version: str = "2.27.7", done: int | None = None, closed: int = 0
+) -> list[str]:
+    """A log of ``ranks`` of ``of`` ranks; ``done`` of them finish init, ``closed`` are destroyed."""
+    lines = [f"node1:100:100 [0] NCCL INFO NCCL version {version}+cuda12.8"]
+    heads = {r: f"node1:{100 + r}:{100 + r} [{r}] NCCL INFO " for r in range(ranks)}
+    texts = {r: INIT.format(pid=100 + r, rank=r, n=of) for r in range(ranks)}
+    lines += [f"{heads[r]}{texts[r]} - Init START" for r in range(ranks)]
+    lines += [f"{heads[r]}{texts[r]} - Init COMPLETE" for r in range(ranks if done is None else done)]
+    lines += [
+        f"{heads[r]}comm 0x{100 + r:x} rank {r} nranks {of} cudaDev {r} busId {r}b000 - Destroy COMPLETE"
+        for r in range(closed)
+    ]
+    return lines
+
+
+def judge(tmp_path: Path, lines: list[str], name: str = "run.log") -> Analysis:
+    path = tmp_path / name
+    path.write_text("\n".join(lines) + "\n")
+    return nccl_insight.analyze([path])
+
+
+def test_a_job_that_starts_and_ends_is_ok(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, log(closed=2))
+    assert (analysis.status, analysis.headline, analysis.reasons) == ("ok", "No problem found", ())
+    assert analysis.progress is not None
+    assert analysis.progress.line == (
+        "init completed on all 2 ranks, no connection in the log, destroyed: 2 of 2; "
+        "the log ends after all communicators were closed"
+    )
+    first = analysis.progress.ranks[0]
+    assert (first.rank, first.host, first.launched, first.init_started, first.init_completed, first.destroyed) == (
+        0, "node1", 1, 2, 4, 6,
+    )  # fmt: skip
+
+
+def test_a_rank_that_does_not_finish_init_leaves_no_proof(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, log(done=1, closed=0))
+    assert analysis.status == "inconclusive"
+    assert analysis.reasons[0] == "init completed on 1 of 2 ranks"
+    assert [row.end for row in analysis.progress.ranks] == ["running", "silent"]  # type: ignore[union-attr]
+
+
+def test_ranks_that_the_log_lacks_leave_no_proof(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, log(ranks=6, of=8))
+    assert analysis.status == "inconclusive"
+    assert analysis.headline == "No cause found: init completed on 6 of 8 ranks"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "driver: time limit reached, leaving",
+        "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
+        "/opt/job.sh: line 12: 4711 Segmentation fault      (core dumped) python train.py",
+        "srun: error: node1: task 3: Exited with exit code 1",
+        "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 9 (Killed).",
+        "Fatal Python error: Segmentation fault",
+        "[101.5] Out of memory: Killed process 4711 (python)",
+    ],
+)
+def test_output_that_ends_with_the_end_of_a_process_is_not_ok(tmp_path: Path, line: str) -> None:
+    analysis = judge(tmp_path, [*log(version="2.30.7"), line])
+    if analysis.status != "findings":
+        assert analysis.status == "inconclusive"
+        assert line[:60] in analysis.reasons[0]
+        assert "run.log:6" in analysis.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "line", ["exit code 0", "Training finished, exiting", "epoch 3: loss 0.1", "saved checkpoint at step 9"]
+)
+def test_output_that_goes_on_is_no_end(tmp_path: Path, line: str) -> None:
+    assert judge(tmp_path, [*log(), line]).status == "ok"
+
+
+def test_a_release_that_reports_destruction_and_did_not_proves_nothing(tmp_path: Path) -> None:
+    assert judge(tmp_path, log(version="2.27.7")).status == "inconclusive"
+    assert judge(tmp_path, log(version="2.30.7")).status == "ok"  # prints it only with subsystem DESTROY
+
+
+def test_one_rank_that_is_not_destroyed_with_the_others(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, log(closed=1))
+    assert analysis.status == "inconclusive"
+    assert "rank 1 silent while others go on" in analysis.reasons
+
+
+def test_a_log_of_versions_only_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, ["NCCL version 2.27.7+cuda12.8"])
+    assert analysis.status == "inconclusive"
+    assert [m.enables.split(":")[0] for m in analysis.more[:3]] == [
+        "if it hangs",
+        "if it is slow",
+        "if it crashes",
+    ]
+
+
+def test_what_to_add_is_grouped_and_leaves_other_kinds_of_input_out(tmp_path: Path) -> None:
+    (group, *_) = [m for m in judge(tmp_path, log(closed=2)).more if "NCCL_DEBUG_SUBSYS" in m.add]
+    assert group.add.startswith("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV")
+    assert len(group.checks) == len(set(group.checks)) > 1
+    assert f"{len(group.checks)} more checks" in group.enables
+    assert "straggler-rank" not in group.checks
+
+
+def test_nothing_to_judge_says_what_each_input_was_taken_for(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, ["once upon a time"], "story.log")
+    assert analysis.status == "not_judged"
+    assert analysis.headline == "Nothing to judge: text without a line of NCCL"
+    (tmp_path / "empty.log").write_bytes(b"")
+    assert nccl_insight.analyze([tmp_path / "empty.log"]).inputs[0].taken_for == "empty file"
+
+
+ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9
+PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94u."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what", "command"),
+    [
+        ("a.nsys-rep", bytes(range(256)) * 4, "Nsight Systems report", "nsys export --type=sqlite"),
+        ("a.qdrep", bytes(range(256)) * 4, "Nsight Systems report", "nsys export --type=sqlite"),
+        ("a.qdstrm", bytes(range(256)) * 4, "Nsight Systems raw stream", "QdstrmImporter"),
+        ("a.ncu-rep", b"NVR\0" + bytes(range(64)), "Nsight Compute report", "nsys profile"),
+        ("host.xplane.pb", b"\n\x07" + bytes(range(64)), "XLA/JAX profile (XSpace)", "create_perfetto_trace"),
+        ("a.pftrace", b"\n\x07" + bytes(range(64)), "Perfetto trace", "traceconv json"),
+        ("a.et", b"\n\x07" + bytes(range(64)), "Chakra execution trace", "export_chrome_trace"),
+        ("et.json", b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "PyTorch execution trace", "export_chrome"),
+        ("mem.pickle", PICKLED, "PyTorch memory snapshot", "_memory_viz"),
+        ("core.4711", ELF + b"\x04\x00" + b"\0" * 40, "core dump", "gdb -batch"),
+        ("libnccl.so.2", ELF + b"\x03\x00" + b"\0" * 40, "program or library", ""),
+        ("bin.dat", bytes(range(256)) * 8, "binary file of an unknown kind", "file "),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_read_are_named(
+    tmp_path: Path, name: str, content: bytes, what: str, command: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    run = nccl_insight.load([path], input_format=None)
+    (row,) = run.table("unreadable").to_dicts()
+    assert (row["what"], command in row["command"]) == (what, True)
+    if command.startswith(("nsys export", "gdb")):
+        assert str(path) in row["command"]
+    analysis = nccl_insight.analyze(run)
+    assert analysis.status == "not_judged"
+    assert what in analysis.headline
+
+
+def test_a_rocpd_database_is_no_nsys_export(tmp_path: Path) -> None:
+    path = tmp_path / "4711_results.db"
+    with sqlite3.connect(path) as base:
+        base.execute("create table rocpd_metadata (id integer)")
+    (item,) = nccl_insight.analyze([path]).inputs
+    assert item.taken_for.startswith("ROCm profiler database (rocpd)")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0" * 4096 + b"node1:1:1 [0] NCCL INFO Using network IB\n",
+        b"node1:1:1 [0] NCCL INFO Using network IB\n",
+        b"\x1b[31mnode1:1:1 [0] NCCL INFO Using network IB\x1b[0m\r\n",
+        b"node1:1:1 [0] NCCL INFO Using network \xff\xfe IB\n",
+        gzip.compress(b"node1:1:1 [0] NCCL INFO Using network IB\n", mtime=0),
+    ],
+)
+def test_logs_with_odd_bytes_are_still_logs(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(content)
+    assert nccl_insight.load([path]).table("inputs")["kind"].to_list() == ["nccl_log"]
+
+
+def test_a_binary_beside_a_healthy_log_is_named(tmp_path: Path) -> None:
+    judge(tmp_path, log(closed=2))
+    (tmp_path / "bin.dat").write_bytes(bytes(range(256)) * 8)
+    analysis = nccl_insight.analyze([tmp_path])
+    assert analysis.inputs[0].taken_for.startswith("binary file")
+    assert analysis.status == "ok"
+
+
+def _simulated(*words: str) -> list[Path]:
+    found = sorted((SHARED / "simulated").glob("*.log"))
+    return [p for p in found if any(w in p.name for w in words)]
+
+
+@pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
+@pytest.mark.parametrize(
+    "path", _simulated("rank-dies", "rank0-dies", "rank-segv", "rank-never"), ids=lambda p: p.stem
+)
+def test_no_run_that_lost_a_rank_is_ok(path: Path) -> None:
+    assert nccl_insight.analyze([path]).status != "ok"
+
+
+@pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
+@pytest.mark.parametrize(
+    "path",
+    _simulated("-8gpu-nvlink.log", "2gpu-nvlink.log", "gb200-mnnvl.log", "8gpu-a100.log"),
+    ids=lambda p: p.stem,
+)
+def test_healthy_runs_are_ok(path: Path) -> None:
+    assert nccl_insight.analyze([path]).status == "ok"
