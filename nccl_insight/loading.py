@@ -269,6 +269,7 @@ def load(
     parts, logs = read_inputs(files, input_format, details, engine)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = _join(parts, logs, lazy)
-    run = build_run(tables, reader, later, files)
-    milestones = Milestones(run.pieces, run.table("ranks"))
-    return build_run(tables, reader, {**later, "milestones": milestones}, files)
+    milestones = Milestones(tables.get("ranks", schema.empty("ranks")))
+    run = build_run(tables, reader, {**later, "milestones": milestones}, files)
+    milestones.read_from(run.pieces)
+    return run

@@ -19,19 +19,25 @@ Frames = Callable[[str], Iterable[pl.DataFrame]]
 
 
 class Milestones:
-    """The table ``milestones``, put together from other tables when it is asked for.
+    """The table ``milestones``, put together from the other tables of its run when it is asked for."""
 
-    ``frames`` gives the pieces of a table by name.
-    """
-
-    def __init__(self, frames: Frames, ranks: pl.DataFrame) -> None:
-        self._frames = frames
-        self._ranks = ranks
+    def __init__(self, ranks: pl.DataFrame) -> None:
+        self._ranks = conform("ranks", ranks)
+        self._pieces: Frames | None = None
         self.height = ranks.height
+
+    def read_from(self, pieces: Frames) -> None:
+        """Says where the other tables are: ``pieces`` gives the frames of one by name."""
+        self._pieces = pieces
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """All rows, in one frame, in the order of ``ranks``."""
-        yield milestone_rows(self._ranks, self._frames)
+        pieces = self._pieces
+        yield empty("milestones") if pieces is None else milestone_rows(self._ranks, pieces)
+
+    def release(self) -> None:
+        """Lets go of the other tables."""
+        self._pieces = None
 
 
 def milestone_rows(ranks: pl.DataFrame, frames: Frames) -> pl.DataFrame:
