@@ -59,7 +59,9 @@ def register(app: typer.Typer) -> None:
 
         from nccl_insight import api
         from nccl_insight.cli.frames import show_frame
+        from nccl_insight.cli.sandbox import check_sql
 
+        check_sql(sql)
         run = api.load(paths)
         context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
         try:

@@ -39,6 +39,7 @@ class AddressBook:
     v4: dict[str, str] = field(default_factory=dict)
     v6: dict[str, str] = field(default_factory=dict)
     _octets: dict[tuple[str, ...], dict[str, int]] = field(default_factory=dict)
+    _next: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def ipv4(self, text: str) -> str:
         """A pseudonym with the same kind of network; equal prefixes (/16, /24) stay equal prefixes."""
@@ -50,7 +51,8 @@ class AddressBook:
             place = ("4", *head)
             last = self._number(place, text, 1)
             while ".".join((*head, str(last % 256))) in self.originals and last < 4096:
-                last = max(self._octets[place].values()) + 1
+                last = self._next[place]
+                self._next[place] = last + 1
                 self._octets[place][text] = last
             self.v4[text] = ".".join((*head, str(last % 256)))
         return self.v4[text]
@@ -89,8 +91,9 @@ class AddressBook:
     def _number(self, place: tuple[str, ...], item: str, start: int) -> int:
         numbers = self._octets.setdefault(place, {})
         if item not in numbers:
-            number = max(numbers.values(), default=start - 1) + 1
+            number = self._next.get(place, start)
             if len(place[0]) == 1 and place[0] in "23" and str(number) == item:
                 number += 1
             numbers[item] = number
+            self._next[place] = number + 1
         return numbers[item] if place[0] == "4" else numbers[item] % 256

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from nccl_insight.redact.addresses import parse_v4, parse_v6
-from nccl_insight.redact.patterns import HEAD, JOB, PLACE, USER, may_match
+from nccl_insight.redact.patterns import HEAD, JOB, JOB_NUMBER, PLACE, USER, may_match
 from nccl_insight.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
@@ -41,6 +41,8 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
             found_users.setdefault(next(g for g in match.groups() if g is not None))
         for match in JOB.finditer(text) if may_match("job", text) else ():
             found_jobs.setdefault(match[2])
+        for match in JOB_NUMBER.finditer(text) if may_match("number", text) else ():
+            found_jobs.setdefault(match[match.lastindex or 0])
         redactor.book.originals.update(_V4.findall(text))
     for name in [n for n in found_hosts if n not in seen]:
         # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
@@ -59,7 +61,7 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
 def _host_like(name: str) -> bool:
     if _DASHED.fullmatch(name):
         return True
-    if len(name) < 2 or not _LETTER.search(name) or name.startswith(("/", "0x", "127.")):
+    if not 2 <= len(name) <= 255 or not _LETTER.search(name) or name.startswith(("/", "0x", "127.")):
         return False
     return not (parse_v4(name) or parse_v6(name) or _DATE.match(name))
 
