@@ -106,6 +106,12 @@ def register(app: typer.Typer) -> None:
         quiet: int = typer.Option(
             0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."
         ),
+        timeline: str | None = typer.Option(
+            None,
+            "--timeline",
+            metavar="FILE",
+            help="Collectives of all ranks as Chrome JSON, for ui.perfetto.dev.",
+        ),
         verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
     ) -> None:
         """Say what happened in a run: findings with evidence, cause and next step.
@@ -144,6 +150,10 @@ def register(app: typer.Typer) -> None:
             analysis, run = follow_inputs(paths, judge, show, idle) or judge()
         else:
             analysis, run = judge()
+        if timeline is not None:
+            from nccl_insight.report.timeline import chrome_json
+
+            write_text(timeline, chrome_json(run).decode())
         redactor = None
         if policy.redact:
             from nccl_insight.cli.redacting import redacted

@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.tables import waiting
 from nccl_insight.tables.join import join_log
 
 SYNCHRONISING: Final = (
@@ -42,16 +43,17 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     collectives = tables.get("collectives")
     if collectives is None or collectives.is_empty():
         return result
-    collectives = result["collectives"] = _peers_of_job(_ranks_of_job(join_log(tables)))
+    collectives = _peers_of_job(_ranks_of_job(join_log(tables)))
     rows = pl.concat([_candidates(collectives), _transfers(collectives)], how="diagonal_relaxed")
+    result["collectives"] = collectives
     if rows["rank"].n_unique() < 2:
-        return result
+        return _with_statistics(result)
     hosts = _hosts(tables)
     keyed = _match(rows.join(hosts, on="rank", how="left"))
     members = _members(keyed)
     if members.is_empty():
         _add_unmatched(result, rows.height)
-        return result
+        return _with_statistics(result)
     together = members.filter(pl.col("op").is_in(SYNCHRONISING))
     clocks = _clocks(together if together.height else members)
     result["trace_clocks"] = clocks
@@ -80,6 +82,24 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         _add_note(result, "clocks-not-comparable", _clock_text(clocks))
     if (missing := rows.height - members.height) > 0.02 * rows.height:
         _add_unmatched(result, missing)
+    return _with_statistics(result)
+
+
+def _with_statistics(result: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Adds ``waits``, ``collective_ranks`` and ``collective_statistics`` (:mod:`nccl_insight.tables.waiting`)."""
+    table = result["collectives"]
+    absent = {
+        "match_id": pl.UInt32, "wait_ns": pl.Int64, "duration_ns": pl.Int64, "start_ns": pl.Int64, "step": pl.Int32,
+        "busbw_gbps": pl.Float64, "dtype": pl.String, "size_bytes": pl.UInt64, "group_size": pl.Int32,
+        "process_group": pl.String,
+    }  # fmt: skip
+    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
+    made = {
+        "waits": waiting.waits(table),
+        "collective_ranks": waiting.collective_ranks(table),
+        "collective_statistics": waiting.collective_statistics(table),
+    }
+    result.update({name: frame for name, frame in made.items() if frame.height})
     return result
 
 

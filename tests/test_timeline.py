@@ -1,0 +1,109 @@
+"""Tables that put ranks side by side, and the timeline as Chrome JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+
+import nccl_insight
+from nccl_insight.report.timeline import chrome_json
+from nccl_insight.tables.run import build_run
+from tests.cli import run_cli
+from tests.trace_maker import all_reduce, event, job, trace, write
+
+# "Trace Event Format" of the Chromium project: what viewers need of metadata, complete and flow events.
+_NUMBER = {"type": "number"}
+_WHERE = {"pid": {"type": "integer"}, "tid": {"type": "integer"}, "name": {"type": "string"}}
+SCHEMA = {
+    "type": "object",
+    "required": ["traceEvents"],
+    "properties": {
+        "displayTimeUnit": {"enum": ["ms", "ns"]},
+        "traceEvents": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["ph", "pid", "tid", "name"],
+                "properties": _WHERE,
+                "oneOf": [
+                    {
+                        "properties": {
+                            "ph": {"const": "X"},
+                            "ts": _NUMBER,
+                            "dur": {"type": "number", "minimum": 0},
+                        },
+                        "required": ["ts", "dur", "cat"],
+                    },
+                    {"properties": {"ph": {"const": "M"}, "args": {"type": "object"}}, "required": ["args"]},
+                    {
+                        "properties": {"ph": {"enum": ["s", "f"]}, "ts": _NUMBER},
+                        "required": ["ts", "id", "cat"],
+                    },
+                ],
+            },
+        },
+    },
+}
+
+
+def _two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
+    """Rank 1 arrives 40 us after rank 0 in one AllReduce of 10 us."""
+    paths = []
+    for rank, (start, took) in enumerate([(100.0, 50.0), (140.0, 10.0)]):
+        at = start + rank * shift_us
+        events = [
+            all_reduce(at, took, 64, [0, 1], seq=1),
+            event("user_annotation", "ProfilerStep#4", at - 50, 120),
+        ]
+        header = {"host_name": f"node-{rank}"} if shift_us else {}
+        paths.append(write(folder / f"r{rank}.json", trace(rank, 2, events, **header)))
+    return paths
+
+
+def test_ranks_side_by_side(tmp_path: Path) -> None:
+    run = nccl_insight.load(_two_ranks(tmp_path))
+    waits = run.table("waits")
+    assert waits.select("rank", "wait_ns", "times_last", "times_first").rows() == [
+        (0, 40_000, 0, 1),
+        (1, 0, 1, 0),
+    ]
+    (row,) = run.table("collective_ranks").to_dicts()
+    assert row["ranks"] == [0, 1]
+    assert row["duration_ns"] == [50_000, 10_000]
+    assert row["wait_ns"] == [40_000, 0]
+    assert (row["transfer_ns"], row["last_rank"], row["end_spread_ns"]) == (10_000, 1, 0)
+    (kind,) = run.table("collective_statistics").to_dicts()
+    assert (kind["op"], kind["count"], kind["median_ns"], kind["wait_ns"]) == ("AllReduce", 1, 10_000, 20_000)
+
+
+def test_arrows_lead_from_the_last_to_those_that_waited(tmp_path: Path) -> None:
+    """Also where the clock of one rank is 7 s ahead: slices end together."""
+    for shift in (0.0, 7e6):
+        folder = tmp_path / str(shift)
+        folder.mkdir()
+        document = json.loads(chrome_json(nccl_insight.load(_two_ranks(folder, shift))))
+        jsonschema.validate(document, SCHEMA)
+        events = document["traceEvents"]
+        slices = {e["pid"]: e for e in events if e.get("cat") == "collective"}
+        assert {pid: e["dur"] for pid, e in slices.items()} == {0: 50.0, 1: 10.0}
+        assert slices[1]["ts"] - slices[0]["ts"] == 40.0
+        arrow = [(e["ph"], e["pid"], e["ts"] - slices[0]["ts"]) for e in events if e["ph"] in "sf"]
+        assert arrow == [("s", 1, 40.0), ("f", 0, 40.0)]
+        assert {e["name"] for e in events if e.get("cat") == "step"} == {"step 4"}
+
+
+def test_the_command_writes_a_timeline(tmp_path: Path) -> None:
+    paths = job(tmp_path, ranks=2, iterations=5)
+    target = tmp_path / "timeline.json"
+    run_cli("analyze", *paths, "--timeline", target, "-qq")
+    document = json.loads(target.read_text())
+    jsonschema.validate(document, SCHEMA)
+    assert sum(e.get("cat") == "collective" for e in document["traceEvents"]) == 10
+
+
+def test_a_run_without_traces_has_an_empty_timeline() -> None:
+    assert json.loads(chrome_json(build_run({"inputs": pl.DataFrame()})))["traceEvents"] == []
