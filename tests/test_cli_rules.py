@@ -77,3 +77,33 @@ def test_config_show_names_the_origin(
     assert rows["min-confidence"].endswith("medium   [environment NCCL_INSIGHT_MIN_CONFIDENCE]")
     assert rows["min-coverage"].endswith("0   [default]")
     assert "no RDMA here" in rows["ignore ib-no-device"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "gpu01:1:2 [0] misc/ibvwrap.cc:268 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
+            ["ib-qp-timeout (NI223)", "role        root", "harmless    no", "NCCL 2.3", "what to do"],
+        ),
+        (
+            "gpu01:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so",
+            ["requested-plugin-missing", "harmless    yes"],
+        ),
+        ("Cuda failure 802 'system not yet initialized'", ["fabric-manager-issue"]),
+        ("gpu01:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>", ["nothing is wrong"]),
+        (
+            "gpu01:1:2 [0] x.cc:1 NCCL WARN Gone: no space left on device",
+            ["shm-too-small", "a guess by its words"],
+        ),
+        ("does not loop back to start", ["graph-inconsistent (NI321)"]),
+        ("ibv_poll_cq", ["ib-verbs-failed"]),
+    ],
+)
+def test_explain_of_a_line_or_a_part_of_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, says: list[str]
+) -> None:
+    code, out, _ = run(monkeypatch, capsys, "explain", text)
+    assert code == 0
+    for words in says:
+        assert words in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from nccl_insight.engine.policy import Policy
     from nccl_insight.rules import Rule
 
+# More of standard input than any pasted line needs.
+_PASTED = 1 << 16
 _CLASSES = {
     "F": "stops the job", "P": "slows the job", "I": "worth knowing", "S": "consequence of another fault",
     "L": "about the input",
@@ -114,14 +117,27 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def explain(
-        names: list[str] = typer.Argument(..., metavar="CODE|NAME...", help="A code or name."),
+        names: list[str] = typer.Argument(
+            ...,
+            metavar="CODE|NAME|LINE...",
+            help="A code, a name, a line of a log, part of a message, or - for stdin.",
+        ),
     ) -> None:
-        """Say what a diagnosis means, how it decides and what to do."""
+        """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
         from nccl_insight.engine.policy.config import resolve
+        from nccl_insight.report.line import explain_text
         from nccl_insight.rules import discover
 
+        text = sys.stdin.read(_PASTED) if names == ["-"] else " ".join(names)
         by_name = {rule.name: rule for rule in discover()}
-        wanted = dict.fromkeys(name for given in names for name in resolve(given))
+        try:
+            wanted = dict.fromkeys(name for given in names for name in resolve(given))
+        except UsageError:
+            told = explain_text(text)
+            if told is None:
+                raise
+            typer.echo(told)
+            return
         typer.echo("\n\n\n".join(explanation(by_name[name]) for name in wanted))
 
     config = typer.Typer(help="Settings of nccl-insight.", no_args_is_help=True, rich_markup_mode=None)
