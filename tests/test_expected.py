@@ -10,7 +10,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
-from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, efficiency, predicted, predictions
+from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, STATED, efficiency, predicted, predictions
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.rules.traces.ni640_benchmark_below_expected import check
 from nccl_insight.tables.run import Run, build_run
@@ -116,6 +116,49 @@ def test_the_log_comes_before_formulas() -> None:
     assert {p.source for p in predictions(run, ("AllReduce",), (8,))} == {LOG}
     assert predicted(run, "AllReduce", 1 << 20, 4) is None
     assert GRAPH != LOG
+
+
+def test_what_nccl_says_for_a_call_comes_first() -> None:
+    said = pl.DataFrame(
+        {
+            "comm_id": ["0x1"] * 3, "op": ["AllReduce"] * 3, "size_bytes": [1 << 20, 1 << 22, 1 << 30],
+            "algorithm": ["RING", "NVLS", "NVLS"], "protocol": ["LL", "SIMPLE", "SIMPLE"],
+            "predicted_ns": [20e3, 40e3, 4e6], "chosen": [True] * 3, "input_id": [0] * 3, "line": [1, 2, 3],
+        }
+    )  # fmt: skip
+    comms = pl.DataFrame({"comm_id": ["0x1"], "nranks": [8], "n_nodes": [1], "input_id": [0], "line": [1]})
+    run = build_run({"predicted": said, "communicators": comms})
+    exact, between = predicted(run, "AllReduce", 1 << 20, 8), predicted(run, "AllReduce", 1 << 21, 8)
+    assert exact is not None
+    assert (exact.time_us, exact.algorithm, exact.source) == (20, "RING", STATED)
+    assert exact.busbw_gbps == pytest.approx((1 << 20) / 20e3 * 1.75)
+    assert between is not None
+    assert between.time_us == pytest.approx(800**0.5)
+    assert predicted(run, "AllReduce", 1 << 26, 8) is None
+    assert [b.size_bytes for p in predictions(run, ("AllReduce", "Reduce"), (8,)) for b in p.bands] == [
+        1 << 20,
+        1 << 22,
+        1 << 30,
+    ]
+
+
+@needs_reference
+def test_formulas_give_what_nccl_2_31_said() -> None:
+    """Ring with LL on 8 GPUs of one node: bound by the most that LL carries, whatever the graph."""
+    run = simulated("2.31.2-8gpu-tuning-best.log")
+    rows = run.table("predicted").filter(
+        pl.col("chosen") & (pl.col("algorithm") == "RING") & (pl.col("protocol") == "LL")
+    )
+    graphs = {"Ring": Graph(16, 40, 40, True, True)}
+    job = Job(8, 1, 90, "2.31.2")
+    compared = 0
+    for op, size, ns in (
+        rows.select(pl.col("op").cast(pl.String), "size_bytes", "predicted_ns").unique().iter_rows()
+    ):
+        cost = next(c for c in costs(op, graphs, job) if c.protocol == "LL")
+        assert time_us(cost, op, size, job, 16) == pytest.approx(ns / 1e3, rel=0.05), (op, size)
+        compared += 1
+    assert compared >= 5
 
 
 def test_efficiency_by_the_hardware_table() -> None:

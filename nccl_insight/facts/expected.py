@@ -7,9 +7,10 @@ also notices when NCCL found less than there should be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run
 
+STATED: Final = "NCCL's own prediction in the log"
 LOG: Final = "NCCL's tuning table in the log"
 GRAPH: Final = "NCCL's formulas on the graph in the log"
 HARDWARE: Final = "the hardware table"
@@ -70,13 +72,22 @@ def predictions(run: Run, ops: tuple[str, ...], sizes: tuple[int, ...]) -> list[
     """NCCL's own prediction for every communicator whose model the log shows."""
     settings = dict(run.table("env").select("name", "value").iter_rows())
     forced = ", ".join(f"{name}={settings[name]}" for name in _FORCING if settings.get(name))
+    models = run.memo("facts.expected.models", _models)
+    stated = run.memo("facts.expected.stated", _stated)
     found: list[Prediction] = []
-    for comm_id, model in run.memo("facts.expected.models", _models).items():
-        job = model.job
-        bands = [predicted(run, op, size, job.ranks, comm_id) for op in ops for size in sizes]
+    for comm in run.table("communicators").iter_rows(named=True):
+        name, nranks, nodes = comm["comm_id"], comm["nranks"], comm["n_nodes"]
+        if not name or not nranks:
+            continue
+        said = {op: tuple(row[0] for row in stated.get((name, op), ())) for op in ops}
+        bands = [
+            predicted(run, op, size, nranks, name)
+            for op in ops
+            for size in (sizes if name in models and not said[op] else said[op])
+        ]
         known = tuple(band for band in bands if band is not None)
         if known:
-            found.append(Prediction(comm_id, job.ranks, job.nodes, known, model.source, forced))
+            found.append(Prediction(name, nranks, nodes or 1, known, known[0].source, forced))
     return found
 
 
@@ -113,11 +124,15 @@ def expected(
 
 
 def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | None = None) -> Band | None:
-    """NCCL's own prediction: its tuning table, else its formulas on the graphs of the log (ring and tree)."""
+    """NCCL's own prediction: what it says for this call, its tuning table, its formulas on the graphs of the log."""
     comm = _communicator(run, nranks, comm_id)
     factor = busbw_factor(op, nranks)
     if comm is None or factor is None:
         return None
+    said = _said(run.memo("facts.expected.stated", _stated).get((comm["comm_id"], op), ()), size_bytes)
+    if said is not None:
+        time, algorithm, protocol = said
+        return _band(op, size_bytes, time, factor, "", algorithm, protocol, STATED)
     model = run.memo("facts.expected.models", _models).get(comm["comm_id"])
     if model is None:
         return None
@@ -129,13 +144,53 @@ def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | No
     if not timed:
         return None
     time, cost = min(timed, key=lambda pair: pair[0])
-    busbw = size_bytes / time / 1e3 * factor
-    low, high = _MODEL_RANGE
     latency = time - size_bytes / (1e3 * cost.bandwidth_gbps) > time / 2
-    return Band(
-        op, size_bytes, time, busbw, busbw * low, busbw * high,
-        "latency" if latency else "the links of NCCL's graph", cost.algorithm, cost.protocol, model.source,
+    bound = "latency" if latency else "the links of NCCL's graph"
+    return _band(op, size_bytes, time, factor, bound, cost.algorithm, cost.protocol, model.source)
+
+
+def _band(
+    op: str, size: int, time_us: float, factor: float, bound: str, algorithm: str, protocol: str, source: str
+) -> Band:
+    busbw = size / time_us / 1e3 * factor
+    low, high = _MODEL_RANGE
+    return Band(op, size, time_us, busbw, busbw * low, busbw * high, bound, algorithm, protocol, source)
+
+
+_Said: TypeAlias = tuple[tuple[int, float, str, str], ...]
+
+
+def _stated(run: Run) -> dict[tuple[str, str], _Said]:
+    """Times that NCCL predicted for single calls (2.31 and later): size, us, algorithm, protocol by communicator."""
+    rows = run.table("predicted").filter(
+        pl.col("chosen") & (pl.col("predicted_ns") > 0) & (pl.col("size_bytes") > 0)
+        & pl.col("comm_id").is_not_null() & pl.col("op").is_not_null() & pl.col("algorithm").is_not_null()
     )  # fmt: skip
+    if rows.is_empty():
+        return {}
+    rows = (
+        rows.with_columns(pl.col("op").cast(pl.String))
+        .group_by("comm_id", "op", "size_bytes")
+        .agg(pl.col("predicted_ns").median(), pl.col("algorithm", "protocol").first())
+        .sort("size_bytes")
+    )
+    found: dict[tuple[str, str], list[tuple[int, float, str, str]]] = {}
+    for comm_id, op, size, ns, algorithm, protocol in rows.iter_rows():
+        found.setdefault((comm_id, op), []).append((size, ns / 1e3, algorithm, protocol or ""))
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def _said(stated: _Said, size: int) -> tuple[float, str, str] | None:
+    """The time for a size: as said, or between two sizes that are at most 16 times apart."""
+    below = next((row for row in reversed(stated) if row[0] <= size), None)
+    above = next((row for row in stated if row[0] >= size), None)
+    if below is None or above is None or above[0] > 16 * below[0]:
+        return None
+    if below[0] == above[0]:
+        return below[1], below[2], below[3]
+    share = math.log(size / below[0]) / math.log(above[0] / below[0])
+    nearer = below if share < 0.5 else above
+    return math.exp((1 - share) * math.log(below[1]) + share * math.log(above[1])), nearer[2], nearer[3]
 
 
 @dataclass(frozen=True)
