@@ -136,6 +136,11 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "algorithm": pl.String, "protocol": pl.String, "channels_lo": pl.Int32, "channels_hi": pl.Int32,
         "time_us": pl.Float64, "cga_cluster_size": pl.Int32,
     },
+    "nccl_memory": {
+        "host": pl.String, "pid": pl.Int64, "comm_id": pl.String, "rank": pl.Int32, "purpose": pl.String,
+        "place": _enum("device", "host"), "bytes": pl.Int64, "count": pl.UInt32, "largest_bytes": pl.Int64,
+        "peak_bytes": pl.Int64,
+    },
     "predicted": {
         "comm_id": pl.String, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "op": OP,
         "size_bytes": pl.UInt64, "algorithm": pl.String, "protocol": pl.String, "kernel": pl.String,

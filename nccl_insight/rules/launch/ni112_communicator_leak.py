@@ -34,11 +34,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.memory import device_memory
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import format_bytes, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -76,7 +77,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "of the program",
         explanation="The communicators have the same size and the same own rank, so they probably have the same "
         "members. Each keeps memory and "
-        "connections until it is destroyed.",
+        f"connections until it is destroyed.{_bytes(run)}",
         observed=f"{most} communicators",
         expected="one communicator for each group of ranks",
         unit="communicators",
@@ -84,4 +85,16 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         hosts=hosts_of(many),
         evidence=refs(many),
         absence="no destroyed communicator of these processes",
+    )
+
+
+def _bytes(run: Run) -> str:
+    """What the log says about their memory; empty without ALLOC lines."""
+    most = next((m for m in device_memory(run) if m.communicators > 1), None)
+    if most is None:
+        return ""
+    each = format_bytes(most.bytes / most.communicators)
+    return (
+        f" One process allocated {format_bytes(most.bytes)} of GPU memory for {most.communicators} communicators, "
+        f"{each} each."
     )

@@ -11,7 +11,7 @@ import polars as pl
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
-from nccl_insight.tables.assemble import predicted
+from nccl_insight.tables.assemble import memory, predicted
 from nccl_insight.tables.assemble.attribute import Owners
 from nccl_insight.tables.assemble.base import column, finish, stack
 from nccl_insight.tables.assemble.comms import communicators, rank_rows
@@ -181,6 +181,13 @@ def _predicted(
     return stack(parts)
 
 
+def _memory(feeds: Feeds, owners: Owners) -> pl.DataFrame:
+    """The rows of ``nccl_memory``."""
+    rows = feeds.whole("memory", _THREAD)
+    assert rows is not None
+    return conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
+
+
 def assemble(
     parts: Sequence[LogPart], grammar: Grammar
 ) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | DetailTable]]:
@@ -226,4 +233,6 @@ def assemble(
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
         later["predicted"] = LogTable(partial(_predicted, feeds, owners, build_any, names), height, _keep)
+    if "memory" in names:
+        later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"), _keep)
     return out, later

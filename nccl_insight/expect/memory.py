@@ -1,0 +1,103 @@
+"""What NCCL's buffers take, from its own formulas, and what settings would save.
+
+Sources: NVIDIA/nccl ``src/include/device.h`` (sizes of the protocol buffers), ``src/transport/p2p.cc`` (a receive
+buffer holds all protocols), ``src/proxy.cc`` (the network's shared buffer), ``src/include/alloc.h`` (cuMem allocates in
+granules of 2 MiB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_GRANULE: Final = 2 << 20
+_SIMPLE: Final = 4 << 20
+_LL: Final = 8 * 512 * 8 * 16
+_LL128: Final = 120 * 640 * 8 * 8
+_SHARED_STEPS: Final = 16
+_P2P_CHUNK: Final = 512 << 10
+_MOST: Final = 1 << 40
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A setting, what it would save in bytes per rank, and what it costs."""
+
+    setting: str
+    saved_bytes: int
+    cost: str
+
+
+def _value(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "").strip()
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < _MOST else default
+
+
+def _granules(size: int) -> int:
+    return -(-size // _GRANULE) * _GRANULE
+
+
+def connection_bytes(settings: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """Device memory of one connection over P2P: at the receiving and at the sending GPU, in whole granules.
+
+    >>> connection_bytes()
+    (10485760, 2097152)
+    """
+    given = settings or {}
+    buffers = (
+        _value(given, "NCCL_BUFFSIZE", _SIMPLE)
+        + _value(given, "NCCL_LL_BUFFSIZE", _LL)
+        + _value(given, "NCCL_LL128_BUFFSIZE", _LL128)
+    )
+    return _granules(buffers), _GRANULE
+
+
+def shared_network_bytes(channels: int, settings: Mapping[str, str] | None = None) -> int:
+    """The buffer that all sends and receives over the network share, for ``channels`` point-to-point channels.
+
+    >>> shared_network_bytes(64)
+    536870912
+    """
+    chunk = _value(settings or {}, "NCCL_P2P_NET_CHUNKSIZE", _P2P_CHUNK)
+    return channels * _SHARED_STEPS * chunk
+
+
+def savings(
+    receives: int, sends: int, p2p_receives: int, p2p_sends: int, settings: Mapping[str, str] | None = None
+) -> list[Saving]:
+    """What settings would save on a rank, most first.
+
+    ``receives`` and ``sends`` are all its P2P connections, ``p2p_...`` those for send and receive among them.
+    """
+    receive, send = connection_bytes(settings)
+    found: list[Saving] = []
+    if p2p_receives + p2p_sends:
+        half = (p2p_receives * receive + p2p_sends * send) // 2
+        found.append(
+            Saving(
+                "NCCL_MAX_P2P_NCHANNELS at half its value",
+                half,
+                "send, receive and all-to-all reach less bandwidth",
+            )
+        )
+    smaller = connection_bytes({**(settings or {}), "NCCL_BUFFSIZE": str(1 << 20)})[0]
+    if receives and smaller < receive:
+        found.append(
+            Saving(
+                "NCCL_BUFFSIZE=1048576",
+                receives * (receive - smaller),
+                "large messages may take longer; measure",
+            )
+        )
+    if receives + sends:
+        half = ((receives - p2p_receives) * receive + (sends - p2p_sends) * send) // 2
+        if half > 0:
+            found.append(
+                Saving(
+                    "NCCL_MAX_CTAS (or NCCL_MAX_NCHANNELS) at half the channels",
+                    half,
+                    "collectives reach less bandwidth",
+                )
+            )
+    return sorted(found, key=lambda saving: -saving.saved_bytes)
