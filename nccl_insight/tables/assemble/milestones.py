@@ -39,9 +39,6 @@ class Milestones:
         """Lets go of the other tables."""
         self._pieces = None
 
-    def release(self) -> None:
-        """Nothing is held beside what the other tables hold."""
-
 
 def milestone_rows(ranks: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     """One row per row of ``ranks``; steps are line numbers in the rank's own input, null where no line shows them."""
