@@ -1,0 +1,220 @@
+"""Which logging calls of a source tree no grammar rule accepts, and skeletons of rules for them.
+
+A format is rendered a few times with values of its conversions; the call is known when a rule accepts one of these
+texts. Names of arguments (``algoStr``, ``hostname``, ``busId``) help to choose values that NCCL would print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.language.catalog import Catalog
+from nccl_insight.language.sources import LogCall, Tree
+from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Repeat
+from nccl_insight.language.syntax import Sequence as Sequence_
+
+_CONVERSION: Final = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>[0-9]+|\*)?(?P<precision>\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?(?P<kind>[diuxXopsfgGeEc%])"
+)
+# A format with fewer letters than this is too short to be told by its words.
+_LETTERS: Final = 4
+_START: Final = 12
+_WORDS: Final = ("word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "")
+# Part of an argument's name: what such a value looks like.
+_HINTS: Final = (
+    (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
+    (r"abort \?", "Abort"), (r"^level$", "[OK]   "), (r"^counts$", "all 3"), (r"[Rr]eason(Name|\b)", "import"),
+    (r"__FILE__|file$|\bfile\b", "init.cc"), (r"__func__|__FUNCTION__|funcName|\bfn\b|function", "ncclInit"),
+    (r"[Aa]lgo", "RING"), (r"[Pp]roto", "SIMPLE"), (r"FuncToString|funcStr|collName|opName", "AllReduce"),
+    (r"[Dd]atatype|dtype", "ncclFloat32"), (r"host", "node1"), (r"ocketToString|addr|peerStr|ip", "10.0.0.1<50000>"),
+    (r"busId|bdf|pci", "1a000"), (r"devName|nicName|hca|ibdev|ibDevName", "mlx5_0"), (r"env|ENV", "NCCL_DEBUG"),
+    (r"[Gg]id", "fe80::1"), (r"strerror|ErrorString|errStr|errno|dlerror", "Connection refused"),
+    (r"wcStatus|wc_status|StatusStr", "IBV_WC_RETRY_EXC_ERR"), (r"[Oo]pcode", "IBV_WC_SEND"),
+    (r"transport|netName|->name|ncclNet", "IB"), (r"[Pp]athName|type|TypeStr", "NVL"), (r"rankSet|ranks", "{0,3}"),
+    (r"isSend|side|send", "send"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A call that no rule accepts; ``count`` places of the tree print the same format. ``text`` is one rendering."""
+
+    call: LogCall
+    count: int
+    text: str
+
+
+def _value(kind: str, precision: str, argument: str, variant: int) -> str:
+    if kind in "di":
+        return ("3", "0", "-1")[variant % 3]
+    if kind == "u":
+        return ("3", "0", "7")[variant % 3]
+    if kind in "xXo":
+        return ("1a2f", "0", "7f3a5c000b60")[variant % 3]
+    if kind == "p":
+        return ("0x7f3a5c000b60", "(nil)", "0x7f3a5c000b60")[variant % 3]
+    if kind in "fgGeE":
+        return f"{(1.5, 0.0, 27.25)[variant % 3]:{precision or '.6'}f}"
+    if kind == "c":
+        return "x"
+    if variant % 2 == 0:
+        for pattern, value in _HINTS:
+            if re.search(pattern, argument):
+                return value
+    return _WORDS[(variant // 2) % len(_WORDS)]
+
+
+def render(call: LogCall, variant: int = 0) -> str:
+    """The text of a call with made-up values."""
+    arguments = iter(call.arguments)
+    if call.format.startswith("%s:%d (%s) ") and len(call.arguments) < len(_CONVERSION.findall(call.format)):
+        arguments = iter(("__FILE__", "__LINE__", "__func__", *call.arguments))
+
+    def put(found: re.Match[str]) -> str:
+        kind = found["kind"]
+        if kind == "%":
+            return "%"
+        for star in (found["width"], found["precision"]):
+            if star and "*" in star:
+                next(arguments, "")
+        precision = found["precision"] or ""
+        value = _value(kind, "" if "*" in precision else precision, next(arguments, ""), variant)
+        flags, width = found["flags"], found["width"]
+        if flags and "#" in flags and kind in "xX":
+            value = f"0x{value}"
+        if width and width != "*":
+            fill = "0" if "0" in flags and kind not in "s" else " "
+            value = value.ljust(int(width)) if "-" in flags else value.rjust(int(width), fill)
+        return value
+
+    return _CONVERSION.sub(put, call.format)
+
+
+def _bodies(text: str) -> Iterator[str]:
+    body = text.strip("\n\r").rstrip()
+    if body.startswith("NCCL DIAG "):
+        body = body.removeprefix("NCCL DIAG ")
+    yield body
+    if "\n" in body:
+        yield body.split("\n")[0].rstrip()
+
+
+def known(catalog: Catalog, call: LogCall) -> bool:
+    """Whether a rule accepts a rendering of the call, or there is nothing to know (a format of one bare value)."""
+    if not re.search(r"[A-Za-z]{3}", _CONVERSION.sub("", call.format)):
+        return True
+    seen: set[str] = set()
+    for variant in range(2 * len(_WORDS)):
+        for body in _bodies(render(call, variant)):
+            if body not in seen and (catalog.match(body) or catalog.match_collapsed(body)):
+                return True
+            seen.add(body)
+    return "%s" in call.format and _in_words(catalog, call)
+
+
+def _in_words(catalog: Catalog, call: LogCall) -> bool:
+    """Whether a rule that begins like the format has all its words in their order: a string may stand for anything."""
+    plain = call.format.strip().removeprefix("NCCL DIAG ").replace("0x%", "%")
+    chunks = [c for c in _CONVERSION.sub("\0", plain).split("\0") if re.search("[A-Za-z]{2}", c)]
+    if sum(len(re.findall("[A-Za-z]", c)) for c in chunks) < _LETTERS:
+        return False
+    start = plain.split("%", 1)[0]
+    for message in catalog.grammar.messages.values():
+        text = _words_of(catalog.grammar, message.expr)
+        if not text.startswith(start[:_START]) and "\0" + start.strip() not in text[:80]:
+            continue
+        at = 0
+        for chunk in chunks:
+            found = text.find(chunk.strip(), at)
+            if found < 0:
+                break
+            at = found + len(chunk.strip())
+        else:
+            return True
+    return False
+
+
+def _words_of(grammar: Grammar, expr: Expr) -> str:
+    """All literals of a rule in their order, values as NUL."""
+    if isinstance(expr, Literal):
+        return expr.text
+    if isinstance(expr, Column):
+        inner = grammar.columns[expr.name].expr
+        return _words_of(grammar, inner) if isinstance(inner, Choice | Literal) else "\0"
+    if isinstance(expr, Sequence_):
+        return "".join(_words_of(grammar, item) for item in expr.items)
+    if isinstance(expr, Choice):
+        return "\0".join(_words_of(grammar, option) for option in expr.options)
+    if isinstance(expr, Repeat):
+        return _words_of(grammar, expr.item)
+    return "\0"
+
+
+def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
+    """Calls that no rule accepts, each format once, warnings first, then by file and line."""
+    first: dict[tuple[str, str], LogCall] = {}
+    count: dict[tuple[str, str], int] = {}
+    for call in tree.calls:
+        key = (call.level, call.format)
+        first.setdefault(key, call)
+        count[key] = count.get(key, 0) + 1
+    found = [
+        Unknown(call, count[key], next(_bodies(render(call))))
+        for key, call in first.items()
+        if not known(catalog, call)
+    ]
+    order = {"WARN": 0, "ATTN": 0, "ERROR": 0, "DIAG": 1}
+    return sorted(found, key=lambda u: (order.get(u.call.level, 2), u.call.file, u.call.line))
+
+
+_TERMINALS: Final = {"p": "_ptr", "x": "HEX", "X": "HEX", "f": "FLOAT", "g": "FLOAT", "e": "FLOAT", "c": "WORD"}
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str]) -> str:
+    """A rule for a call: columns where an argument's name is one, bare terminals elsewhere, to be reviewed."""
+    items: list[str] = []
+    used: set[str] = set()
+    texts = iter(("detail", "detail_2", "detail_3", "detail_4"))
+    arguments = iter(call.arguments)
+    at = 0
+    form = call.format.strip("\n ").removeprefix("NCCL DIAG ")
+    for found in _CONVERSION.finditer(form):
+        if found["kind"] == "%":
+            continue
+        if found.start() > at:
+            items.append(_quoted(form[at : found.start()].replace("%%", "%")))
+        at = found.end()
+        argument = next(arguments, "")
+        name = _column_name(argument)
+        if name in columns and name not in used:
+            items.append(name)
+            used.add(name)
+        elif found["kind"] == "s":
+            items.append(next(texts, "TEXT"))
+        else:
+            items.append(_TERMINALS.get(found["kind"], "INT"))
+    if at < len(form):
+        items.append(_quoted(form[at:].replace("%%", "%")))
+    loud = call.level in {"WARN", "ATTN", "ERROR"}
+    head = ["//! table: errors", "//! diagnosis: ?", "//! role: ?"] if loud else []
+    words = [w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}]
+    base = "_".join(["err" if loud else "note", *words[:4]])
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    where = call.file.removeprefix("src/") + (f" {call.function}" if call.function else "")
+    return "\n".join([*head, f"//! versions: {version}", f"//! source: {where}", f"{name}: {' '.join(items)}"]) + "\n"
+
+
+def _column_name(argument: str) -> str:
+    word = re.findall(r"[A-Za-z_]\w*", argument)
+    plain = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", word[-1]).lower() if word else ""
+    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(plain, plain)
