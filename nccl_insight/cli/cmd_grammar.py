@@ -60,3 +60,36 @@ def register(app: typer.Typer) -> None:
 
         found = suggestions(measure(find_inputs(paths)), top)
         typer.echo(found or "every NCCL line is known\n", nl=False)
+
+    @group.command()
+    def diff(
+        source: str = typer.Argument(
+            ..., metavar="SOURCE_TREE", help="A checkout of NCCL, RCCL or aws-ofi-nccl."
+        ),
+        skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
+    ) -> None:
+        """Which messages and settings of a source tree the grammar and the catalogue do not know."""
+        from nccl_insight.language.catalog import default_catalog
+        from nccl_insight.language.diff import show
+        from nccl_insight.language.sources import read_tree
+        from nccl_insight.settings.catalogue import catalogue
+        from nccl_insight.settings.update import entries, unknown_settings
+
+        tree = read_tree(source)
+        data = catalogue()
+        text, found = show(default_catalog(), tree, skeletons)
+        new = unknown_settings(data, ((s.name, s.default, f"{s.file}:{s.line}") for s in tree.settings))
+        typer.echo(text, nl=False)
+        if skeletons:
+            typer.echo(entries(new, tree.library, tree.version), nl=False)
+        else:
+            for setting in new:
+                typer.echo(f"setting  {setting.place}  {setting.name} = {setting.default or '(no default)'}")
+        typer.echo(
+            f"{tree.library} {tree.version or '(version not found)'}: {len(tree.calls)} logging calls, {found} not "
+            "known; "
+            f"{len(tree.settings)} settings, {len(new)} not known; {tree.computed} formats are made at run time",
+            err=True,
+        )
+        if found or new:
+            raise typer.Exit(int(ExitCode.FINDINGS))

@@ -17,12 +17,23 @@ from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal,
 from nccl_insight.language.syntax import Sequence as Sequence_
 
 _CONVERSION: Final = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>[0-9]+|\*)?(?P<precision>\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?(?P<kind>[diuxXopsfgGeEc%])"
+    r"%(?P<flags>[-+ #0]*)(?P<width>[0-9]+|\*)?(?P<precision>\.(?:[0-9]+|\*)?)?"
+    r"(?:hh|h|ll|l|z|j|t)?(?P<kind>[diuxXopsfgGeEc%])"
 )
 # A format with fewer letters than this is too short to be told by its words.
 _LETTERS: Final = 4
 _START: Final = 12
-_WORDS: Final = ("word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "")
+_WORDS: Final = (
+    "word",
+    "some words",
+    "10.0.0.1<50000>",
+    "0",
+    "/dev/shm/a",
+    "mlx5_0",
+    "AllReduce",
+    "0000:1a:00.0",
+    "",
+)
 # Part of an argument's name: what such a value looks like.
 _HINTS: Final = (
     (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
@@ -61,6 +72,9 @@ def _value(kind: str, precision: str, argument: str, variant: int) -> str:
     if kind == "c":
         return "x"
     if variant % 2 == 0:
+        literals = re.findall(r'\?[^?"]*"([^"]*)"[^:"]*:[^"]*"([^"]*)"', argument)
+        if literals:
+            return str(literals[0][(variant // 2) % 2])
         for pattern, value in _HINTS:
             if re.search(pattern, argument):
                 return value
@@ -104,7 +118,7 @@ def _bodies(text: str) -> Iterator[str]:
 
 def known(catalog: Catalog, call: LogCall) -> bool:
     """Whether a rule accepts a rendering of the call, or there is nothing to know (a format of one bare value)."""
-    if not re.search(r"[A-Za-z]{3}", _CONVERSION.sub("", call.format)):
+    if not re.search(r"[A-Za-z]{3}", _CONVERSION.sub("", call.format.removeprefix("NCCL DIAG "))):
         return True
     seen: set[str] = set()
     for variant in range(2 * len(_WORDS)):
@@ -170,7 +184,15 @@ def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
     return sorted(found, key=lambda u: (order.get(u.call.level, 2), u.call.file, u.call.line))
 
 
-_TERMINALS: Final = {"p": "_ptr", "x": "HEX", "X": "HEX", "f": "FLOAT", "g": "FLOAT", "e": "FLOAT", "c": "WORD"}
+_TERMINALS: Final = {
+    "p": "_ptr",
+    "x": "HEX",
+    "X": "HEX",
+    "f": "FLOAT",
+    "g": "FLOAT",
+    "e": "FLOAT",
+    "c": "WORD",
+}
 
 
 def _quoted(text: str) -> str:
@@ -204,17 +226,42 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
         items.append(_quoted(form[at:].replace("%%", "%")))
     loud = call.level in {"WARN", "ATTN", "ERROR"}
     head = ["//! table: errors", "//! diagnosis: ?", "//! role: ?"] if loud else []
-    words = [w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}]
+    words = [
+        w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}
+    ]
     base = "_".join(["err" if loud else "note", *words[:4]])
     name, number = base, 2
     while name in taken:
         name, number = f"{base}_{number}", number + 1
     taken.add(name)
     where = call.file.removeprefix("src/") + (f" {call.function}" if call.function else "")
-    return "\n".join([*head, f"//! versions: {version}", f"//! source: {where}", f"{name}: {' '.join(items)}"]) + "\n"
+    return (
+        "\n".join([*head, f"//! versions: {version}", f"//! source: {where}", f"{name}: {' '.join(items)}"])
+        + "\n"
+    )
 
 
 def _column_name(argument: str) -> str:
     word = re.findall(r"[A-Za-z_]\w*", argument)
     plain = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", word[-1]).lower() if word else ""
-    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(plain, plain)
+    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(
+        plain, plain
+    )
+
+
+def show(catalog: Catalog, tree: Tree, skeletons: bool = False) -> tuple[str, int]:
+    """What the grammar does not know of a tree, one call a line, or as rules to start from; and how much it is."""
+    found = unknown_calls(catalog, tree)
+    taken = set(catalog.grammar.messages)
+    columns = list(catalog.grammar.columns)
+    version = ".".join(tree.version.split(".")[:2]) or tree.library
+    parts: list[str] = []
+    for item in found:
+        call = item.call
+        shown = call.format.strip().replace("\n", "\\n")
+        if skeletons:
+            parts.append(f"// {call.level}: {shown}\n{skeleton(call, version, columns, taken)}\n")
+        else:
+            times = f" ({item.count} times)" if item.count > 1 else ""
+            parts.append(f"{call.level:<8} {call.file}:{call.line}{times}  {shown}\n")
+    return "".join(parts), len(found)

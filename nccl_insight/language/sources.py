@@ -18,7 +18,19 @@ from nccl_insight.errors import InsightError
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
 # Folders that hold no code of the library itself.
 _SKIPPED: Final = frozenset(
-    {"test", "tests", "examples", "contrib", "docs", "doc", "bindings", "3rd-party", "nvtx3", "doca-gpunetio", "ext-src"}
+    {
+        "test",
+        "tests",
+        "examples",
+        "contrib",
+        "docs",
+        "doc",
+        "bindings",
+        "3rd-party",
+        "nvtx3",
+        "doca-gpunetio",
+        "ext-src",
+    }
 )
 _FOLDERS: Final = ("src", "include")
 _LIMIT_BYTES: Final = 4 << 20
@@ -39,12 +51,12 @@ LOGGERS: Final[Mapping[str, tuple[int, str, str]]] = {
     "NCCL_OFI_WARN": (0, "WARN", "NET/OFI "),
     "NCCL_OFI_INFO": (1, "INFO", "NET/OFI "),
 }
-_COMMENT: Final = re.compile(
-    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n]){1,4}'", re.S
-)
+_COMMENT: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n]){1,4}'", re.S)
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _CALL: Final = re.compile(rf"\b({'|'.join(sorted(LOGGERS, key=len, reverse=True))})[ \t]*\(")
-_DEFINE: Final = re.compile(r'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:\\.|[^"\\\n])*"[ \t]*)+)$', re.M)
+_DEFINE: Final = re.compile(
+    r'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:\\.|[^"\\\n])*"[ \t]*)+)$', re.M
+)
 _FUNCTION: Final = re.compile(r"^(?!#|\s|return\b|else\b)[A-Za-z_][\w:<>,*& \t]*?[ *&](~?\w+)[ \t]*\(", re.M)
 _PIECE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*')
 _PRINTF_MACRO: Final = {
@@ -52,11 +64,19 @@ _PRINTF_MACRO: Final = {
     "PRIu16": "hu", "PRIx16": "hx", "PRIu8": "hhu", "PRIuPTR": "lu", "PRIxPTR": "lx", "PRIi64": "li", "PRIi32": "i",
 }  # fmt: skip
 _SETTINGS: Final = (
-    (re.compile(r'\b(?:NCCL|RCCL)_PARAM\s*\(\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'), "{library}_{name}"),
+    (
+        re.compile(r'\b(?:NCCL|RCCL)_PARAM\s*\(\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'),
+        "{library}_{name}",
+    ),
     (re.compile(r"\bDEFINE_NCCL_PARAM\s*\(\s*\w+\s*,[^,]+,\s*([A-Z0-9_]+)\s*,\s*([^,]*?)\s*,"), "{name}"),
-    (re.compile(r'\bOFI_NCCL_PARAM(?:_INT|_STR|_UINT)?\s*\(\s*[^,]+,\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'), "OFI_NCCL_{name}"),
-    (re.compile(r'\b(?:ncclGetEnv|getenv|ncclGetEnvImpl|std::getenv)\s*\(\s*"((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]+)"()'), "{name}"),
-)  # fmt: skip
+    (
+        re.compile(
+            r'\bOFI_NCCL_PARAM(?:_[A-Z]+)?\s*\(\s*[^,]+,\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'
+        ),
+        "OFI_NCCL_{name}",
+    ),
+    (re.compile(r'\b(?:ncclGetEnv|getenv)\s*\(\s*"((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]+)"()'), "{name}"),
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +185,11 @@ def _files(root: Path) -> Iterator[tuple[str, str]]:
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(root)
-            if path.suffix not in SUFFIXES or "windows" in path.name or _SKIPPED & {p.lower() for p in inside.parts[:-1]}:
+            if (
+                path.suffix not in SUFFIXES
+                or "windows" in path.name
+                or _SKIPPED & {p.lower() for p in inside.parts[:-1]}
+            ):
                 continue
             if path.is_file() and path.stat().st_size <= _LIMIT_BYTES:
                 yield inside.as_posix(), path.read_text("utf-8", "replace")
@@ -235,7 +259,11 @@ def read_tree(root: str | Path) -> Tree:
         raise InsightError(f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here")
     library = _library(base, list(texts))
     return Tree(
-        library, _version(base, library), tuple(calls), tuple(sorted(settings.values(), key=lambda s: s.name)), computed
+        library,
+        _version(base, library),
+        tuple(calls),
+        tuple(sorted(settings.values(), key=lambda s: s.name)),
+        computed,
     )
 
 

@@ -1,0 +1,128 @@
+"""`grammar diff`: what a source tree prints and reads, and what of it is not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.errors import InsightError
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.language.diff import known, render, show, unknown_calls
+from nccl_insight.language.load import grammar_files, read_grammar
+from nccl_insight.language.sources import LogCall, read_tree
+from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.update import entries, unknown_settings
+from tests.cli import run_cli
+
+SOURCE = r"""
+// WARN("in a comment %d", 1);
+#define HINT " see \"here\""
+#define CHECKED(x) do { \
+    if (x) { WARN("Checked %d" HINT, x); } \
+  } while (0)
+NCCL_PARAM(NewThing, "BRAND_NEW_THING", 3);
+NCCL_PARAM(IbTimeout, "IB_TIMEOUT", 20);
+ncclResult_t ncclNewFunction(struct ncclComm* comm) {
+  const char* env = ncclGetEnv("NCCL_NEW_FROM_ENV");
+  INFO(NCCL_INIT, "Channel %02d/%02d : %d[%d] -> %d[%d] via P2P/%s%s", a, b, c, d, e, f, "IPC", "/read");
+  INFO(NCCL_INIT, "Fresh value 0x%" PRIx64 " of "
+       "%s, share %g%%", hash, name, x);
+  WARN("Fresh trouble at %s:%d (%s)", __FILE__, __LINE__, f(a, "b,c"));
+  TRACE(NCCL_INIT, "traces are left out %d", 1);
+  INFO(NCCL_INIT, comm ? "Either fresh" : "Or fresh too %d", 1);
+  WARN(message, 1);
+  return ncclSuccess;
+}
+"""
+
+
+def tree_at(path: Path, text: str = SOURCE) -> Path:
+    (path / "src").mkdir()
+    (path / "src" / "fresh.cc").write_text(text, encoding="utf-8")
+    (path / "src" / "windows.cc").write_text('void f() { WARN("Windows only"); }', encoding="utf-8")
+    (path / "makefiles").mkdir()
+    (path / "makefiles" / "version.mk").write_text("NCCL_MAJOR := 2\nNCCL_MINOR := 40\nNCCL_PATCH := 1\n")
+    return path
+
+
+def test_calls_and_settings_of_a_tree(tmp_path: Path) -> None:
+    tree = read_tree(tree_at(tmp_path))
+    assert (tree.library, tree.version) == ("nccl", "2.40.1")
+    assert [(c.level, c.format) for c in tree.calls] == [
+        ("WARN", 'Checked %d see "here"'),
+        ("INFO", "Channel %02d/%02d : %d[%d] -> %d[%d] via P2P/%s%s"),
+        ("INFO", "Fresh value 0x%lx of %s, share %g%%"),
+        ("WARN", "Fresh trouble at %s:%d (%s)"),
+        ("INFO", "Either fresh"),
+        ("INFO", "Or fresh too %d"),
+    ]
+    assert tree.calls[3].arguments == ("__FILE__", "__LINE__", 'f(a, "b,c")')
+    assert (tree.calls[3].line, tree.calls[3].function) == (14, "ncclNewFunction")
+    assert [(s.name, s.default) for s in tree.settings] == [
+        ("NCCL_BRAND_NEW_THING", "3"), ("NCCL_IB_TIMEOUT", "20"), ("NCCL_NEW_FROM_ENV", ""),
+    ]  # fmt: skip
+    assert tree.computed == 1
+
+
+def test_only_what_is_new_is_listed(tmp_path: Path) -> None:
+    found = unknown_calls(default_catalog(), read_tree(tree_at(tmp_path)))
+    assert [item.call.format for item in found] == [
+        'Checked %d see "here"', "Fresh trouble at %s:%d (%s)", "Fresh value 0x%lx of %s, share %g%%",
+        "Either fresh", "Or fresh too %d",
+    ]  # fmt: skip
+
+
+def test_skeletons_are_rules(tmp_path: Path) -> None:
+    text, count = show(default_catalog(), read_tree(tree_at(tmp_path)), skeletons=True)
+    assert count == 5
+    text = text.replace("diagnosis: ?", "diagnosis: nccl-internal-error").replace("role: ?", "role: root")
+    grammar = read_grammar({**grammar_files(), "zz_new.lark": text})
+    new = [m for m in grammar.messages.values() if m.origin.startswith("zz_new.lark")]
+    assert len(new) == 5
+    assert {m.directives["versions"] for m in new} == {"2.40"}
+
+
+def test_values_come_from_the_names_of_arguments() -> None:
+    call = LogCall(
+        "a.cc", 1, "f", "INFO", "rank %d %s %-6s|%5.1f|%p", ("rank", "ncclAlgoStr[a]", "x", "t", "p")
+    )
+    assert render(call) == "rank 3 RING word  |  1.5|0x7f3a5c000b60"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Using network %s", True),
+        ("NET/IB : Got async event : %s", True),
+        ("%s", True),
+        ("%s:%d", True),
+        ("Using nothing of the kind %s", False),
+    ],
+)
+def test_strings_may_stand_for_anything(text: str, expected: bool) -> None:
+    assert known(default_catalog(), LogCall("a.cc", 1, "f", "INFO", text, ())) is expected
+
+
+def test_settings_that_the_catalogue_lacks(tmp_path: Path) -> None:
+    tree = read_tree(tree_at(tmp_path))
+    new = unknown_settings(catalogue(), ((s.name, s.default, s.file) for s in tree.settings))
+    assert [s.name for s in new] == ["NCCL_BRAND_NEW_THING", "NCCL_NEW_FROM_ENV"]
+    text = entries(new, tree.library, tree.version)
+    assert '[variables.NCCL_BRAND_NEW_THING]\nlibrary = "nccl"\n' in text
+    assert 'type = "int"\ndefault = "3"\nsince = "2.40.1"\n' in text
+
+
+def test_a_folder_without_calls_is_no_source_tree(tmp_path: Path) -> None:
+    with pytest.raises(InsightError, match="no logging calls"):
+        read_tree(tmp_path)
+    with pytest.raises(InsightError, match="no such folder"):
+        read_tree(tmp_path / "missing")
+
+
+def test_command(tmp_path: Path) -> None:
+    done = run_cli("grammar", "diff", str(tree_at(tmp_path)))
+    assert done.returncode == 1
+    assert "Fresh trouble at" in done.stdout
+    assert "NCCL_BRAND_NEW_THING = 3" in done.stdout
+    assert "6 logging calls, 5 not known; 3 settings, 2 not known" in done.stderr
