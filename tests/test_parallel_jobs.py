@@ -74,3 +74,8 @@ def test_a_pipeline_without_any_collective(
     slow = lambda r, _s: factor if r == 2 else 1.0  # noqa: E731
     job = training(Layout(tp=1, dp=1, pp=4), slow=slow, micro=8, final=False)
     assert late(said(job, tmp_path)) == expected
+
+
+def test_lateness_that_moves_is_no_single_rank(tmp_path: Path) -> None:
+    job = training(Layout(tp=2, dp=4, pp=1), steps=12, slow=lambda r, s: 1.5 if r == (3 * s) % 8 else 1.0)
+    assert [name for name, _ in late(said(job, tmp_path))] == ["collective-skew"]

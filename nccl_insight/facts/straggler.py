@@ -42,6 +42,7 @@ _ONCE_SHARE: Final = 0.5
 _ONCE_FACTOR: Final = 10.0
 _ONCE_UNITS: Final = 2
 _MOSTLY: Final = 0.8
+_ALIKE: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
     once = [o for part, events in parts for o in _once(part, events, scale) if o.rank not in named]
-    once = [o for o in once if not _follows(o, once)]
+    once = [o for o in once if not _follows(o, once) and not _one_of_many(o, [e for _, e in parts])]
     latest = pl.col("own_ns").max().over("match_id")
     waits = rows.with_columns(wait=pl.max_horizontal(latest - pl.col("limit_ns"), 0))
     events = pl.concat([e for _, e in parts])
@@ -245,6 +246,18 @@ def _follows(item: Once, others: Sequence[Once]) -> bool:
     return any(
         o.delay_ns > item.delay_ns and o.rank != item.rank and set(item.steps) <= set(o.steps) for o in others
     )
+
+
+def _one_of_many(item: Once, events: Sequence[pl.DataFrame]) -> bool:
+    """Whether other ranks were as late in other steps: then lateness moves around, and no rank was late *once*."""
+    unit = "step" if item.steps else "start_ns"
+    mine = item.steps or item.at_ns
+    for part in events:
+        sums = part.filter((pl.col("last") != item.rank) & ~pl.col(unit).is_in(mine)).group_by(unit, "last")
+        worst = sums.agg(pl.col("delay_ns").sum())["delay_ns"].max()
+        if int(worst or 0) >= _ALIKE * item.delay_ns / len(mine):  # type: ignore[arg-type]
+            return True
+    return False
 
 
 def _distinct(once: Sequence[Once]) -> tuple[Once, ...]:
