@@ -200,10 +200,13 @@ def _join(
             frames.setdefault(name, []).append(conform(name, frame))
 
     grammar = default_catalog().grammar
-    logs = [mend_hosts(log) for log in logs]
+    read, logs = logs, [mend_hosts(log) for log in logs]
     later: dict[str, Deferred] = {}
     if logs:
         made, deferred = assemble(logs, grammar)
+        for log in (*read, *logs):
+            # The tables that are still to be made hold what they need, and let go of it.
+            log.chunks.clear()
         later.update(deferred)
         for name, frame in made.items():
             add(name, frame)
@@ -231,9 +234,9 @@ def _join(
         inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
     now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
     with ThreadPoolExecutor(min(4, cores())) as pool:
-        for name, made_frames in zip(now, pool.map(lambda n: list(later[n].frames()), now), strict=True):
+        for name, made_frames in zip(now, pool.map(lambda n: list(later[n].last()), now), strict=True):
             frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
-            later.pop(name).release()
+            del later[name]
     tables = {name: stack(group) for name, group in frames.items() if group}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
     return _finish_traces(tables), later

@@ -50,8 +50,8 @@ class Deferred(Protocol):
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in order, in frames of the same columns."""
 
-    def release(self) -> None:
-        """Lets go of what the table is made from; it is not asked for again."""
+    def last(self) -> Iterator[pl.DataFrame]:
+        """Like :meth:`frames`, for the last time: lets go of what the rows are made from on the way."""
 
 
 class Tables(Mapping[str, pl.DataFrame]):
@@ -63,8 +63,8 @@ class Tables(Mapping[str, pl.DataFrame]):
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in self._deferred:
-            self._ready[name] = pl.concat(list(self._frames(name)))
-            self._deferred.pop(name).release()
+            made = self._deferred.pop(name).last()
+            self._ready[name] = pl.concat([schema.conform(name, frame) for frame in made])
         return self._ready[name]
 
     def __contains__(self, name: object) -> bool:

@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
-    frame = run.lazy(table).filter(pl.col("op").cast(pl.String).is_in(_COLLECTIVES))
+    frame = run.lazy(table).filter(pl.col("op").is_in(list(_COLLECTIVES)))
     small = pl.col("size_bytes") < limit
     steps = pl.lit(None, dtype=pl.UInt32)
     if table == "collectives":
@@ -102,10 +102,12 @@ def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
             pl.lit(None, dtype=pl.Int64).alias("small_ns"),
             pl.lit(None, dtype=pl.Int64).alias("total_ns"),
         ]
-        frame = frame.with_columns(pl.col("comm_id"))
+    # One number for each group: millions of calls need not be grouped by their names.
     return (
-        frame.group_by(keys, maintain_order=True)
+        frame.with_columns(pl.struct(keys).hash().alias("_group"))
+        .group_by("_group", maintain_order=True)
         .agg(
+            pl.col(keys).first(),
             pl.len().alias("calls"),
             small.sum().alias("small"),
             pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
@@ -114,6 +116,7 @@ def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
             steps.alias("steps"),
             *time,
         )
+        .drop("_group")
         .collect()
     )
 

@@ -57,11 +57,16 @@ class Feeds:
         chunks = self._chunks.get(table)
         return self._rows(_by_rule(chunks), fields) if chunks else None
 
-    def pieces(self, table: str, fields: Sequence[str] = PROCESS) -> Iterator[pl.DataFrame]:
-        """Like :meth:`whole`, in several frames, whose columns may differ."""
+    def pieces(
+        self, table: str, fields: Sequence[str] = PROCESS, last: bool = False
+    ) -> Iterator[pl.DataFrame]:
+        """Like :meth:`whole`, in several frames, whose columns may differ. ``last``: lets go of the rows."""
         group: list[dict[str, pl.DataFrame]] = []
         rows = 0
-        for chunk in self._chunks[table]:
+        chunks = self._chunks.pop(table) if last else list(self._chunks[table])
+        chunks.reverse()
+        while chunks:
+            chunk = chunks.pop()
             group.append(chunk)
             rows += sum(frame.height for frame in chunk.values())
             if rows >= _PIECE_ROWS:
@@ -70,9 +75,10 @@ class Feeds:
         if group:
             yield self._rows(_by_rule(group), fields)
 
-    def forget(self, table: str) -> None:
-        """Lets go of the rows of a table, which was made for good."""
-        self._chunks.pop(table, None)
+    def levels(self, table: str) -> set[str]:
+        """The levels of a table's rows, where they are kept."""
+        frames = (rows for chunk in self._chunks.get(table, ()) for rows in chunk.values())
+        return {str(level) for rows in frames for level in rows["_level"].unique().to_list()}
 
     def sample(self, table: str) -> pl.DataFrame:
         """A frame without rows that has all columns of :meth:`whole`."""
@@ -99,10 +105,6 @@ class DetailTable:
         self._table = table
         self.height = feeds.height(table)
 
-    def release(self) -> None:
-        """Lets go of the rows."""
-        self._feeds.forget(self._table)
-
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in reading order, in frames of the same columns."""
         schema = finish(self._feeds.sample(self._table)).schema
@@ -112,3 +114,7 @@ class DetailTable:
                 pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
                 for name, dtype in schema.items()
             )
+
+    def last(self) -> Iterator[pl.DataFrame]:
+        """The same; the rows stay, as nobody asks for such a table twice."""
+        return self.frames()

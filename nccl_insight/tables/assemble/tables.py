@@ -30,8 +30,9 @@ _OWNED: Final = (
 _EARLY: Final = ("versions", "networks", "host")
 # Questions to NCCL's model and its answers, of which the table `predicted` is made.
 _MODEL_TALK: Final = "predictions"
-# Its rows can only be judged together.
-_WHOLE: Final = ("calls",)
+# The predictions are made from its rows, too.
+_SHARED: Final = ("tuning_choice",)
+_API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
@@ -126,36 +127,37 @@ def _named_devices(devices: pl.DataFrame) -> pl.DataFrame:
 
 def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     """At level TRACE one call prints a CALL line and a COLL line: the CALL lines go where COLL lines are."""
-    api = pl.col("_level") == "CALL"
+    api = pl.col("_level") == _API_LEVEL
     both = api.any().over("_host", "_pid") & (~api).any().over("_host", "_pid")
     return calls.filter(~(api & both).fill_null(False))
-
-
-def _keep() -> None:
-    """Nothing to let go of."""
 
 
 class LogTable:
     """A table that is put together from the lines of the logs when it is asked for."""
 
-    def __init__(self, build: Callable[[], pl.DataFrame], height: int, release: Callable[[], None]) -> None:
+    def __init__(self, build: Callable[[bool], pl.DataFrame], height: int) -> None:
         self._build = build
         self.height = height
-        self.release = release
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """All rows, in one frame."""
-        yield self._build()
+        yield self._build(False)
+
+    def last(self) -> Iterator[pl.DataFrame]:
+        """The same, for the last time."""
+        yield self._build(True)
 
 
 def _build(
-    name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame
+    name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame, last: bool = False
 ) -> pl.DataFrame:
-    """The rows of a table in reading order."""
+    """The rows of a table in reading order. ``last``: what they are made from is not needed again."""
     fields = _THREAD if name in _OWNED else PROCESS
-    whole = feeds.whole(name, fields) if name in _WHOLE else None
+    both = name == "calls" and _API_LEVEL in (levels := feeds.levels(name)) and len(levels) > 1
+    whole = feeds.whole(name, fields) if both else None
     done: list[pl.DataFrame] = []
-    for rows in feeds.pieces(name, fields) if whole is None else (_without_api_calls(whole),):
+    pieces = feeds.pieces(name, fields, last and name not in _SHARED)
+    for rows in pieces if whole is None else (_without_api_calls(whole),):
         if name in _OWNED:
             rows = owners.attribute(rows)
         if name == "rings" and ranks.height:
@@ -164,12 +166,14 @@ def _build(
             rows = _named_devices(rows)
         if name == "connections":
             rows = connection_rows(rows, versions)
-        done.append(conform(name, finish(rows)))
-    return stack(done)
+        rows = finish(rows)
+        # Columns that no line gave are added once to all rows, where they take no memory.
+        done.append(conform(name, rows).select(pl.col(c) for c in rows.columns))
+    return conform(name, stack(done))
 
 
 def _predicted(
-    feeds: Feeds, owners: Owners, build: Callable[[str], pl.DataFrame], names: Sequence[str]
+    feeds: Feeds, owners: Owners, build: Callable[[str], pl.DataFrame], names: Sequence[str], last: bool
 ) -> pl.DataFrame:
     """The rows of ``predicted``, in reading order."""
     parts: list[pl.DataFrame] = []
@@ -181,8 +185,8 @@ def _predicted(
     return stack(parts)
 
 
-def _memory(feeds: Feeds, owners: Owners) -> pl.DataFrame:
-    """The rows of ``nccl_memory``."""
+def _memory(feeds: Feeds, owners: Owners, last: bool) -> pl.DataFrame:
+    """The rows of ``nccl_memory``; ``last``: as in :func:`_build`, of no use here, since ``memory`` needs the rows."""
     rows = feeds.whole("memory", _THREAD)
     assert rows is not None
     return conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
@@ -225,14 +229,12 @@ def assemble(
             later[name] = DetailTable(feeds, name)
         elif name not in {"comms", "errors", "topology_lines", _MODEL_TALK, *_EARLY}:
             build = partial(_build, name, feeds, owners, ranks, versions)
-            # The predictions are made from the choices, too.
-            shared = name == "tuning_choice"
-            later[name] = LogTable(build, height, _keep if shared else partial(feeds.forget, name))
+            later[name] = LogTable(build, height)
     names = feeds.tables()
     if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us"):
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
-        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build_any, names), height, _keep)
+        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build_any, names), height)
     if "memory" in names:
-        later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"), _keep)
+        later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"))
     return out, later
