@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+import nccl_insight
 from nccl_insight.errors import NotJudgedError
-from nccl_insight.replay import Options, commands, mix_of, render_json, render_script
+from nccl_insight.replay import Options, commands, mix_of, render_json, render_param, render_script
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
 
@@ -171,3 +174,66 @@ def test_groups_of_a_split_job() -> None:
     document = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     shapes = {(p["nranks"], p["groups"], p["split"]) for p in document["patterns"]}
     assert shapes == {(8, 1, None), (4, 2, "DIV 4"), (2, 4, "MOD 4")}
+
+
+def several_communicators() -> str:
+    """A world of 8 ranks, two groups of 4 and four of 2, made without a split; 10, 40 and 10 calls per group."""
+    lines = []
+    for rank in range(8):
+        head = f"n:{1000 + rank}:{1000 + rank} [{rank}] NCCL INFO "
+        comms = [("0x10", rank, 8, "0xaaaa", 10), ("0x20", rank % 4, 4, f"0xbb0{rank // 4}", 40),
+                 ("0x30", rank // 4, 2, f"0xcc0{rank % 4}", 10)]  # fmt: skip
+        for pointer, own, size, name, _ in comms:
+            init = f"{head}ncclCommInitRank comm {pointer} rank {own} nranks {size} cudaDev {rank} nvmlDev {rank} busId {rank}0 commId {name} - Init "  # noqa: E501
+            lines += [init + "START", init + "COMPLETE"]
+        for pointer, _, size, _, calls in comms:
+            lines += [
+                f"{head}AllReduce: opCount {i:x} sendbuff 0x1 recvbuff 0x2 count 1048576 datatype 7 op 0 root 0 "
+                f"comm {pointer} [nranks={size}] stream 0x9"
+                for i in range(calls)
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def test_ranks_of_several_communicators_of_a_process(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(several_communicators())
+    run = nccl_insight.load(path)
+    calls = run.table("calls").filter((pl.col("pid") == 1005) & (pl.col("comm_id") == "0xbb01"))
+    assert calls["rank"].unique().to_list() == [1]
+    mix = mix_of(run)
+    assert {(p.shape.nranks, p.calls) for p in mix.patterns} == {(4, 80), (2, 40), (8, 10)}
+    script = render_script(mix, commands(mix, run, Options()), Options())
+    assert re.findall(r" -n (\d+) ", script) == ["200", "50", "50"]
+    trace = json.loads(render_param(mix))
+    groups = {tuple(e["global_ranks"]) for e in trace if e["comms"] == "init"}
+    assert groups == {
+        tuple(range(8)), (0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7),
+    }  # fmt: skip
+    assert sum(e["comms"] == "all_reduce" for e in trace) == 130
+    first = next(e for e in trace if e["comms"] == "all_reduce")
+    assert (first["in_msg_size"], first["out_msg_size"], first["dtype"]) == (1048576, 1048576, "Float")
+
+
+def test_roots_and_sizes_that_nccl_tests_would_cut(tmp_path: Path) -> None:
+    head = "n:{0}:{0} [{1}] NCCL INFO "
+    lines = []
+    for rank in range(2):
+        start = head.format(100 + rank, rank)
+        init = f"{start}ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}0 commId 0xa - Init "  # noqa: E501
+        lines += [init + "START", init + "COMPLETE"]
+        end = "comm 0x1 [nranks=2] stream 0x9"
+        lines.append(
+            f"{start}Broadcast: opCount 0 sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 1 {end}"
+        )
+        lines.append(
+            f"{start}AllGather: opCount 1 sendbuff 0x1 recvbuff 0x2 count 3 datatype 7 op 0 root 0 {end}"
+        )
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    run = nccl_insight.load(path)
+    mix = mix_of(run)
+    script = render_script(mix, commands(mix, run, Options()), Options())
+    assert "broadcast_perf -b 256 -e 256 -d float -r 1 " in script
+    assert "all_gather_perf -b 32 -e 32 " in script
+    assert "# 24 B in the job" in script

@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
         bin_dir: str = typer.Option("./build", "--bin-dir", help="Directory of the nccl-tests programs."),
         limit: int = typer.Option(20, "--limit", min=1, help="At most this many commands, the heaviest."),
         source: str = typer.Option("auto", "--from", help="auto, log or trace."),
-        format_: str = typer.Option("sh", "--format", help="sh (a script) or json."),
+        format_: str = typer.Option(
+            "sh", "--format", help="sh (a script), json, or param (a trace for PARAM's comm_replay)."
+        ),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
         """Write nccl-tests commands that reproduce the mix of collectives of a job: operations, types, sizes, groups.
@@ -33,18 +35,29 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.api import load
         from nccl_insight.cli.output import write_text
-        from nccl_insight.replay import LAUNCHERS, Options, commands, mix_of, render_json, render_script
+        from nccl_insight.replay import (
+            LAUNCHERS,
+            Options,
+            commands,
+            mix_of,
+            render_json,
+            render_param,
+            render_script,
+        )
 
         if launcher not in LAUNCHERS:
             raise UsageError(f"--launcher {launcher!r}: use one of {', '.join(LAUNCHERS)}")
         if source not in {"auto", "log", "trace"}:
             raise UsageError(f"--from {source!r}: use auto, log or trace")
-        if format_ not in {"sh", "json"}:
-            raise UsageError(f"--format {format_!r}: use sh or json")
+        if format_ not in {"sh", "json", "param"}:
+            raise UsageError(f"--format {format_!r}: use sh, json or param")
         if re.fullmatch(r"[\w./~+@ -]+", bin_dir) is None:
             raise UsageError(f"--bin-dir {bin_dir!r}: not a plain path")
         run = load(paths)
         mix = mix_of(run, source)
+        if format_ == "param":
+            write_text(output, render_param(mix))
+            return
         options = Options(launcher, gpus_per_node, bin_dir.rstrip("/") or "/", limit)
         found = commands(mix, run, options)
         text = render_json(mix, found) if format_ == "json" else render_script(mix, found, options)

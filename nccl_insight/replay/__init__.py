@@ -5,7 +5,9 @@ from __future__ import annotations
 from nccl_insight.replay.commands import LAUNCHERS, Command, Options, commands, render_json, render_script
 from nccl_insight.replay.groups import Shape
 from nccl_insight.replay.mix import Mix, Pattern, mix_of
+from nccl_insight.replay.param import render_param
 
 __all__ = [
-    "LAUNCHERS", "Command", "Mix", "Options", "Pattern", "Shape", "commands", "mix_of", "render_json", "render_script",
+    "LAUNCHERS", "Command", "Mix", "Options", "Pattern", "Shape", "commands", "mix_of", "render_json", "render_param",
+    "render_script",
 ]  # fmt: skip

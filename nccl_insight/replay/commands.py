@@ -37,6 +37,9 @@ _NOT_PASSED: Final = re.compile(
     r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)"
 )
 _ITERATIONS: Final = 200
+# nccl-tests cuts the share of a rank down to whole 16 bytes, so smaller buffers become nothing.
+_SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
+_PIECE_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def render_json(mix: Mix, found: Sequence[Command]) -> str:
                 "op": p.op, "dtype": p.dtype, "red_op": p.red_op, "size_bytes": p.size_bytes,
                 "bucket_bytes": [p.low_bytes, p.high_bytes], "calls": p.calls, "total_bytes": p.total_bytes,
                 "share_calls": round(p.share_calls, 6), "share_bytes": round(p.share_bytes, 6),
-                "nranks": p.shape.nranks, "n_nodes": p.shape.nodes, "groups": p.shape.groups,
+                "root": p.root, "nranks": p.shape.nranks, "n_nodes": p.shape.nodes, "groups": p.shape.groups,
                 "split": p.shape.split or None,
             }
             for p in mix.patterns
@@ -113,6 +116,8 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
         calls = sum(p.share_calls for p in mix.patterns) - sum(c.pattern.share_calls for c in found)
         volume = sum(p.share_bytes for p in mix.patterns) - sum(c.pattern.share_bytes for c in found)
         yield f"# Not listed: {plural(rest, 'pattern')} with {calls:.1%} of the calls and {volume:.1%} of the bytes."
+    if options.launcher == "mpirun" and any((_nodes(c.pattern.shape) or 1) > 1 for c in found):
+        yield "# Several nodes: add --hostfile FILE (or -H host1:8,host2:8) behind mpirun."
     yield "# Sizes are those of nccl-tests: the whole buffer of all_gather, reduce_scatter and alltoall."
     yield "# -n follows the number of calls of one group, so that the script as a whole has the job's weights."
     if any(_nodes(c.pattern.shape) is None for c in found):
@@ -135,6 +140,8 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
             yield "# sizes differ between peers in the job; the test sends the same to all"
         if command.pattern.op == "Barrier":
             yield "# a barrier is a tiny all-reduce"
+        elif command.pattern.size_bytes != (tested := _tested_size(command.pattern)):
+            yield f"# {command.pattern.size_bytes} B in the job; nccl-tests runs whole 16 B per rank, so {tested} B"
         yield command.line
 
 
@@ -176,12 +183,22 @@ def _settings(run: Run) -> tuple[tuple[str, str], ...]:
     )  # fmt: skip
 
 
+def _tested_size(pattern: Pattern) -> int:
+    """The size for ``-b``: what nccl-tests would cut down, rounded up to what it runs."""
+    if pattern.op == "Barrier":
+        return 4
+    if pattern.op in _SHARED:
+        whole = _PIECE_BYTES * pattern.shape.nranks
+        return max(1, -(-pattern.size_bytes // whole)) * whole
+    return max(pattern.size_bytes, 4)
+
+
 def _line(pattern: Pattern, options: Options, settings: Sequence[tuple[str, str]], busiest: float) -> str:
     shape = pattern.shape
     ranks = shape.world if shape.split else shape.nranks
     nodes = _nodes(shape)
     per_node = options.gpus_per_node or (max(1, ranks // nodes) if nodes else min(ranks, 8))
-    size = max(pattern.size_bytes, 4) if pattern.op != "Barrier" else 4
+    size = _tested_size(pattern)
     iterations = max(1, round(_ITERATIONS * _rounds(pattern) / busiest))
     words = [f"{options.bin_dir}/{_PROGRAMS[pattern.op]}", "-b", str(size), "-e", str(size)]
     dtype = _DTYPES.get((pattern.dtype or "").lower().removeprefix("nccl").removeprefix("torch."))
@@ -189,6 +206,8 @@ def _line(pattern: Pattern, options: Options, settings: Sequence[tuple[str, str]
         words += ["-d", dtype]
     if pattern.red_op in _OPS:
         words += ["-o", str(pattern.red_op)]
+    if pattern.root:
+        words += ["-r", str(pattern.root)]
     words += ["-n", str(iterations), "-w", "5", "-c", "0"]
     variables = list(settings)
     if shape.split:

@@ -13,6 +13,7 @@ from nccl_insight.replay.groups import Shape, shapes
 from nccl_insight.tables.run import Run
 
 _PER_RANK: Final = ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter")
+_ROOTED: Final = frozenset({"Broadcast", "Reduce", "Gather", "Scatter"})
 _SOURCES: Final = ("kernel", "inspector", "cpu_op", "flight_recorder")
 _KEY: Final = ("group", "op", "dtype", "red_op", "size_bytes")
 _RANK: Final = ("group", "name", "host", "pid", "rank", "op", "dtype", "red_op", "size_bytes")
@@ -23,7 +24,8 @@ class Pattern:
     """One kind of collective: what it is, how often, how much.
 
     ``size_bytes`` is the size as nccl-tests counts it (whole buffer of AllGather, ReduceScatter, AllToAll), the
-    commonest one of its bucket ``[low_bytes, high_bytes]``. ``calls`` counts collectives, not ranks.
+    commonest one of its bucket ``[low_bytes, high_bytes]``. ``calls`` counts collectives, not ranks. ``root`` is the
+    commonest root of operations that have one.
     """
 
     op: str
@@ -37,6 +39,7 @@ class Pattern:
     total_bytes: int
     share_calls: float
     share_bytes: float
+    root: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,19 @@ def _from_calls(run: Run) -> pl.DataFrame:
         .with_columns(pl.when(pl.col("op") == "Send").then(None).otherwise(pl.col("red_op")).alias("red_op"))
         .with_columns(pl.format("{}/{}", "name", pl.col("nranks").fill_null(0)).alias("group"))
         .group_by(*_RANK, maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("to").n_unique().alias("peers"), pl.col("nranks").max())
+        .agg(
+            pl.len().alias("n"),
+            pl.col("to").n_unique().alias("peers"),
+            pl.col("nranks").max(),
+            _commonest("root"),
+        )
         .collect()
     )
     return _sends(own)
+
+
+def _commonest(name: str) -> pl.Expr:
+    return pl.col(name).drop_nulls().mode().sort().first().alias(name)
 
 
 def _sends(frame: pl.DataFrame) -> pl.DataFrame:
@@ -138,9 +150,10 @@ def _from_collectives(run: Run) -> tuple[pl.DataFrame, str]:
             pl.lit(None, dtype=pl.String).alias("host"),
             pl.lit(None, dtype=pl.Int64).alias("pid"),
             size.alias("nranks"),
+            pl.lit(None, dtype=pl.Int32).alias("root"),
         )
         .group_by(*_RANK, maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("nranks").max())
+        .agg(pl.len().alias("n"), pl.col("nranks").max(), pl.col("root").first())
     )
     return rows, f"collectives in the traces ({chosen.replace('_', ' ')})"
 
@@ -158,9 +171,9 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
         left_out.append(f"{other:,} calls of operations that nccl-tests does not have")
     groups = shapes(run, known)
     # A collective is one line on every rank: the most any rank of the group saw is how often it happened.
-    happened = known.group_by(*_KEY, "rank", maintain_order=True).agg(pl.col("n").sum()).group_by(
-        *_KEY, maintain_order=True
-    ).agg(pl.col("n").max())  # fmt: skip
+    happened = known.group_by(*_KEY, "rank", maintain_order=True).agg(
+        pl.col("n").sum(), pl.col("root").first()
+    ).group_by(*_KEY, maintain_order=True).agg(pl.col("n").max(), _commonest("root"))  # fmt: skip
     happened = happened.with_columns(
         pl.col("group")
         .replace_strict({g: i for g, (i, _) in groups.items()}, default=None, return_dtype=pl.Int32)
@@ -177,6 +190,7 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
         .agg(
             pl.col("size_bytes").first(), pl.col("size_bytes").min().alias("low"),
             pl.col("size_bytes").max().alias("high"), pl.col("n").sum(), pl.col("bytes").sum(),
+            pl.col("root").drop_nulls().first(),
         )
         .sort(["bytes", "n", "op", "size_bytes", "shape"], descending=[True, True, False, True, False])
     )  # fmt: skip
@@ -195,6 +209,7 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
             total_bytes=row["bytes"],
             share_calls=row["n"] / calls if calls else 0.0,
             share_bytes=row["bytes"] / volume if volume else 0.0,
+            root=row["root"] if row["op"] in _ROOTED else None,
         )
         for row in found.iter_rows(named=True)
     )

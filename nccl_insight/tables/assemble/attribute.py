@@ -32,6 +32,14 @@ class Owners:
         ) if self._any else ranks  # fmt: skip
         self._lives = [_intervals(starts, by) for by in _KEYS] if self._any else []
         self._pointers = Pointers(ranks, "comm")
+        # A process is one rank of most of its communicators; where it is several, the thread's init decides.
+        self._single = (
+            ranks.filter(pl.col("comm_id").is_not_null())
+            .group_by("_host", "_pid", "comm_id")
+            .agg(pl.col("rank").n_unique().alias("_ranks"), pl.col("rank").first().alias("_single_rank"))
+            .filter(pl.col("_ranks") == 1)
+            .drop("_ranks")
+        )
 
     def attribute(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line)."""
@@ -54,6 +62,14 @@ class Owners:
         if has_pointer:
             pointed = self._pointers.resolve(out.select("input_id", "_host", "_pid", "_pos", "comm"))
             out = out.with_columns(comm_id=pl.coalesce(pointed["comm_id"], pl.col("comm_id")))
+            out = out.join(
+                self._single,
+                on=["_host", "_pid", "comm_id"],
+                how="left",
+                nulls_equal=True,
+                maintain_order="left",
+            )
+            out = out.with_columns(_own_rank=pl.coalesce("_single_rank", "_own_rank")).drop("_single_rank")
         own = pl.col("_own_rank")
         return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own)
 
