@@ -518,3 +518,19 @@ def test_a_missing_member_is_named(tmp_path: Path) -> None:
     paths = job(tmp_path, ranks=4)
     found = hits(load([p for r, p in enumerate(paths) if r != 2]))
     assert [f.ranks for f in found["communicator-incomplete"]] == [(2,)]
+
+
+def test_traces_of_two_jobs_are_not_compared(tmp_path: Path) -> None:
+    """Ranks of a job of four and of a job of two in one directory; rank 1 is late in the smaller one."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    paths = job(folders[0], ranks=4, iterations=40)
+    paths += job(folders[1], ranks=2, iterations=40, late=lambda r, _i: 900.0 if r == 1 else 0.0, seed=2)
+    run = load(paths)
+    assert run.table("trace_info").select("world_size", "job").unique().sort("job").height == 2
+    assert "each compared by itself" in run.table("notes").filter(pl.col("kind") == "several-jobs")["detail"].item()
+    rows = run.table("collectives").filter(pl.col("match_id").is_not_null())
+    assert sorted(rows["matched_ranks"].unique()) == [2, 4]
+    found = hits(run)
+    assert [f.ranks for f in found["straggler-rank"]] == [(1,)]

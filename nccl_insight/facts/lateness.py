@@ -52,7 +52,9 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         "match_id", "rank", "step", "start_ns", "duration_ns", "wait_ns", "skew_ns", "group_ranks", "device", "stream",
         "exposed_ns",
         pl.col("source").cast(pl.String),
-        group=pl.struct("source", "process_group", "group_ranks").rank("dense"),
+        group=pl.struct("source", "process_group", "group_ranks", *(["job"] if "job" in matched.columns else [])).rank(
+            "dense"
+        ),
         label=pl.col("process_group"),
         members=pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32)),
         matched=pl.len().over("match_id"),

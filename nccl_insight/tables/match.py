@@ -25,6 +25,7 @@ _POINT_TO_POINT: Final = ("Send", "Recv")
 _COUNTED_BY_TYPE: Final = "inspector"
 """NCCL Inspector counts the collectives of a communicator by their type."""
 _SAME_NUMBERS: Final = 0.9
+_APART_NS: Final = 6 * 3600 * 10**9
 _CLOCK_SLACK_NS: Final = 100_000
 _METHODS: Final = pl.Enum(["seq", "order", "step", "time"])
 
@@ -43,6 +44,16 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     collectives = tables.get("collectives")
     if collectives is None or collectives.is_empty():
         return result
+    jobs = _jobs(tables)
+    if jobs.height:
+        result["trace_info"] = tables["trace_info"].join(
+            jobs, on="input_id", how="left", maintain_order="left"
+        )
+        tables = {
+            **tables,
+            "collectives": collectives.join(jobs, on="input_id", how="left", maintain_order="left"),
+        }
+        _add_note(result, "several-jobs", _jobs_text(result["trace_info"]))
     collectives = _peers_of_job(_ranks_of_job(join_log(tables)))
     rows = pl.concat([_candidates(collectives), _transfers(collectives)], how="diagonal_relaxed")
     result["collectives"] = collectives
@@ -101,6 +112,46 @@ def _with_statistics(result: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]
     }
     result.update({name: frame for name, frame in made.items() if frame.height})
     return result
+
+
+def _jobs(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """``input_id, job`` where the traces are not of one job; no rows otherwise.
+
+    Traces belong to different jobs if they state different numbers of ranks, or if hours lie between them. Traces that
+    state no number belong to the only job of their time.
+    """
+    none = pl.DataFrame(schema={"input_id": pl.UInt16, "job": pl.Int32})
+    info = tables.get("trace_info")
+    if info is None or not {"world_size", "start_ns", "end_ns", "input_id"} <= set(info.columns):
+        return none
+    epoch = pl.col("clock") == "epoch" if "clock" in info.columns else pl.lit(False)
+    rows = info.select(
+        "input_id", "world_size", start=pl.when(epoch).then("start_ns"), end=pl.when(epoch).then("end_ns")
+    ).unique("input_id", keep="first", maintain_order=True)
+    timed = rows.sort("start", nulls_last=True).with_columns(
+        period=(pl.col("start") - pl.col("end").cum_max().shift(1) > _APART_NS).fill_null(False).cum_sum()
+    )
+    sizes = timed.with_columns(
+        size=pl.coalesce(
+            "world_size",
+            pl.when(pl.col("world_size").drop_nulls().n_unique().over("period") == 1).then(
+                pl.col("world_size").max().over("period")
+            ),
+        )
+    )
+    jobs = sizes.with_columns(
+        job=pl.struct("period", pl.col("size").fill_null(-1)).rank("dense").cast(pl.Int32)
+    )
+    return jobs.select("input_id", "job") if jobs["job"].n_unique() > 1 else none
+
+
+def _jobs_text(info: pl.DataFrame) -> str:
+    jobs = info.group_by("job").agg(pl.col("world_size").max(), count=pl.len()).sort("job")
+    parts = [
+        f"{n} of {'an unknown number of' if w is None else w} ranks"
+        for w, n in jobs.select("world_size", "count").iter_rows()
+    ]
+    return f"the traces are of {jobs.height} jobs, each compared by itself: {'; '.join(parts[:8])}"
 
 
 def _ranks_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
@@ -192,7 +243,7 @@ def _transfers(collectives: pl.DataFrame) -> pl.DataFrame:
             "row", "rank", "process_group", "group_ranks", "seq", pl.col("op", "source").cast(pl.String),
             "size_bytes", "dtype", "start_ns", "duration_ns", "step", "comms_id",
             group=pl.concat_str(
-                pl.lit("p2p"), "source", pl.col("process_group").fill_null("?"),
+                pl.lit("p2p"), _job_of(rows), "source", pl.col("process_group").fill_null("?"),
                 pl.concat_str("src", "dst", separator=">"), separator="|",
             ),
             sign=pl.struct("size_bytes", "dtype").hash(),
@@ -206,7 +257,7 @@ def _transfers(collectives: pl.DataFrame) -> pl.DataFrame:
 def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
     """Rows that can be matched, one per event even if a file was given twice, with group and signature."""
     wanted = ["rank", "process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "start_ns", "duration_ns",
-              "step", "source", "comms_id"]  # fmt: skip
+              "step", "source", "comms_id", "job"]  # fmt: skip
     missing = [pl.lit(None, pl.String).alias(c) for c in wanted if c not in collectives.columns]
     size = (
         pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
@@ -229,6 +280,7 @@ def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(
             group=pl.concat_str(
+                pl.col("job").cast(pl.String).fill_null(""),
                 pl.col("source"),
                 pl.col("process_group").fill_null("?"),
                 pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("?"),
@@ -239,6 +291,10 @@ def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("group", "rank", "start_ns", "seq")
     )
+
+
+def _job_of(rows: pl.DataFrame) -> pl.Expr:
+    return pl.col("job").cast(pl.String).fill_null("") if "job" in rows.columns else pl.lit("")
 
 
 def _hosts(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
