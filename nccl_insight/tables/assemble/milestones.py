@@ -35,8 +35,9 @@ class Milestones:
         pieces = self._pieces
         yield empty("milestones") if pieces is None else milestone_rows(self._ranks, pieces)
 
-    def release(self) -> None:
-        """Lets go of the other tables."""
+    def last(self) -> Iterator[pl.DataFrame]:
+        """The same; lets go of the other tables."""
+        yield from self.frames()
         self._pieces = None
 
 
