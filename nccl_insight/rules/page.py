@@ -82,7 +82,7 @@ class Page:
             self.name,
             self.head["title"],
             self.next_step,
-            explanation=" ".join(self.sections["Why it matters"].split()),
+            explanation=" ".join(self.sections["Why it matters"].split("\n\n")[-1].split()),
             expected=self.head["expected"],
             quiet=Severity(self.head.get("quiet", "info")),
             confidence=Confidence.LOW if guessed else None,

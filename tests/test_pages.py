@@ -1,0 +1,49 @@
+"""Pages: what they must say, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nccl_insight.rules
+from nccl_insight.errors import InsightError
+from nccl_insight.rules.page import Page, pages, read_page, values
+
+ALL = list(pages(nccl_insight.rules))
+HEAD = "class: F\nseverity: error\naction: config\ntitle: T\nexpected: e\ncheck: c\nwhere: w\nfix: f\nsince: 0.2\n"
+BODY = "Summary.\n\n## Why it matters\n\nText.\n"
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda p: p.code)
+def test_a_page_gives_a_next_step_that_can_be_read(page: Page) -> None:
+    assert page.head["fix"]
+    assert page.head["title"][0].isupper()
+    assert not page.head["title"].endswith(".")
+    assert bool(page.head["check"]) == bool(page.head["where"])
+    assert not re.search(r"[ \t]{4,}|\n", page.next_step)
+    assert page.summary.endswith(".")
+    values(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("NI999-x.md", f"---\n{HEAD}---\n{BODY}", ""),
+        ("NI99-x.md", f"---\n{HEAD}---\n{BODY}", "a page is"),
+        ("NI999-x.md", f"{HEAD}\n{BODY}", "a page is"),
+        ("NI999-x.md", f"---\n{HEAD}color: red\n---\n{BODY}", "color"),
+        ("NI999-x.md", "---\n" + HEAD.replace("fix: f\n", "") + f"---\n{BODY}", "fix"),
+        ("NI999-x.md", f"---\n{HEAD}---\nSummary.\n", "Why it matters"),
+        ("NI999-x.md", "---\n" + HEAD.replace("class: F", "class: Q") + f"---\n{BODY}", "'Q'"),
+    ],
+)
+def test_what_is_no_page_is_refused(tmp_path: Path, name: str, text: str, says: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    if not says:
+        assert values(read_page(path))
+        return
+    with pytest.raises(InsightError, match=says):
+        values(read_page(path))
