@@ -19,7 +19,6 @@ BODY = "Summary.\n\n## Why it matters\n\nText.\n"
 @pytest.mark.parametrize("page", ALL, ids=lambda p: p.code)
 def test_a_page_gives_a_next_step_that_can_be_read(page: Page) -> None:
     assert page.head["fix"]
-    assert page.head["title"][0].isupper()
     assert not page.head["title"].endswith(".")
     assert bool(page.head["check"]) == bool(page.head["where"])
     assert not re.search(r"[ \t]{4,}|\n", page.next_step)
