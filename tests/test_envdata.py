@@ -9,6 +9,9 @@ from importlib import resources
 import pytest
 
 from nccl_insight.settings.catalogue import PREFIXES, catalogue, edit_distance
+from nccl_insight.settings.check import check_setting
+from nccl_insight.settings.check.combine import check_together
+from nccl_insight.settings.check.issue import Issue
 from nccl_insight.versions import at_least, version_key
 
 if sys.version_info >= (3, 11):
@@ -54,6 +57,11 @@ def test_every_entry_is_complete() -> None:
         ("NCCL_CROSS_NIC", "2.5.6", "2"),
         ("NCCL_P2P_NET_CHUNKSIZE", "2.14.3", "131072"),
         ("NCCL_IB_QPS_PER_CONNECTION", "2.10.3", "1"),
+        ("NCCL_NET_GDR_LEVEL", "2.4.2", "PXB"),
+        ("NCCL_IB_AR_THRESHOLD", "2.6.4", "automatic"),
+        ("NCCL_RUN_DIAGNOSTICS", "2.31.2", "0"),
+        ("NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "2.31.2", "0"),
+        ("NCCL_GIN_PROXY_POLL_BATCH", "2.31.2", "32"),
     ],
 )
 def test_facts_of_releases(name: str, since: str | None, default: str) -> None:
@@ -144,3 +152,37 @@ def test_sections_read_one_by_one_are_the_file_read_at_once() -> None:
             assert getattr(read, key) == (tuple(value) if isinstance(value, list) else value), name
         unset = [f for f in fields(read) if f.name not in given and f.name != "name"]
         assert all(getattr(read, f.name) == f.default for f in unset), name
+
+
+def judged(settings: dict[str, str]) -> list[Issue]:
+    single = [issue for name, value in settings.items() for issue in check_setting(name, value)]
+    return [*single, *check_together(settings, None)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"NCCL_DEBUG": "ERROR"}, "RCCL and NCCLX only"),
+        ({"NCCL_IB_TIMEOUT": "0"}, "hang forever"),
+        ({"NCCL_IB_TIMEOUT": "32"}, "hang forever"),
+        ({"NCCL_BRAND_NEW_THING": "1"}, "not in the catalogue of this tool (NCCL up to 2.32.6"),
+    ],
+)
+def test_wording_of_doubtful_settings(settings: dict[str, str], words: str) -> None:
+    issues = judged(settings)
+    assert any(words in issue.title or words in issue.explanation for issue in issues), issues
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"NCCL_DEBUG": "ATTN"},
+        {"NCCL_IB_TIMEOUT": "22"},
+        {"NCCL_CUMEM_ENABLE": "0", "NCCL_NVLS_ENABLE": "1"},
+        {"NCCL_RUN_RAS_DIAGNOSTICS": "1", "NCCL_IB_WQE_LATENCY_THRESHOLD_NS": "100000"},
+        {"NCCL_LOG_PLUGIN": "/opt/x.so"},
+    ],
+)
+def test_settings_that_are_no_mistake(settings: dict[str, str]) -> None:
+    loud = {"env-unknown-name", "env-contradiction", "env-invalid-value"}
+    assert [issue for issue in judged(settings) if issue.name in loud] == []

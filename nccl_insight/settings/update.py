@@ -19,11 +19,11 @@ class NewSetting:
 
 
 def unknown_settings(data: Catalogue, settings: Iterable[tuple[str, str, str]]) -> list[NewSetting]:
-    """The settings (name, default, place) that are not listed, by name; families of a prefix count as listed."""
+    """The settings (name, default, place) that are not listed, by name."""
     found = {
         name: NewSetting(name, default, place)
         for name, default, place in settings
-        if name not in data.variables and name not in data.script_names and data.family(name) is None
+        if name not in data.variables and name not in data.script_names
     }
     return [found[name] for name in sorted(found)]
 

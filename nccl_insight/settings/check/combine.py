@@ -90,7 +90,6 @@ def _peer_to_peer(settings: Settings, version: str | None) -> Iterator[Issue]:
 
 
 def _nvls(settings: Settings, version: str | None) -> Iterator[Issue]:
-    demanded = switched_on(settings, "NCCL_NVLS_ENABLE") and as_number(settings["NCCL_NVLS_ENABLE"]) == 1
     only = _forced(settings.get("NCCL_ALGO", ""))
     if only and only <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
         yield _contradiction(
@@ -102,15 +101,12 @@ def _nvls(settings: Settings, version: str | None) -> Iterator[Issue]:
             "NCCL_ALGO", "NCCL_ALGO allows NVLS only, and NCCL_P2P_DISABLE=1 forbids NVLink", "Remove one of the two.",
             "NVLS works over NVLink between the GPUs of the node.", "NCCL_P2P_DISABLE",
         )  # fmt: skip
-    if switched_off(settings, "NCCL_CUMEM_ENABLE"):
-        mnnvl = settings.get("NCCL_MNNVL_ENABLE", "").strip() == "1"
-        for name, wanted in (("NCCL_NVLS_ENABLE", demanded), ("NCCL_MNNVL_ENABLE", mnnvl)):
-            if wanted:
-                yield _contradiction(
-                    name, f"{name}=1 needs cuMem allocation, which NCCL_CUMEM_ENABLE=0 switches off",
-                    "Remove NCCL_CUMEM_ENABLE=0.", "NVLS and multi-node NVLink share memory through cuMem handles.",
-                    "NCCL_CUMEM_ENABLE",
-                )  # fmt: skip
+    if switched_off(settings, "NCCL_CUMEM_ENABLE") and settings.get("NCCL_MNNVL_ENABLE", "").strip() == "1":
+        yield _contradiction(
+            "NCCL_MNNVL_ENABLE", "NCCL_MNNVL_ENABLE=1 needs cuMem allocation, which NCCL_CUMEM_ENABLE=0 switches off",
+            "Remove NCCL_CUMEM_ENABLE=0.", "Multi-node NVLink shares memory through cuMem handles.",
+            "NCCL_CUMEM_ENABLE",
+        )  # fmt: skip
 
 
 def _algorithms(settings: Settings, version: str | None) -> Iterator[Issue]:
@@ -191,7 +187,7 @@ def _interfaces(settings: Settings, version: str | None) -> Iterator[Issue]:
 def _logging(settings: Settings, version: str | None) -> Iterator[Issue]:
     level = settings.get("NCCL_DEBUG", "").strip().upper()
     path = settings.get("NCCL_DEBUG_FILE", "").strip()
-    if "NCCL_DEBUG_SUBSYS" in settings and level in {"", "VERSION", "WARN"}:
+    if "NCCL_DEBUG_SUBSYS" in settings and level in {"", "VERSION", "WARN", "ATTN"}:
         yield Issue(
             "debug-output-insufficient", Severity.INFO, "NCCL_DEBUG_SUBSYS",
             f"NCCL_DEBUG_SUBSYS has no effect with NCCL_DEBUG {level or 'not set'}",

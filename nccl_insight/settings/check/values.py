@@ -12,6 +12,8 @@ from nccl_insight.versions import at_least
 _SUFFIX = re.compile(r"(?i)\s*(k|m|g|t)i?b?$")
 _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
+# The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
+_INFINITE_IB_TIMEOUT = 32
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 _PROTOS = ("ll", "ll128", "simple")
 _ALGOS = {
@@ -137,6 +139,9 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
         if NUMBER.match(text):
             return (Severity.WARNING, f"NCCL reads {number} and drops the rest", expected)
         return (Severity.ERROR, f"not a number: NCCL reads 0 ({_effect(variable)})", expected)
+    if variable.name == "NCCL_IB_TIMEOUT" and (number == 0 or number >= _INFINITE_IB_TIMEOUT):
+        what = "an infinite time: when a peer dies, its partners hang forever"
+        return (Severity.WARNING, what, "1 to 31 (20 unless set)")
     if (low is not None and number < low) or (high is not None and number > high):
         return (Severity.WARNING, f"outside {expected}", expected)
     return None
@@ -158,7 +163,9 @@ def _enum_problem(variable: Variable, value: str) -> tuple[Severity, str, str] |
         else "a listed value"
     )
     if variable.name == "NCCL_DEBUG":
-        expected = "VERSION, WARN, INFO or TRACE"
+        expected = "VERSION, WARN, ATTN (2.32.3 and later), INFO or TRACE"
+        if text.upper() == "ERROR":
+            return (Severity.WARNING, "a level of RCCL and NCCLX only: NCCL prints nothing at all", expected)
         return (Severity.WARNING, "not a level, so NCCL prints nothing", expected)
     hint = " (upper and lower case matter)" if text.upper() in variable.values else ""
     return (Severity.WARNING, f"not one of the accepted values{hint}", expected)
