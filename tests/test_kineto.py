@@ -477,3 +477,19 @@ def test_a_collective_of_copy_engines_is_communication(tmp_path: Path) -> None:
         ("AllGather", 12_000, 45_000, None)
     ]
     assert tables["steps"].select("comm_ns", "memcpy_ns").rows() == [(45_000, 10_000)]
+
+
+def test_why_the_gpu_was_idle(tmp_path: Path) -> None:
+    """Gaps 20..60 (launched at 50: 30 us for the CPU, 10 us beyond) and 70..90 (launched before: all for others)."""
+    spans = [(0.0, 20.0, -5.0), (60.0, 10.0, 50.0), (90.0, 10.0, 55.0)]
+    events = [event("user_annotation", "ProfilerStep#1", -10, 120)]
+    for number, (start, took, launched) in enumerate(spans, 1):
+        events.append(event("kernel", "gemm", start, took, device=0, stream=7, correlation=number))
+        events.append(event("cuda_runtime", "cudaLaunchKernel", launched, 2, correlation=number))
+    for item in events:
+        item["ts"] += 1000.0
+    (row,) = read(write(tmp_path / "t_rank0.json", trace(0, 1, events))).tables["steps"].to_dicts()
+    assert (row["idle_host_ns"], row["idle_kernel_ns"]) == (30_000, 30_000)
+    assert row["idle_ns"] == 70_000  # with 10 us behind the last kernel, to the end of the step
+    # at the starts of the three kernels 0, 1 and 0 are launched and not started
+    assert row["queue_mean"] == pytest.approx(1 / 3)

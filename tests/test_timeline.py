@@ -107,3 +107,13 @@ def test_the_command_writes_a_timeline(tmp_path: Path) -> None:
 
 def test_a_run_without_traces_has_an_empty_timeline() -> None:
     assert json.loads(chrome_json(build_run({"inputs": pl.DataFrame()})))["traceEvents"] == []
+
+
+def test_traces_in_words(tmp_path: Path) -> None:
+    shown = run_cli("explain-log", *_two_ranks(tmp_path)).stdout
+    assert (
+        "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1"
+        in shown
+    )
+    assert "- 1 AllReduce of 256 B on 2 ranks in group 0: median 10 us" in shown
+    assert "Kernels belong to steps by the CPU's span of the step" in shown

@@ -31,7 +31,17 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--format {format_!r}: use text or json")
         run = load(paths)
         if not any(
-            run.has(name) for name in ("processes", "communicators", "ranks", "env", "connections", "errors")
+            run.has(name)
+            for name in (
+                "processes",
+                "communicators",
+                "ranks",
+                "env",
+                "connections",
+                "errors",
+                "collectives",
+                "steps",
+            )
         ):
             raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
         if format_ == "json":

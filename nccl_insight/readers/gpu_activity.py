@@ -130,13 +130,61 @@ def assign_steps(
     )
 
 
-def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """Times without GPU activity, split by what the GPU waited for.
+
+    ``device, start_ns, host_to, end_ns``: until ``host_to`` the next event had not been launched yet (the CPU is late),
+    from there on it had (a stream waits for another, or the launch takes its time). Only gaps before an event whose
+    launch is known. ``launches`` has ``correlation, start_ns``.
+    """
+    busy = _intervals.union(activity)
+    known = launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first")
+    launched = (
+        activity.select("device", "start_ns", "correlation")
+        .join(known.select("correlation", launch="start_ns"), on="correlation")
+        .group_by("device", end_ns="start_ns")
+        .agg(pl.col("launch").min())
+    )
+    gaps = busy.select("device", start_ns=pl.col("end_ns").shift(1).over("device"), end_ns="start_ns")
+    return (
+        gaps.filter(pl.col("end_ns") > pl.col("start_ns"))
+        .join(launched, on=["device", "end_ns"])
+        .select(
+            "device", "start_ns", "end_ns",
+            host_to=pl.min_horizontal(pl.max_horizontal("launch", "start_ns"), "end_ns"),
+        )
+    )  # fmt: skip
+
+
+def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """``device, step, queue_mean``: events launched and not yet started, the mean at the starts of a step's events."""
+    known = launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first")
+    rows = activity.select("device", "step", "start_ns", "correlation").join(
+        known.select("correlation", launch="start_ns"), on="correlation"
+    )
+    parts = [
+        part.with_columns(
+            queue=part["launch"].sort().search_sorted(part["start_ns"], side="right").cast(pl.Int64)
+            - part["start_ns"].sort().search_sorted(part["start_ns"], side="right").cast(pl.Int64)
+        )
+        for part in rows.partition_by("device")
+    ]
+    if not parts:
+        return pl.DataFrame(schema={"device": pl.Int32, "step": pl.Int32, "queue_mean": pl.Float64})
+    return pl.concat(parts).group_by("device", "step").agg(queue_mean=pl.col("queue").mean())
+
+
+def step_table(
+    activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Where the time of each step went, per device.
 
     ``activity`` has a column ``step`` (:func:`assign_steps`); events of no step are left out unless there are no steps
     at all, in which case the whole span of GPU activity is one row with a null ``step``. ``steps`` are the spans on
-    the CPU (``step, start_ns, end_ns``). Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns,
-    exposed_comm_ns, other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
+    the CPU (``step, start_ns, end_ns``); with ``launches``, ``idle_host_ns``, ``idle_kernel_ns`` (:func:`idle_causes`)
+    and ``queue_mean`` (:func:`queue_lengths`) tell why the GPU was idle.
+    Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns,
+    other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
     exposed_copy_ns``.
 
     The window of a step on the GPU begins with its CPU span or, where the GPU is still busy with the step before,
@@ -175,6 +223,14 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
         pageable_ns=_total(lane, parts["pageable"]),
         exposed_pageable_ns=_total(lane, parts["pageable"], parts["working"]),
     )
+    if launches is not None and launches.height:
+        idle = idle_causes(activity, launches)
+        host = _intervals.union(idle.select("device", "start_ns", end_ns="host_to"))
+        kernel = _intervals.union(idle.select("device", "end_ns", start_ns="host_to"))
+        queues = queue_lengths(activity, launches)
+        table = table.with_columns(
+            idle_host_ns=_intervals.covered(spans, host), idle_kernel_ns=_intervals.covered(spans, kernel)
+        ).join(queues, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left")
     hidden = pl.col("comm_ns") - pl.col("exposed_comm_ns")
     return table.with_columns(
         idle_ns=pl.col("duration_ns") - _intervals.covered(spans, _intervals.union(activity)),

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.report import explain_how, explain_paths, explain_who
+from nccl_insight.report import explain_how, explain_paths, explain_traces, explain_who
 from nccl_insight.report.prose import Section, safe, section
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 from nccl_insight.units import plural
+
+_OF_LOGS = ("processes", "communicators", "ranks", "env", "connections", "errors")
 
 
 def render(run: Run, width: int | None = None) -> str:
@@ -24,8 +26,10 @@ def sections(run: Run) -> tuple[Section, ...]:
     parts = (
         _inputs(run), explain_who.job(run), explain_who.communicators(run), explain_paths.network(run),
         explain_paths.transports(run), explain_paths.rings_and_trees(run), explain_how.algorithms(run),
-        explain_how.settings_in_force(run), explain_how.start_up(run), explain_how.calls(run), _trouble(run),
-        explain_how.limits(run),
+        explain_how.settings_in_force(run), explain_how.start_up(run), explain_how.calls(run),
+        explain_traces.times(run), explain_traces.waiting(run),
+        explain_traces.kinds(run), _trouble(run),
+        explain_how.limits(run) if any(run.has(n) for n in _OF_LOGS) else None,
     )  # fmt: skip
     return tuple(part for part in parts if part is not None and part.lines)
 

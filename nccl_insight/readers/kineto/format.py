@@ -96,13 +96,14 @@ class _Builder:
         del raw
         activity = engine_collectives(activity, self.events)
         steps = self._steps()
-        assigned = assign_steps(activity, steps, self._marks(), self._launches())
+        launches = self._launches()
+        assigned = assign_steps(activity, steps, self._marks(), launches)
         activity = activity.with_columns(assigned["step"])
         self.step_by = _most(assigned["by"])
         self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
-        table = step_table(activity, steps)
+        table = step_table(activity, steps, launches)
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)
