@@ -146,6 +146,15 @@ def _notes(part: _Part, log: LogPart | None) -> pl.DataFrame | None:
     rows: list[tuple[int, str, str]] = []
     if part.index.damage:
         rows.append((part.index.lines, "log-truncated", f"reading ended early: {part.index.damage}"))
+    if part.index.long_line:
+        most = part.file.limits.line_kib
+        rows.append(
+            (
+                part.index.lines,
+                "log-truncated",
+                f"lines were read to their first {most:,} KiB (limit line-kib)",
+            )
+        )
     if log is not None:
         torn = log.torn_lines.get(part.file.input_id, ())
         rows += [(line, "log-torn", "several writers tore this line") for line in torn[:20]]

@@ -31,7 +31,7 @@ class Chunk:
     ``data``: their bytes, of which the first ``size`` count; what is behind them belongs to the next chunk. ``text``:
     the same as text, where ``data`` is not ASCII. ``input_ids`` and ``starts``: the inputs, and the line of the chunk
     (from 1) at which each begins; a line of no record stands behind each where there are several. Lines of a single
-    input are not counted yet: that would hold up the reading.
+    input are not counted yet: that would hold up the reading. ``longest``: bytes of a line that are read.
     """
 
     input_ids: tuple[int, ...]
@@ -39,6 +39,7 @@ class Chunk:
     data: bytes
     size: int
     text: str | None = None
+    longest: int = 1 << 20
 
 
 @dataclass
@@ -54,6 +55,7 @@ class ChunkIndex:
     bad_bytes: int = 0
     sha256: str = ""
     damage: str = ""
+    long_line: bool = False
 
     def counted(self, lines: int) -> int:
         """Takes the number of lines of the next chunk; gives the number of lines before it."""
@@ -154,6 +156,7 @@ def read_chunks(
     """
     digest = hashlib.sha256()
     offset = 0
+    longest = file.limits.line_kib << 10
     with file.open() as stream:
         size = size or chunk_size(_likely_size(file), workers)
         blocks = (_packed_blocks if stream.packed else _plain_blocks)(stream, size)
@@ -166,10 +169,20 @@ def read_chunks(
                     text, bad = _decode(view)
             index.offsets.append(offset)
             index.bad_bytes += bad
-            yield Chunk((file.input_id,), (1,), data, end, text)
+            index.long_line = index.long_line or _holds_long_line(data, end, longest)
+            yield Chunk((file.input_id,), (1,), data, end, text, longest)
             offset += end
         index.damage = stream.damage
     index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
+
+
+def _holds_long_line(data: bytes, end: int, longest: int) -> bool:
+    at = 0
+    while end - at > longest:
+        at = data.rfind(b"\n", at, at + longest + 1) + 1
+        if not at:
+            return True
+    return False
 
 
 def _joined(parts: Sequence[Chunk]) -> tuple[bytes, str | None]:
@@ -188,6 +201,7 @@ def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 
     One that turns out to be large when it is unpacked gives chunks of its own.
     """
     size = chunk_size(sum(file.size_bytes for file, _ in files), workers)
+    longest = min((file.limits.line_kib << 10 for file, _ in files), default=0)
     group: list[tuple[int, bytes, str | None]] = []
     held = 0
     for file, index in files:
@@ -204,22 +218,22 @@ def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 
             group.append((file.input_id, *_joined(parts)))
             held += total
             if held >= size:
-                yield _together(group)
+                yield _together(group, longest)
                 group, held = [], 0
             continue
         if group:
-            yield _together(group)
+            yield _together(group, longest)
             group, held = [], 0
         yield from parts
         yield from chunks
     if group:
-        yield _together(group)
+        yield _together(group, longest)
 
 
-def _together(group: Sequence[tuple[int, bytes, str | None]]) -> Chunk:
+def _together(group: Sequence[tuple[int, bytes, str | None]], longest: int) -> Chunk:
     if len(group) == 1:
         ((number, only, text),) = group
-        return Chunk((number,), (1,), only, len(only), text)
+        return Chunk((number,), (1,), only, len(only), text, longest)
     starts, line = [], 1
     for _, data, _ in group:
         starts.append(line)
@@ -227,9 +241,9 @@ def _together(group: Sequence[tuple[int, bytes, str | None]]) -> Chunk:
     ids = tuple(input_id for input_id, _, _ in group)
     if all(text is None for _, _, text in group):
         whole = b"".join(data + _BETWEEN for _, data, _ in group)
-        return Chunk(ids, tuple(starts), whole, len(whole))
+        return Chunk(ids, tuple(starts), whole, len(whole), longest=longest)
     joined = "".join((data.decode() if text is None else text) + _BETWEEN.decode() for _, data, text in group)
-    return Chunk(ids, tuple(starts), b"", 0, joined)
+    return Chunk(ids, tuple(starts), b"", 0, joined, longest)
 
 
 class FileLines:

@@ -35,7 +35,7 @@ class Limits:
         sqlite_rows: rows taken from one query of a database.
     """
 
-    expansion_ratio: int = 1_000
+    expansion_ratio: int = 500
     expansion_free_mib: int = 256
     archive_mib: int = 32 << 10
     archive_files: int = 20_000

@@ -135,7 +135,12 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     """
     lines = lines_of(chunk)
     work = Work(classifier, lines, _places(chunk, lines.len()))
-    frame = pl.DataFrame({"_text": lines}).with_row_index("_line", 1).cast({"_line": pl.UInt64})
+    sizes = lines.str.len_bytes()
+    texts = _cut_long(lines, sizes, chunk.longest)
+    frame = pl.DataFrame({"_text": texts}).with_row_index("_line", 1).cast({"_line": pl.UInt64})
+    blank = sizes == 0
+    if blank.sum() > lines.len() // 4:
+        frame = frame.filter(~blank)  # they are counted, and nothing else is to be done with them
     repeats: dict[int, tuple[int, int]] = {}
     if lines.str.contains(_REPEATED_SIGN, literal=True).any():
         told = frame.select(
@@ -157,6 +162,17 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     left.append(lost)
     _take_headless(work, others, seen)
     return _result(work, pl.concat(left), others, repeats)
+
+
+def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:
+    """The lines, those that are too long without their ends."""
+    most = sizes.max()
+    if not isinstance(most, int) or most <= longest:
+        return lines
+    cut = lines.to_frame("text").select(
+        pl.when(sizes > longest).then(pl.col("text").str.head(longest)).otherwise("text")
+    )
+    return cut.to_series().alias("_text")
 
 
 def _places(chunk: Chunk, lines: int) -> Places:
