@@ -29,7 +29,7 @@ _LIBRARY: Final = re.compile(
     r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII
 )
 _LONGEST_NAME: Final = 4000
-_PATH: Final = re.compile(r"[A-Za-z0-9_:$.~]+$")
+_PATH: Final = re.compile(r"(?<![A-Za-z0-9_:$.~])[A-Za-z0-9_:$.~]+$")
 _NCCL_OP: Final = re.compile(
     r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAllv|AlltoAllv|AllToAll|AlltoAll|AllToAllPivot|"
     r"Reduce|Gather|Scatter|Generic)"

@@ -103,7 +103,7 @@ class Redactor:
                     self._masked[masked] = None
                 if not _PLAIN.fullmatch(name) and len(name) > 3:
                     self._odd.append(name)
-                match = _NUMBERED.fullmatch(name)
+                match = _NUMBERED.fullmatch(name[:_LONGEST])
                 if match and len(match[1]) >= 2 and match[1].lower() not in COMMON:
                     self._stems[match[1], len(match[2]), match[3]] = True
         return self.hosts[name]
@@ -114,7 +114,7 @@ class Redactor:
         for form in (name, short):
             if self._certain(form) and not form.isalpha():
                 self._folded.setdefault(form.lower(), self.hosts[name])
-        if dot and DOMAIN.fullmatch(name):
+        if dot and len(name) <= _LONGEST and DOMAIN.fullmatch(name):
             while "." in domain:
                 self._domains.setdefault(domain.lower())
                 domain = domain.partition(".")[2]
@@ -399,12 +399,10 @@ class Redactor:
         ends = found.endswith("/")
         folder = found.rstrip("/") if ends else found.rsplit("/", 1)[0]
         name = "" if ends else found.rsplit("/", 1)[1]
-        tail = re.search(r"[.,]+$", name)
-        if tail:
-            name = name[: tail.start()]
+        whole, name = name, name.rstrip(".,")
         if folder and folder not in self.paths:
             self.paths[folder] = f"/dir{len(self.paths) + 1}"
-        return self.paths.get(folder, "") + "/" + self._file(name) + (tail[0] if tail else "")
+        return self.paths.get(folder, "") + "/" + self._file(name) + whole[len(name) :]
 
     def _file(self, name: str) -> str:
         if not name or (len(name) <= _LONGEST and PUBLIC_FILE.fullmatch(name)):

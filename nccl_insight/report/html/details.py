@@ -19,9 +19,9 @@ from nccl_insight.units import format_bytes, format_ranks, plural
 ROWS = 50
 REASONS = 8
 _SECRET = re.compile(
-    r"(?i)((?:^|[\s;-])[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w.-]*)([=\s]+)\S+"
+    r"(?i)((?:^|[\s;-])[\w.-]{0,80}(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w.-]{0,80})([=\s]{1,8})\S+"
 )
-_USERINFO = re.compile(r"(\w+://)[^/\s@]+@")
+_USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 
 def environment(run: Run) -> Markup:

@@ -9,7 +9,8 @@ from nccl_insight.settings.catalogue import Catalogue, Variable, catalogue
 from nccl_insight.settings.check.issue import NUMBER, Issue, as_number, source_of
 from nccl_insight.versions import at_least
 
-_SUFFIX = re.compile(r"(?i)\s*(k|m|g|t)i?b?$")
+_SUFFIX = re.compile(r"(?i)(?<!\s)\s*(k|m|g|t)i?b?$")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
 # The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
@@ -62,7 +63,7 @@ def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
         return None
     body = value.lstrip("^=")
     expected = "names joined by commas, without blanks"
-    if value != value.strip() or re.search(r"\s*,\s+|\s+,|\s", body):
+    if value != value.strip() or re.search(r"\s", body):
         return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
     if "*" in body or "?" in body:
         return (
@@ -117,7 +118,7 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
         r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()
     ):
         return (Severity.ERROR, "not an address with a port", "HOST:PORT, an IPv6 address in brackets")
-    if kind == "float" and not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?", value.strip()):
+    if kind == "float" and not _FLOAT.fullmatch(value.strip()):
         return (Severity.WARNING, "not a number", "a number")
     return None
 

@@ -16,7 +16,7 @@ from nccl_insight.settings.lint.yaml_ import Document, child, entries, line_of, 
 Found = tuple[int, Issue]
 _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
 _RDMA: Final = re.compile(
-    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|[\w.-]+/(?:ib|roce)[\w-]*"
+    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
 )
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 # Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.

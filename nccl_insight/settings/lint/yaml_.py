@@ -21,8 +21,8 @@ from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.S)
-_ALONE: Final = re.compile(r"(?m)^[ \t]*\{\{(?:(?!\}\}).)*\}\}[ \t]*$", re.S)
+_TEMPLATE: Final = re.compile(r"\{\{(?:(?!\{\{|\}\}).)*\}\}", re.S)
+_ALONE: Final = re.compile(r"(?m)^[ \t]*\{\{(?:(?!\}\}).){0,2000}\}\}[ \t]*$", re.S)
 _MARK: Final = "templated__value"
 _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd"})
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)

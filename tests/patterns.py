@@ -1,0 +1,173 @@
+"""Every regular expression that Python runs, found in the source, and texts made to make it backtrack."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nccl_insight
+
+if sys.version_info >= (3, 11):
+    from re import _constants as sre
+    from re import _parser as parser
+else:
+    import sre_constants as sre
+    import sre_parse as parser
+
+_CALLS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
+# Need packages that are not installed everywhere.
+_SKIPPED = ("nccl_insight.live.capture.child", "nccl_insight.__main__")
+
+
+def modules() -> Iterator[ModuleType]:
+    for info in pkgutil.walk_packages(nccl_insight.__path__, "nccl_insight."):
+        if not info.name.startswith(_SKIPPED):
+            yield importlib.import_module(info.name)
+
+
+def _held(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from _held(item, depth + 1)
+    elif depth < 4 and isinstance(value, dict):
+        for item in value.values():
+            yield from _held(item, depth + 1)
+
+
+def all_patterns() -> dict[str, tuple[re.Pattern[Any], str]]:
+    """Patterns by "module: pattern", and how each is used: ``match`` at one place, or ``search`` at all."""
+    found: dict[str, tuple[re.Pattern[Any], str]] = {}
+    for module in modules():
+        source = Path(module.__file__ or "").read_text(encoding="utf-8")
+        for name, value in vars(module).items():
+            for pattern in _held(value):
+                used = set(re.findall(rf"\b{name}\.(\w+)\(", source))
+                kind = "match" if used and used <= {"match", "fullmatch"} else "search"
+                found[f"{module.__name__}: {pattern.pattern!r}"] = (pattern, kind)
+        for node in ast.walk(ast.parse(source)):
+            if not (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.func.attr in _CALLS
+                and node.args
+            ):
+                continue
+            first = node.args[0]
+            if (
+                isinstance(first, ast.Constant)
+                and isinstance(first.value, (str, bytes))
+                and node.func.attr != "compile"
+            ):
+                kind = "match" if node.func.attr in ("match", "fullmatch") else "search"
+                pattern = re.compile(first.value)
+                found.setdefault(f"{module.__name__}: {pattern.pattern!r}", (pattern, kind))
+    return found
+
+
+def _sample(tokens: Iterable[Any], pumps: list[str]) -> str:
+    """A short text that the tokens match, more or less; the texts of unbounded repeats go to ``pumps``."""
+    out = ""
+    for op, value in tokens:
+        if op is sre.LITERAL:
+            out += chr(value)
+        elif op is sre.NOT_LITERAL:
+            out += "a" if value != ord("a") else "b"
+        elif op is sre.ANY:
+            out += "x"
+        elif op is sre.IN:
+            out += _member(value)
+        elif op is sre.BRANCH:
+            texts = [_sample(branch, pumps) for branch in value[1]]
+            out += texts[0]
+            pumps += [t for t in texts if t]
+        elif op is sre.SUBPATTERN:
+            out += _sample(value[-1], pumps)
+        elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT) or str(op) == "POSSESSIVE_REPEAT":
+            least, most, item = value
+            text = _sample(item, pumps)
+            if most is sre.MAXREPEAT or most > 20:
+                pumps.append(text or "x")
+                if len(item) == 1 and item[0][0] is sre.IN:
+                    pumps += [c for c in " 0a-.:/[(" if _accepts(item[0][1], c)]
+            out += text * max(least, 1)
+        elif op in (sre.ASSERT,) or str(op) == "ATOMIC_GROUP":
+            out += _sample(value[1] if op is sre.ASSERT else value, pumps) if op is not sre.ASSERT else ""
+    return out
+
+
+def _accepts(items: Any, char: str) -> bool:
+    try:
+        compiled = re.compile("[" + re.escape(char) + "]")
+    except re.error:
+        return False
+    negate = bool(items) and items[0][0] is sre.NEGATE
+    inside = False
+    for op, value in items:
+        inside |= op is sre.LITERAL and value == ord(char)
+        inside |= op is sre.RANGE and value[0] <= ord(char) <= value[1]
+        if op is sre.CATEGORY:
+            name = str(value).lower()
+            known = {
+                "category_space": char.isspace(),
+                "category_digit": char.isdigit(),
+                "category_word": char.isalnum(),
+            }
+            inside |= known.get(name, not known.get(name.replace("not_", ""), True))
+    return inside != negate and compiled.match(char) is not None
+
+
+def _member(items: Any) -> str:
+    return next((c for c in "a0 x.:-/_A\"'=[(<\n\x1b" if _accepts(items, c)), "~")
+
+
+def texts(pattern: re.Pattern[Any], size: int) -> list[Any]:
+    """Texts of that size that hold many beginnings and no end of the pattern."""
+    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    pumps: list[str] = []
+    whole = _sample(parser.parse(source, pattern.flags & ~re.DEBUG), pumps)
+    seeds = list(
+        dict.fromkeys(p for p in (*pumps, whole, whole[: len(whole) // 2], whole[:-1], " ", "a", "0") if p)
+    )[:14]
+    made = []
+    for seed in seeds:
+        pumped = seed * (size // len(seed))
+        for start in dict.fromkeys(("", whole[: max(1, len(whole) // 2)])):
+            made.append(start + pumped + "\x00~")
+    return made if isinstance(pattern.pattern, str) else [m.encode("utf-8", "replace") for m in made]
+
+
+def apply(pattern: re.Pattern[Any], kind: str, text: Any) -> None:
+    """Runs the pattern over a text as the source does."""
+    if kind == "match":
+        pattern.match(text)
+        pattern.fullmatch(text)
+    else:
+        for _ in pattern.finditer(text):
+            pass
+
+
+# Patterns that can take the square of a text's length, and the most characters that the source gives them, by a part
+# of the pattern. All others are linear.
+BOUNDED = {
+    r":[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+": 640,  # the end of a text only, see recover._HEAD_MOST
+    r"`*,;]+)$": 255,  # see recover._HOST_MOST
+    r"distributed_c10d\.py": 255,  # see redactor._LONGEST, as the next four
+    r"([\w.+-]+)@((?:": 255,
+    r"(?:worker|master|launcher|head|replica|ps)-": 255,
+    r"local|internal|lan|cluster|corp": 255,
+    r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)": 255,
+    r"Kernel Module": 2000,  # a file of /proc
+}
+# Modules whose texts come from a maintainer: NCCL's own sources.
+BOUNDED_MODULES = {"nccl_insight.language.sources": 1000}
