@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 from nccl_insight.cli import build_app, commands_of
 from nccl_insight.language.load import default_grammar
+from nccl_insight.language.syntax import Message
+from nccl_insight.report.line import wordings
 from nccl_insight.rules import Rule, discover
 
 GROUPS = {
@@ -26,6 +30,8 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for rule in discover():
         pages[f"reference/checks/{rule.code}.md"] = page(rule)
+    for name, text in messages().items():
+        pages[f"reference/messages/{name}.md"] = text
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -47,6 +53,33 @@ def commands() -> str:
         )
         parts.append(f"## {name}\n\n```text\n{sub.get_help(context)}\n```\n")
     return "\n".join(parts)
+
+
+def messages() -> dict[str, str]:
+    """One page for each file of the grammar: every message with its meaning and the versions that print it."""
+    codes = {rule.name: rule.code for rule in discover()}
+    files: dict[str, list[Message]] = {}
+    for message in default_grammar().messages.values():
+        files.setdefault(message.origin.partition(".lark")[0], []).append(message)
+    index = ["# Messages\n", "Every message that nccl-insight knows, by file of the grammar.\n"]
+    index += [f"* [{name}]({name}.md): {len(found)}" for name, found in sorted(files.items())]
+    pages = {"index": "\n".join([*index, ""])}
+    for name, found in files.items():
+        rows = [f"# {name}\n", "| message | means | role | versions |", "|---|---|---|---|"]
+        rows += [_message(message, codes) for message in found]
+        pages[name] = "\n".join([*rows, ""])
+    return pages
+
+
+def _message(message: Message, codes: Mapping[str, str]) -> str:
+    texts = [text.replace("\n", " ")[:160] for text in wordings(message.expr)[:3]]
+    shown = "<br>".join(html.escape(text).replace("|", "\\|") for text in texts)
+    names = list(dict.fromkeys(message.meaning.names())) if message.meaning else []
+    linked = [f"[{n}](../checks/{codes[n]}.md)" if n in codes else n for n in names]
+    told = ", ".join(linked[:6]) + (f" and {len(linked) - 6} more" if len(linked) > 6 else "")
+    roles = {case.role for case in message.meaning.cases if case.role} if message.meaning else set()
+    role = " or ".join(sorted({message.meaning.role, *roles})) if message.meaning else ""
+    return f"| {shown} | {told} | {role} | {message.directives.get('versions', '')} |"
 
 
 def overview() -> str:

@@ -127,19 +127,19 @@ def _short(text: str) -> str:
     return first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
 
 
-def _wordings(expr: Expr) -> list[str]:
+def wordings(expr: Expr) -> list[str]:
     """The fixed words of an expression, with a sign where a value stands; one text a choice, a bounded number."""
     if isinstance(expr, Literal):
         return [expr.text]
     if isinstance(expr, Sequence):
         texts = [""]
         for item in expr.items:
-            texts = [text + more for text in texts for more in _wordings(item)][:_WORDINGS]
+            texts = [text + more for text in texts for more in wordings(item)][:_WORDINGS]
         return texts
     if isinstance(expr, Choice):
-        return [text for option in expr.options for text in _wordings(option)]
+        return [text for option in expr.options for text in wordings(option)]
     if isinstance(expr, Repeat):
-        return _wordings(expr.item)
+        return wordings(expr.item)
     return ["..."]
 
 
@@ -148,7 +148,7 @@ def _containing(catalog: Catalog, part: str) -> str | None:
     wanted = part.lower()
     found: list[tuple[bool, str, Message]] = []
     for message in catalog.grammar.messages.values():
-        parts = _wordings(message.expr)
+        parts = wordings(message.expr)
         known = [*parts, message.name, message.directives.get("when", "")]
         if any(wanted in words.lower() for words in known):
             shown = next((words for words in parts if wanted in words.lower()), parts[0])
