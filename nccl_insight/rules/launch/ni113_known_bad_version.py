@@ -23,7 +23,7 @@ The same failure for another reason on an affected version.
 
 References
 ----------
-NVIDIA/nccl issues 1125, 1613, 1637, 1758, 1837; NVIDIA/nccl-tests issue 287; aws/aws-ofi-nccl pull
+NVIDIA/nccl issues 1125, 1185, 1613, 1637, 1669, 1718, 1758, 1996, 2346; NVIDIA/nccl-tests issue 287; aws/aws-ofi-nccl pull
 request 63.
 """
 
@@ -67,7 +67,7 @@ BUGS = (
         "install NCCL 2.26.2 or later", "NVIDIA/nccl#1637, NVIDIA/nccl-tests#287",
     ),
     Bug(
-        (2, 4, 0), (2, 27, 3), "bootstrap-connection-closed", "",
+        (2, 16, 0), (2, 27, 3), "bootstrap-connection-closed", "",
         "a connection that is closed before NCCL's greeting ends init (port scanners)",
         "install NCCL 2.27.3 or later", "NVIDIA/nccl#1613",
     ),
@@ -75,11 +75,6 @@ BUGS = (
         (2, 19, 0), (2, 27, 3), "", r"(?:Accept|accept).*Interrupted system call",
         "an interrupted accept() ends init",
         "install NCCL 2.27.3 or later", "NVIDIA/nccl#1758",
-    ),
-    Bug(
-        (2, 27, 0), (2, 28, 0), "ifname-not-found", r"with family [0-9]+ is neither",
-        "an interface name without a match ends in a garbage address family instead of a clear message",
-        "correct NCCL_SOCKET_IFNAME", "NVIDIA/nccl#1837",
     ),
     Bug(
         (2, 5, 0), (2, 20, 0), "topo-xml-invalid", r"Attribute busid of node nic not found",
@@ -90,6 +85,43 @@ BUGS = (
         (2, 9, 6), (2, 9, 8), "topo-xml-invalid", r"Attribute \S+ of node pci not found",
         "topology files without the attributes new in 2.9.6 are refused",
         "install NCCL 2.9.8 or later", "aws/aws-ofi-nccl#63",
+    ),
+    Bug(
+        (2, 24, 0), (2, 26, 3), "cumem-host-alloc-failed", "",
+        "it takes host memory through cuMem, which containers without SYS_NICE and drivers without P2P refuse",
+        "install NCCL 2.26.3 or later, or set NCCL_CUMEM_HOST_ENABLE=0 on all ranks",
+        "NCCL user guide: NCCL_CUMEM_HOST_ENABLE",
+    ),
+    Bug(
+        (2, 27, 0), (2, 29, 0), "nvls-multicast-failed", "",
+        "a rank whose NVLS allocation fails goes on without NVLS in silence, and the ranks whose allocation succeeded "
+        "wait for it",
+        "install NCCL 2.29 or later, or set NCCL_NVLS_ENABLE=0 on all ranks", "NCCL user guide: NCCL_NVLS_ENABLE",
+    ),
+    Bug(
+        (2, 20, 3), (2, 20, 5), "", r"UDS: |ncclIpcSocket\w+: ",
+        "handles cannot be sent between the processes of a node after ncclCommSplit",
+        "install NCCL 2.20.5 or later", "NVIDIA/nccl#1185",
+    ),
+    Bug(
+        (2, 18, 1), (2, 18, 3), "wrong-results", "",
+        "trees with protocol LL128 can give wrong data",
+        "install NCCL 2.18.3 or later", "NCCL 2.18.3 release notes",
+    ),
+    Bug(
+        (2, 24, 0), (2, 27, 3), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        "its RAS thread can crash the process",
+        "install NCCL 2.27.3 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#1669, NVIDIA/nccl#1718",
+    ),
+    Bug(
+        (2, 27, 7), (2, 28, 0), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        "its RAS thread can crash the process",
+        "install NCCL 2.28 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#1996",
+    ),
+    Bug(
+        (2, 29, 7), (2, 30, 0), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        "its RAS thread can crash the process",
+        "install NCCL 2.30 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#2346",
     ),
 )  # fmt: skip
 
