@@ -168,3 +168,12 @@ def test_latency_of_work_requests(tmp_path: Path) -> None:
     assert (row["event"], row["hca_name"], row["latency_ns"], row["p999_ns"]) == (
         "slow", "mlx5_0+mlx5_1", 2436505, 8000,
     )  # fmt: skip
+
+
+def test_a_machine_without_libibverbs_is_healthy(tmp_path: Path) -> None:
+    found = judged(
+        tmp_path,
+        "[2026-11-21 23:27:59] node7:100:100 [0] misc/ibvwrap.cc:190 (wrap_ibv_alloc_pd) NCCL WARN lib wrapper not initialized.",
+        info("misc/ibvwrap.cc:190 (wrap_ibv_alloc_pd) -> 3"),
+    )
+    assert [f.name for f in found.findings if f.severity.value in ("error", "warning")] == []

@@ -23,8 +23,8 @@ The same failure for another reason on an affected version.
 
 References
 ----------
-NVIDIA/nccl issues 1125, 1185, 1613, 1637, 1669, 1718, 1758, 1996, 2346; NVIDIA/nccl-tests issue 287; aws/aws-ofi-nccl pull
-request 63.
+NVIDIA/nccl issues 1125, 1185, 1613, 1637, 1669, 1718, 1758, 1996, 2346; NVIDIA/nccl-tests issue 287;
+aws/aws-ofi-nccl pull request 63.
 """
 
 from __future__ import annotations
