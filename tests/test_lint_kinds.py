@@ -89,3 +89,17 @@ def test_sarif() -> None:
     place = first["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "dir/a%20b.sh"}, "region": {"startLine": 2}}
     assert document["runs"][0]["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == "env-invalid-value"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.yaml", "a: " + "[" * 200_000), ("x.yaml", "- " * 100_000), ("x.yaml", "{{" * 50_000), ("x.yaml", "--- a\n" * 20_000),
+        ("x.yaml", "--- [\n" * 20_000), ("x.yaml", "\n".join(" " * i + "a:" for i in range(1000))),
+        ("x.py", "x=" + "(" * 50_000), ("x.py", "x=" + "-" * 15_000 + "1"), ("x.py", "x=" + "[" * 90 + "]" * 90),
+        ("x.sh", "export NCCL_DEBUG=INFO\nsudo torchrun x\n" * 3000),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_hostile_nesting_ends(name: str, text: str) -> None:
+    assert lint_text(name, text).path == name

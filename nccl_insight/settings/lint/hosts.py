@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from nccl_insight.model import Severity
@@ -11,6 +12,7 @@ from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 
 Found = tuple[int, Issue]
+_MOST: Final = 200  # no person writes more launches into one script
 _LOCAL: Final = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?")
 _MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
 _VISIBLE: Final = re.compile(
@@ -47,7 +49,7 @@ def check_hosts(script: Script, text: str) -> Iterator[Found]:
     """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
     if script.kind not in {"shell", "yaml"}:
         return
-    for launch in script.launches:
+    for launch in script.launches[:_MOST]:
         yield from _fresh(script, launch)
     yield from _one_host(script, text)
     if script.kind == "shell":
@@ -128,12 +130,12 @@ def _nodes(script: Script, launch: Launch) -> int:
 
 
 def _one_host(script: Script, text: str) -> Iterator[Found]:
-    many = [launch for launch in script.launches if _nodes(script, launch) > 1]
+    many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch) > 1]
     if not many:
         return
     nodes = max(_nodes(script, launch) for launch in many)
     said = set[int]()
-    for match in _MASTER.finditer(text):
+    for match in islice(_MASTER.finditer(text), _MOST):
         line = text.count("\n", 0, match.start()) + 1
         if _LOCAL.fullmatch(match[1]) and script.kind == "shell":
             said.add(line)
@@ -154,10 +156,10 @@ def _local_address(name: str, address: str, nodes: int) -> Issue:
 
 
 def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
-    for match in _VISIBLE.finditer(text):
+    for match in islice(_VISIBLE.finditer(text), _MOST):
         line = text.count("\n", 0, match.start()) + 1
         count = len([part for part in match[2].split(",") if part])
-        for launch in script.launches:
+        for launch in script.launches[:_MOST]:
             wanted = _value(launch.words, _LOCAL_RANKS) or ""
             if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
                 yield line, Issue(

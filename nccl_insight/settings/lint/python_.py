@@ -19,10 +19,14 @@ _LINE: Final = re.compile(
     r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']"
 )
 _MAX_ROW: Final = 20_000
+_NEAR: Final = 50  # settings of one statement stand close together
 
 
 def read_python(script: Script, text: str) -> None:
     """Adds settings with literal values; others are named as not evaluated."""
+    if any(len(row) > _MAX_ROW for row in text.split("\n")):
+        _by_line(script, text)
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,7 +166,7 @@ def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: b
     ):
         return
     name, line = key.value, value.lineno
-    if any(s.name == name and s.line == line and s.how.startswith("os.") for s in script.settings):
+    if any(s.name == name and s.line == line and s.how.startswith("os.") for s in script.settings[-_NEAR:]):
         return
     literal = _literal(value)
     if literal is None:

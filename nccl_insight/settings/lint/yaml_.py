@@ -1,6 +1,6 @@
 """Reads Kubernetes manifests, Compose files, Helm values, Ray and accelerate configuration: any YAML.
 
-PyYAML composes the nodes with their lines; nothing is constructed. Understood are ``name``/``value`` pairs,
+PyYAML parses; nodes keep their lines and nothing is constructed. Understood are ``name``/``value`` pairs,
 mappings and lists of ``NAME=VALUE``, commands given as lists, and block scalars that hold shell text. Templates
 (``{{ }}``) are values that nobody knows before rendering.
 """
@@ -21,13 +21,13 @@ from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TEMPLATE: Final = re.compile(r"\{\{(?:(?!\{\{|\}\}).)*\}\}", re.S)
-_ALONE: Final = re.compile(r"(?m)^[ \t]*\{\{(?:(?!\}\}).){0,2000}\}\}[ \t]*$", re.S)
+_RESOLVER: Final[Any] = yaml.resolver.Resolver()
 _MARK: Final = "templated__value"
 _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd"})
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _UNKNOWN: Final = ("{{", "$(", "${", _MARK)
 _DEPTH: Final = 200
+_DOCUMENTS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -52,34 +52,104 @@ class _Place:
 
 def documents(script: Script, text: str) -> list[Document]:
     """The documents that are YAML, with templates replaced where they prevent that; what is not is said."""
+    roots = _compose(text)
+    if isinstance(roots, str):
+        return _one_by_one(script, text)
+    return [Document(root, f"document {number}") for number, root in enumerate(roots)]
+
+
+def _one_by_one(script: Script, text: str) -> list[Document]:
+    """The same where one document is no YAML: the others are still read."""
     found: list[Document] = []
     line = 1
-    for number, part in enumerate(re.split(r"(?m)^---(?=\s|$)[^\n]*$", text)):
-        root = _compose(part, line)
-        if isinstance(root, str) and "{{" in part:
-            root = _compose(_without_templates(part), line)
-        if isinstance(root, yaml.Node):
-            found.append(Document(root, f"document {number}"))
-        elif isinstance(root, str):
-            script.not_evaluated.append((line, f"no valid YAML: {root}"))
+    for number, part in enumerate(re.split(r"(?m)^---(?=\s|$)[^\n]*$", text, maxsplit=_DOCUMENTS)):
+        above = "\n" * (line - 1)
+        roots = _compose(above + part)
+        if isinstance(roots, str) and "{{" in part:
+            roots = _compose(above + _without_templates(part))
+        if isinstance(roots, str):
+            script.not_evaluated.append((line, f"no valid YAML: {roots}"))
+        else:
+            found.extend(Document(root, f"document {number}") for root in roots)
         line += part.count("\n")
     return found
 
 
-def _compose(part: str, line: int) -> yaml.Node | str | None:
+def _compose(text: str) -> list[yaml.Node] | str:
+    """The root node of each document that is not empty, or what is wrong."""
     try:
-        node: yaml.Node | None = yaml.compose("\n" * (line - 1) + part, Loader=_LOADER)
+        return _nodes(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         return f"{error.problem or 'syntax error'}" + (f" in line {mark.line + 1}" if mark else "")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return str(error).splitlines()[0] if str(error) else type(error).__name__
-    return node
+
+
+def _nodes(events: Iterator[Any]) -> list[yaml.Node]:
+    """Root nodes from events, by a stack of its own: PyYAML's composer calls itself and takes the process down with it.
+
+    Raises:
+        ValueError: nested too deeply.
+    """
+    root: list[Any] = []
+    stack: list[list[Any]] = [root]
+    open_nodes: list[yaml.Node] = []
+    anchors: dict[str, yaml.Node] = {}
+    for event in events:
+        if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            children, node = stack.pop(), open_nodes.pop()
+            if isinstance(node, yaml.MappingNode):
+                node.value = list(zip(children[::2], children[1::2], strict=False))
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in anchors:
+                stack[-1].append(anchors[event.anchor])
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        node = _node(event)
+        stack[-1].append(node)
+        if event.anchor:
+            anchors[event.anchor] = node
+        if not isinstance(node, yaml.ScalarNode):
+            if len(stack) > _DEPTH:
+                raise ValueError("nested too deeply")
+            children = []
+            if isinstance(node, yaml.SequenceNode):
+                node.value = children
+            stack.append(children)
+            open_nodes.append(node)
+    return root
+
+
+def _node(event: Any) -> yaml.Node:
+    start, end = event.start_mark, event.end_mark
+    if isinstance(event, yaml.ScalarEvent):
+        tag = event.tag or _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
+        return yaml.ScalarNode(tag, event.value, start, end, style=event.style)
+    flow = bool(event.flow_style)
+    if isinstance(event, yaml.SequenceStartEvent):
+        return yaml.SequenceNode(event.tag or "", [], start, end, flow_style=flow)
+    return yaml.MappingNode(event.tag or "", [], start, end, flow_style=flow)
 
 
 def _without_templates(part: str) -> str:
-    part = _ALONE.sub(lambda m: "\n" * m[0].count("\n"), part)
-    return _TEMPLATE.sub(lambda m: _MARK + "\n" * m[0].count("\n"), part)
+    """Templates replaced by a word, those that have lines of their own by nothing; lines keep their numbers."""
+    out: list[str] = []
+    at = 0
+    while (start := part.find("{{", at)) >= 0 and (end := part.find("}}", start)) >= 0:
+        end += 2
+        row = part[part.rfind("\n", 0, start) + 1 : start]
+        stop = part.find("\n", end)
+        rest = part[end : stop if stop >= 0 else len(part)]
+        alone = not row.strip() and not rest.strip()
+        out.append(part[at:start])
+        out.append("" if alone else _MARK)
+        out.append("\n" * part.count("\n", start, end))
+        at = end
+    out.append(part[at:])
+    return "".join(out)
 
 
 def read_yaml(script: Script, text: str) -> list[Document]:
