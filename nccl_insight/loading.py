@@ -17,7 +17,7 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format, discover, side
-from nccl_insight.readers.embedded import endings, ras_text
+from nccl_insight.readers.embedded import endings, ras_text, tracebacks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES, Classifier
@@ -127,7 +127,7 @@ def _read_on_ray(
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Tables of other tools whose output stands between the lines of a log: nccl-tests, RAS, nvidia-smi, launchers."""
+    """Tables of other programs whose output stands between a log's lines: nccl-tests, RAS, nvidia-smi, launchers, Python."""
     lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
     nodes, links = scan_topology(lines)
     found = {
@@ -137,6 +137,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
         "topology_links": links,
         "nvlinks": scan_nvlinks(lines),
         "endings": endings.scan_lines(lines),
+        "tracebacks": tracebacks.scan_lines(lines),
     }
     source = pl.lit(file.input_id, pl.UInt16)
     return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}

@@ -78,7 +78,9 @@ class Hit:
     ``title`` is one sentence with figures. ``observed``/``expected`` are short, with units.
     ``evidence`` is in reading order, the first being the primary one. Where the evidence is that something
     is missing, ``absence`` says what was searched and where. ``caused_by`` names diagnoses that explain
-    this one when they are present (a cascade). ``severity`` overrides the rule's default.
+    this one when they are present (a cascade). ``severity`` overrides the rule's default. ``first_s`` and ``last_s``:
+    seconds since 1970 of its first and last line, where the lines have a clock. ``devices``: ``host/device`` of the
+    network devices that it is about; a link event explains an error of the same device only.
     """
 
     title: str
@@ -97,6 +99,9 @@ class Hit:
     absence: str | None = None
     caused_by: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    first_s: float | None = None
+    last_s: float | None = None
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,8 @@ class Finding:
     sources: tuple[str, ...]
     fingerprint: str
     anchor: str = ""
+    first_time: str | None = None
+    last_time: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,28 @@
 """The fault graph: which findings are consequences of which, and what that does to their severity.
 
-A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), or, for a
-secondary diagnosis, any failure. Only line order within one process means anything, so a candidate is
-refused when the effect came first in every process that printed both. Among several candidates the one that
-is itself unexplained wins, then the more severe, the one that other candidates do not precede in a process, and the
-one on the host of the effect: never the place in a file that many processes wrote. Links never form a circle.
+A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), what ended a process
+from outside of NCCL for what its peers report, or, for a secondary diagnosis, any failure. A cause does not begin
+after its effect: by the clocks of their lines where both have one, allowing for clocks of hosts that differ, else by
+line order within one process, the only order that means anything. A link event explains an error only on the same
+device of the same host and near in time. Among several candidates the one that is itself unexplained wins, then what
+lies nearer to a first cause, the more severe, the one that other candidates do not precede, and the one on the host
+of the effect: never the place in a file that many processes wrote. Links never form a circle.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.engine.draft import Draft
+from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
+from nccl_insight.rules._faults import ECHOES, OUTSIDE, nearness
 from nccl_insight.tables.run import Run
 
 Process: TypeAlias = tuple[int, str, int]
@@ -39,7 +45,22 @@ def first_lines(run: Run) -> dict[str, dict[Process, int]]:
 _EVENT_LINES: Final = 2
 
 
+# A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
+_LINK_REACH_S: Final = 60.0
+_LINK: Final = ("ib-port-error", "link-flap", "ib-gid-changed")
+
+
+def _after(cause: Draft, effect: Draft) -> bool:
+    """Whether the clocks say that the alleged cause began after its effect."""
+    if cause.first_s is None or effect.first_s is None:
+        return False
+    one_host = len(cause.hit.hosts) == 1 and cause.hit.hosts == effect.hit.hosts
+    return cause.first_s > effect.first_s + (SAME_HOST_SKEW_S if one_host else SKEW_S)
+
+
 def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+    if _after(cause, effect):
+        return False
     if effect.rule.finding_class is FindingClass.SECONDARY:
         return True
     before, after = lines.get(cause.name, {}), lines.get(effect.name, {})
@@ -49,7 +70,9 @@ def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, 
 
 
 def _precedes(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
-    """Whether the first came earlier in every process that printed both."""
+    """Whether the first came earlier: by the clock, else in every process that printed both."""
+    if one.first_s is not None and other.first_s is not None and abs(one.first_s - other.first_s) > SKEW_S:
+        return one.first_s < other.first_s
     mine, theirs = lines.get(one.name, {}), lines.get(other.name, {})
     shared = mine.keys() & theirs.keys()
     return bool(shared) and all(mine[p] < theirs[p] for p in shared)
@@ -65,6 +88,8 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return False
     if cause.name in effect.causes:
         return True
+    if cause.name in OUTSIDE and effect.name in ECHOES and cause.severity is Severity.ERROR:
+        return cause.confidence is not Confidence.LOW
     if effect.rule.finding_class is not FindingClass.SECONDARY or effect.name in cause.causes:
         return False
     failure = cause.rule.finding_class is FindingClass.FAILURE and cause.severity is Severity.ERROR
@@ -74,11 +99,19 @@ def _explains(cause: Draft, effect: Draft) -> bool:
 def _shares(cause: Draft, effect: Draft) -> bool:
     """Whether cause and effect can be of one event.
 
-    False when they name different communicators, and when the cause is a difference between ranks (a setting,
-    a count) that stops nothing by itself and the effect is on other hosts.
+    False when they name different communicators or network devices, when a link came back long before, and when
+    the cause is a difference between ranks (a setting, a count) that stops nothing by itself and the effect is on
+    other hosts.
     """
     if cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id:
         return False
+    if cause.name in _LINK and effect.hit.devices:
+        if not set(cause.hit.devices) & set(effect.hit.devices):
+            return False
+        ended = cause.last_s if cause.last_s is not None else cause.first_s
+        began = effect.first_s
+        if ended is not None and began is not None and began > ended + _LINK_REACH_S:
+            return False
     difference = cause.hit.comm_id is not None and cause.severity is not Severity.ERROR
     apart = bool(cause.hit.hosts and effect.hit.hosts) and not set(cause.hit.hosts) & set(effect.hit.hosts)
     return not (difference and apart)
@@ -108,12 +141,16 @@ def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]])
             at = chosen[at]
         return False
 
-    def worth(j: int, i: int) -> tuple[int, int, int, int, bool, str]:
+    def worth(j: int, i: int) -> tuple[int, int, int, int, int, bool, float, str]:
         cause = drafts[j]
         secondary = cause.rule.finding_class is FindingClass.SECONDARY
         later = sum(_precedes(drafts[k], cause, lines) for k in options[i] if k != j)
         elsewhere = not set(cause.hit.hosts) & set(drafts[i].hit.hosts)
-        return (int(secondary), len(options[j]), cause.severity.order, later, elsewhere, cause.name)
+        began = cause.first_s if cause.first_s is not None else math.inf
+        return (
+            int(secondary), len(options[j]), nearness(cause.name), cause.severity.order, later, elsewhere, began,
+            cause.name,
+        )  # fmt: skip
 
     # The least explained effects choose first, so that a circle is broken at its best supported end.
     for i in sorted(range(len(drafts)), key=lambda k: (-len(options[k]), drafts[k].name, drafts[k].first)):
@@ -122,6 +159,27 @@ def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]])
                 chosen[i] = j
                 break
     return chosen
+
+
+def times(run: Run) -> Mapping[tuple[int, int], float]:
+    """Clock of the lines of failures, by input and line."""
+
+    def build(run: Run) -> dict[tuple[int, int], float]:
+        rows = causes(run).filter(pl.col("time_s").is_not_null() & pl.col("line").is_not_null())
+        return {
+            (int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()
+        }
+
+    return run.memo("causes.times", build)
+
+
+def timed(draft: Draft, clock: Mapping[tuple[int, int], float]) -> Draft:
+    """The draft with its first and last time, from the hit or from its evidence."""
+    hit = draft.hit
+    if hit.first_s is not None:
+        return replace(draft, first_s=hit.first_s, last_s=hit.last_s)
+    found = [clock[key] for ref in hit.evidence if (key := (ref.input_id, ref.line)) in clock]
+    return replace(draft, first_s=min(found), last_s=max(found)) if found else draft
 
 
 def lowered(draft: Draft) -> Severity:
@@ -133,6 +191,7 @@ def lowered(draft: Draft) -> Severity:
 
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
+    drafts = [timed(draft, times(run)) for draft in drafts]
     above = parents(drafts, first_lines(run))
     is_cause = {j for j in above if j is not None}
     raised = {

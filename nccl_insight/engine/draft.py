@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
+from nccl_insight.facts.clock import clock_text
 from nccl_insight.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity
 from nccl_insight.rules import Rule
+from nccl_insight.rules._faults import nearness
 
 MAX_EVIDENCE = 12
 
@@ -20,6 +23,8 @@ class Draft:
     role: Role = Role.INDEPENDENT
     caused_by: str | None = None
     depth: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -48,11 +53,15 @@ class Draft:
         return (refs[0].input_id, refs[0].line) if refs else (1 << 30, 0)
 
     @property
-    def order(self) -> tuple[int, int, int, int, tuple[int, int], str, tuple[int, ...]]:
-        """Sort key: severity, root before cascade, confidence, first evidence, then a fixed tie-break."""
+    def order(self) -> tuple[int, int, int, int, int, float, tuple[int, int], str, tuple[int, ...]]:
+        """Sort key: severity, root before cascade, nearness to the cause, time, first evidence, a fixed tie-break.
+
+        A symptom (a time-out, a closed connection) comes after whatever else was found.
+        """
         return (
-            self.severity.order, self.depth, int(self.role is Role.CASCADE), self.confidence.order,
-            self.first, self.rule.code, self.hit.ranks,
+            self.severity.order, self.depth, int(self.role is Role.CASCADE), nearness(self.name),
+            self.confidence.order, self.first_s if self.first_s is not None else math.inf, self.first,
+            self.rule.code, self.hit.ranks,
         )  # fmt: skip
 
     def placed(self, role: Role, caused_by: str | None, severity: Severity, depth: int) -> Draft:
@@ -71,4 +80,6 @@ class Draft:
             caused_by=self.caused_by, evidence=evidence,
             sources=tuple(dict.fromkeys((*hit.sources, *rule.sources))), fingerprint=fingerprint,
             anchor=anchor,
+            first_time=None if self.first_s is None else clock_text(self.first_s),
+            last_time=None if self.last_s is None else clock_text(self.last_s),
         )  # fmt: skip

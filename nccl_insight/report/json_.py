@@ -148,6 +148,8 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "sources": finding.sources,
         "fingerprint": finding.fingerprint,
         "anchor": finding.anchor,
+        "first_time": finding.first_time,
+        "last_time": finding.last_time,
     }
 
 

@@ -44,6 +44,23 @@ class Trouble:
         return hosts_of(self.rows)
 
     @property
+    def first_s(self) -> float | None:
+        """Clock of the first line that has one, seconds since 1970."""
+        return self._time("min")
+
+    @property
+    def last_s(self) -> float | None:
+        """Clock of the last line that has one."""
+        return self._time("max")
+
+    def _time(self, which: str) -> float | None:
+        if "time_s" not in self.rows.columns:
+            return None
+        column = self.rows["time_s"].drop_nulls()
+        found = (column.min() if which == "min" else column.max()) if column.len() else None
+        return float(found) if isinstance(found, float) else None
+
+    @property
     def text(self) -> str:
         """The first loud line's text on one line, else the first."""
         texts = self.rows.sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
@@ -113,6 +130,9 @@ def report(
     action: Action | None = None,
     caused_by: tuple[str, ...] = (),
     rows: Trouble | None = None,
+    ranks: tuple[int, ...] | None = None,
+    hosts: tuple[str, ...] | None = None,
+    devices: tuple[str, ...] = (),
 ) -> Iterator[Hit]:
     """One hit for all lines of a cause; nothing when there are none.
 
@@ -130,8 +150,11 @@ def report(
         severity=severity if found.loud or quiet is None else quiet,
         confidence=confidence,
         action=action,
-        ranks=found.ranks,
-        hosts=found.hosts,
+        ranks=found.ranks if ranks is None else ranks,
+        hosts=found.hosts if hosts is None else hosts,
         evidence=found.evidence,
         caused_by=caused_by,
+        first_s=found.first_s,
+        last_s=found.last_s,
+        devices=devices,
     )

@@ -164,7 +164,12 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "diagnosis": pl.String, "role": _enum("root", "effect", "caller", "setting", "benign"), "family": pl.String,
         "text": pl.String,
         "peer": pl.String, "status": pl.Int32, "errno": pl.Int32, "timestamp": pl.String,
-        "message": pl.String,
+        "message": pl.String, "launcher": pl.String, "launcher_rank": pl.Int32,
+    },
+    "tracebacks": {
+        "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "exception": pl.String, "text": pl.String,
+        "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
+        "timestamp": pl.String,
     },
 }  # fmt: skip
 

@@ -1,10 +1,10 @@
-"""Which lines between those of an NCCL log may belong to the output of other tools that is read, too."""
+"""Which lines between those of an NCCL log may belong to the output of other programs that is read, too."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.readers.embedded import ras_text
+from nccl_insight.readers.embedded import ras_text, tracebacks
 from nccl_insight.readers.embedded.endings import ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
@@ -12,7 +12,7 @@ _SMI = r"^(?:\x1b\[[0-9;]*m|\s)*(?:GPU ?[0-9]+\b|GPU[0-9]+|NIC[0-9]+|mlx[0-9]_|L
 
 
 def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
-    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi or of a job that ends; all others are dropped.
+    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi, a traceback or of a job that ends; no others.
 
     The lines of a RAS report are looked for only where one of its headings stands in the frame.
     """
@@ -20,4 +20,7 @@ def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
     wanted = text.str.contains(_NCCL_TESTS) | text.str.contains(_SMI) | ending_lines(text)
     if frame.select(text.str.contains(ras_text.MARK).any()).item():
         wanted = wanted | text.str.contains(ras_text.MARK) | text.str.contains(ras_text.NEAR)
+    signs = text.str.contains_any(list(tracebacks.SIGNS))
+    if frame.select(signs.any()).item():
+        wanted = wanted | (signs & text.str.contains(tracebacks.NEAR))
     return frame.filter(wanted)

@@ -27,6 +27,7 @@ from nccl_insight.readers.nccl_log.work import (
 )
 
 _LAST_ERROR: Final = "Last error:"
+_QUOTE: Final = "log entry (may be unrelated) '"
 _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
@@ -84,7 +85,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         return
     thrown = pl.col("_text").shift(1).str.strip_chars_end().str.ends_with(_LAST_ERROR).fill_null(False)
     likely = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown") | pl.col("_text").str.contains_any(keys)
+        pl.col("_thrown") | pl.col("_text").str.contains_any([*keys, _QUOTE])
     )
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     likely = likely.select(
@@ -94,6 +95,13 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     rows: list[recover.Piece] = []
     found: list[Match] = []
     for number, text, announced, shape, present in likely.iter_rows():
+        said = recover.quoted(text) if _QUOTE in text else None
+        if said is not None:
+            entry = catalog.match(said) or catalog.match_collapsed(said)
+            if entry is not None:
+                rows.append(recover.Piece(number, 0, recover.stamp(text), "WARN", said))
+                found.append(entry)
+                continue
         if number in seen or number in work.used or shape in foreign:
             continue
         known = work.classifier.headless

@@ -40,8 +40,17 @@ _PREFIX: Final = re.compile(
     r"\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
     r"|[0-9]{1,5}: |> ?|\*\*|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
     r"|\[-?[0-9]{1,5}\] "
+    # The kernel's log, plain, with a clock (dmesg -T), or through syslog and the journal.
+    r"|\[ {0,9}[0-9]+\.[0-9]+\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [0-9]{4}\] ?"
+    r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
 )
 _WORD: Final = re.compile(r"\S")
+
+
+# XLA: Last NCCL warning(error) log entry (may be unrelated) '...'. The quote ends the line, or a stack follows it.
+_DATED: Final = re.compile(r"^.{0,80}?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9][0-9:.,]+")
+_QUOTED: Final = re.compile(r"log entry \(may be unrelated\) '(.+?)'\.?(?=[\s\"]*$|; | \[)")
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,28 @@ def strip_prefix(text: str) -> str:
             break
         at = prefix.end()
     return text[at:].strip()
+
+
+def without_tags(text: str) -> str:
+    """A line without the tags of its launcher; blanks behind them stay, where they belong to the text."""
+    at = 0
+    while prefix := _PREFIX.match(text, at):
+        at = prefix.end()
+        if text[at : at + 1] == " " and not text[:at].endswith(" "):
+            at += 1
+    return text[at:]
+
+
+def stamp(text: str) -> str:
+    """What a line begins with, up to its date and time; empty when it has none."""
+    found = _DATED.match(text)
+    return found[0].rstrip(":.,") if found else ""
+
+
+def quoted(text: str) -> str | None:
+    """NCCL's last warning as XLA quotes it in its own errors; None where a line quotes none."""
+    found = _QUOTED.search(text)
+    return found[1].strip() or None if found else None
 
 
 def match_headless(

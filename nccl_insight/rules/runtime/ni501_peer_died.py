@@ -2,8 +2,7 @@
 
 What it finds
 -------------
-Connections that a peer closed or reset, broken pipes, ncclRemoteError, and notes of the kernel or the launcher
-that a process was killed.
+Connections that a peer closed or reset, broken pipes, ncclRemoteError.
 
 Why it matters
 --------------
@@ -48,35 +47,28 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
 CAUSED_BY = ANY
-ENDED = ("kernel_oom", "mpirun_killed", "elastic_failed", "srun_failed")
-_KILLED = r"Killed process|signal|SIG[A-Z]+|exitcode: -"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for closed connections and ended processes, with the peers named."""
+    """One finding for closed connections, with the peers named."""
     lost = (
         causes(run)
         .filter(pl.col("cause") == "peer-died")
         .join(accepting(run), on=["input_id", "line"], how="anti")
     )
-    ended = causes(run).filter(pl.col("message").is_in(list(ENDED)) & pl.col("text").str.contains(_KILLED))
-    rows = pl.concat([ended, lost])
-    if rows.is_empty():
+    if lost.is_empty():
         return
-    found = Trouble(rows)
+    found = Trouble(lost)
     named_peers = (
         lost["text"].str.extract(r"(?:peer|from|to) ([0-9A-Za-z_.:%-]+?)<").drop_nulls().unique().sort()
     )
-    silent = _silent(run, Trouble(lost)) if lost.height else []
+    silent = _silent(run, found)
     where = f" by {named(named_peers.to_list())}" if len(named_peers) else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
-    killed = " ".join(str(ended["text"][0]).split())[:160] if ended.height else ""
     yield from report(
         run,
         "peer-died",
-        f"A process of the job was ended: {killed}"
-        if killed
-        else f"A connection was closed{where}: another rank went away",
+        f"A connection was closed{where}: another rank went away",
         "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; dmesg -T | grep -i oom   # on the hosts "
         "of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."

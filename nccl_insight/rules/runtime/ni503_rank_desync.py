@@ -3,7 +3,7 @@
 What it finds
 -------------
 Flight Recorder dumps in which ranks of a group never issued, or never finished, a collective that the others
-issued or finished; watchdog lines whose sequence numbers differ widely between ranks.
+issued or finished; watchdog lines whose sequence numbers differ between ranks.
 
 Why it matters
 --------------
@@ -15,8 +15,8 @@ How it decides
 Dumps are matched by process group and sequence number. A rank is *missing* in a collective when others have
 issued it and this rank's last one is earlier. A rank is *behind* when it issued a synchronising collective that
 others of the group finished long ago and it did not. Ranks that themselves wait for a missing rank in another
-group are not blamed. From watchdog lines the lowest sequence number of each rank is compared, within one
-process group; differences below the threshold are normal, since several operations are in flight.
+group are not blamed. From watchdog lines the oldest unfinished operation of each rank and the last one it issued
+are compared within one process group: a gap of one decides, because all count alike.
 
 What to do
 ----------
@@ -36,10 +36,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from nccl_insight.facts.flight_recorder import Lagging, Starved, Verdict, verdict
-from nccl_insight.facts.thresholds import threshold
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.watchdog import DEFAULT, verdicts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -49,7 +48,6 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.HIGH
 NEEDS = ("flight_recorder", "errors")
-THRESHOLDS = {"sequence_gap": 10}
 SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages")
 
 _NEXT = "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # on the hosts of these ranks"
@@ -176,64 +174,45 @@ def _lag_text(item: Lagging) -> str:
 
 
 def _from_watchdog(run: Run) -> Iterator[Hit]:
-    """Lowest timed-out sequence number of each rank; ranks are those of the process group."""
-    text = pl.col("text")
-    lines = (
-        run.table("errors")
-        .filter(text.str.contains(r"WorkNCCL\(SeqNum=[0-9]+"))
-        .select(
-            "input_id",
-            "line",
-            "text",
-            pl.coalesce(
-                text.str.extract(r"\[PG (?:ID )?([^\] ]+)[^\]]*Rank [0-9]+\]"),
-                pl.concat_str(pl.lit("op "), text.str.extract(r"OpType=([A-Za-z_0-9]+)")),
-                pl.lit(""),
-            ).alias("group"),
-            text.str.extract(r"SeqNum=([0-9]{1,18})").cast(pl.Int64).alias("seq"),
-            pl.coalesce(
-                text.str.extract(r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]").cast(pl.Int32, strict=False),
-                pl.col("rank"),
-            ).alias("of_rank"),
-        )
-        .filter(pl.col("of_rank").is_not_null())
-    )
-    firsts = (
-        lines.sort("seq", "input_id", "line")
-        .group_by("group", "of_rank", maintain_order=True)
-        .agg(pl.col("seq", "input_id", "line", "text").first())
-    )
-    for group in firsts.partition_by("group", maintain_order=True):
-        low, high = group["seq"].min(), group["seq"].max()
-        if not isinstance(low, int) or not isinstance(high, int):
+    """Ranks whose oldest unfinished operation, or last issued one, is below what the others of the group wait in."""
+    missing, _ = verdicts(run)
+    for item in missing:
+        if item.proof == "silent":
             continue
-        if high - low < threshold(run, "rank-desync", "sequence_gap", THRESHOLDS["sequence_gap"]):
-            continue
-        behind = group.filter(pl.col("seq") < low + (high - low) / 2).sort("seq", "of_rank")
-        ahead = group.filter(pl.col("seq") >= low + (high - low) / 2).sort("seq", "of_rank")
-        ranks = tuple(behind["of_rank"].to_list())
-        known = not str(group["group"][0]).startswith("op ")
+        who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
+        where = f" on {named(item.hosts)}" if item.hosts else ""
+        group = "" if item.group in (DEFAULT, "?") else f" of process group {item.group}"
+        known = item.group != "?"
+        far = item.last is not None and item.seq - item.last > 1
+        behind = f"{item.seq - (item.last or 0):,} apart" if far else "one operation behind"
+        if item.proof == "enqueued":
+            title = (
+                f"{who}{where} issued no collective after {item.last:,}{group}; {rank_words(item.waiting)} waited in "
+                f"{item.seq:,} ({item.op or 'operation unknown'}) until the time limit"
+            )
+        else:
+            title = (
+                f"{who}{where} timed out in collective {item.last:,}{group}, {rank_words(item.waiting)} in "
+                f"{item.seq:,}: {behind}"
+            )
+        note = "" if known else (
+            " The lines do not name the process group; if these ranks reported about different groups, the numbers "
+            "cannot be compared."
+        )  # fmt: skip
+        numbers = "" if item.world else " The rank numbers are those within the process group."
         yield Hit(
-            title=f"Rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)} timed out in collective {low:,}, "
-            f"rank{'s' if ahead.height > 1 else ''} {format_ranks(ahead['of_rank'].to_list())} in {high:,}: "
-            f"{high - low:,} apart",
+            title=title,
             next_step=_NEXT,
-            explanation="Ranks of one process group number their collectives alike, so the ranks with the lower "
-            "number are behind and the others wait for them. "
-            + (
-                ""
-                if known
-                else "The lines do not name the process "
-                "group; if these ranks reported about different groups, the numbers cannot be compared."
-            ),
-            observed=f"SeqNum {low:,} and {high:,}",
-            expected="the same sequence number on all ranks, or a few apart",
-            ranks=ranks,
-            confidence=Confidence.HIGH if known else Confidence.MEDIUM,
-            evidence=tuple(
-                Ref(i, n, t)
-                for i, n, t in pl.concat([behind.head(3), ahead.tail(3)])
-                .select("input_id", "line", "text")
-                .iter_rows()
-            ),
+            explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
+            f"are behind and the others wait for them.{note}{numbers}",
+            observed=f"last of {rank_words(item.ranks)}: {item.last if item.last is not None else 'unknown'}; "
+            "the others "
+            f"wait in {item.seq:,}",
+            expected="the same sequence number on all ranks",
+            ranks=item.ranks,
+            hosts=item.hosts,
+            confidence=Confidence.HIGH if item.sure else Confidence.MEDIUM,
+            evidence=item.evidence,
+            first_s=item.first_s,
+            last_s=item.first_s,
         )

@@ -11,14 +11,15 @@ take part, or in the network.
 
 How it decides
 --------------
-The watchdog's message decides; one that only says that it is stuck itself is a warning.
+The watchdog's message decides.
 Any other failure in the log is taken as the cause; the rank that reports
 is usually only waiting.
 
 What to do
 ----------
-Compare the last sequence number of all ranks: those that lag behind are where to look. Turn on the flight
-recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1).
+Compare the last sequence number of all ranks: those that lag behind are where to look. Read the flight recorder's
+dumps (torchfrtrace); recent torch keeps it on, and writes to TORCH_FR_DUMP_TEMP_FILE, by default
+/tmp/nccl_trace_rank_<n>.
 
 False positives
 ---------------
@@ -44,7 +45,8 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
-CAUSED_BY = (*ANY, "hang-after-init", "hang-in-init", "rank-missing-in-init", "rank-desync", "peer-died")
+CAUSED_BY = (*ANY, "hang-after-init", "hang-in-init", "rank-missing-in-init", "rank-desync", "peer-died",
+             "collective-stalled", "nvls-multicast-failed", "known-bad-version")  # fmt: skip
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -52,7 +54,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "watchdog-timeout")
     if found is None:
         return
-    timed_out = found.matching(r"(?i)timed out|timeout|WorkNCCL|work:") is not None
     ops = found.rows["text"].str.extract(r"OpType=(\w+)").drop_nulls().unique(maintain_order=True).to_list()
     numbers = (
         found.rows["text"]
@@ -77,13 +78,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from report(
         run,
         "watchdog-timeout",
-        headline if timed_out else "The framework's watchdog thread is stuck",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 <the same job>   # then analyse the dumps "
-        "of all ranks together with the logs",
+        headline,
+        "torchfrtrace /tmp/nccl_trace_rank_   # the flight recorder's dumps (TORCH_FR_DUMP_TEMP_FILE names "
+        "another place); "
+        "analyze them together with the logs. None there: TORCH_NCCL_DUMP_ON_TIMEOUT=1, TORCH_FR_BUFFER_SIZE=2000",
         explanation="A collective was issued here and did not finish. Either a rank never issued it, or issued "
         "another one, or the network lost it. "
         "The ranks that report are usually the ones that wait.",
         expected="the collective finishes within the time limit",
-        severity=None if timed_out else Severity.WARNING,
         quiet=None,
     )

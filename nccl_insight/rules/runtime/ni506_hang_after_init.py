@@ -35,10 +35,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.nvls import one_sided
+from nccl_insight.facts.watchdog import verdicts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
-from nccl_insight.rules._faults import APPLICATION, DEVICE, NETWORK
+from nccl_insight.rules._faults import ANY, others
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -46,7 +49,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("ranks",)
-CAUSED_BY = (*DEVICE, *NETWORK, *APPLICATION, "shm-too-small", "peer-died")
+CAUSED_BY = (*others(ANY, "watchdog-stuck"), "peer-died")
 _FIRST = r"WorkNCCL\(SeqNum=[01],|last completed NCCL work: ?(?:-1|0)\b"
 
 
@@ -57,6 +60,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     watchdog = trouble(run, "watchdog-timeout")
     first = watchdog.matching(_FIRST) if watchdog else None
+    if first is not None and (verdicts(run)[0] or _explained(run)):
+        # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.
+        return
     if first is None:
         loud = causes(run).filter(pl.col("loud")).height
         if (
@@ -74,10 +80,16 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "watchdog-timeout",
         "Init completed, but the first collective never finished",
-        "NCCL_P2P_DISABLE=1 <the same job>; then NCCL_NET_GDR_LEVEL=0; then NCCL_IB_DISABLE=1   # the first that "
-        "helps names the path that hangs",
+        "ncclras; py-spy dump --native --pid <pid>   # where each rank stands; then, one at a time on few nodes: "
+        "NCCL_NVLS_ENABLE=0, NCCL_NET_GDR_LEVEL=0, NCCL_P2P_DISABLE=1   # the first that helps names the path",
         explanation="The ranks found each other, so launch and bootstrap are right. No collective has completed "
         "since: data does not move on one of the paths.",
         expected="the first collective completes",
         rows=first,
     )
+
+
+def _explained(run: Run) -> bool:
+    """Whether the log holds a failure that keeps a collective from completing."""
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in(list(ANY)))
+    return rows.height > 0 or bool(ends(run)) or bool(one_sided(run))

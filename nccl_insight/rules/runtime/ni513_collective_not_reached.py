@@ -2,7 +2,8 @@
 
 What it finds
 -------------
-Call logs in which ranks of a communicator issued fewer collectives than their peers.
+Call logs in which ranks of a communicator issued fewer collectives than their peers; ranks that print nothing while
+torch's watchdog times out on all others in the same operation.
 
 Why it matters
 --------------
@@ -12,7 +13,9 @@ How it decides
 --------------
 Calls are counted by order within each rank and communicator, only where init is in the log, every rank
 that it holds printed calls, the communicator was not destroyed, and the ranks that are ahead agree on
-where they stopped. Otherwise, or when the log is known to be cut, nothing is concluded.
+where they stopped. Otherwise, or when the log is known to be cut, nothing is concluded. A silent rank is named where
+the log shows all ranks of the job, at least half of them time out in one operation of the default group, and they
+agree on it.
 
 What to do
 ----------
@@ -35,7 +38,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut, progress
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.watchdog import verdicts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import DEVICE, MEMORY
 from nccl_insight.tables.run import Run
@@ -45,12 +49,15 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("calls",)
+NEEDS = ("calls", "errors")
 CAUSED_BY = (*DEVICE, *MEMORY, "collective-mismatch", "invalid-argument", "algorithm-unavailable")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator with ranks behind."""
+    """One finding a communicator with ranks behind, and one for ranks that are silent while all others time out."""
+    yield from _silent(run)
+    if not run.has("calls"):
+        return
     if log_is_cut(run):
         yield CannotJudge(
             "lines are missing from the log, so calls cannot be counted",
@@ -101,4 +108,38 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             comm_id=str(comm_id),
             evidence=(*refs(behind, 2), *refs(missed, 1)),
             absence=f"no further call of rank {who} on this communicator",
+        )
+
+
+def _silent(run: Run) -> Iterator[Hit]:
+    missing, _ = verdicts(run)
+    for item in missing:
+        if item.proof != "silent":
+            continue
+        who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
+        where = f" on {named(item.hosts)}" if item.hosts else ""
+        limit = f" for {item.ran_ms / 1000:,.0f} s" if item.ran_ms else ""
+        first = item.seq <= 1
+        yield Hit(
+            title=f"{who}{where} did not come to collective {item.seq:,} ({item.op or 'operation unknown'}), in which "
+            f"{rank_words(item.waiting)} waited{limit}",
+            next_step=f"py-spy dump --pid <pid of rank {item.ranks[0]}>; read what that rank printed last"
+            + ("; init_process_group(timeout=...) longer than the preparation of rank 0" if first else ""),
+            explanation="All other ranks timed out in the same operation, and these printed nothing: they are "
+            "somewhere "
+            "else, or gone."
+            + (
+                " It is the first collective: one rank may still be preparing data or loading a checkpoint."
+                if first
+                else ""
+            ),
+            observed=f"time-outs of {rank_words(item.waiting)}",
+            expected="every rank of the group issues the collective",
+            ranks=item.ranks,
+            hosts=item.hosts,
+            confidence=Confidence.HIGH if item.sure else Confidence.MEDIUM,
+            evidence=item.evidence,
+            absence=f"no watchdog line of {rank_words(item.ranks)}",
+            first_s=item.first_s,
+            last_s=item.first_s,
         )

@@ -36,6 +36,7 @@ _API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
+    "_launcher": "launcher", "_launcher_rank": "launcher_rank",
 }  # fmt: skip
 _NO_RANKS: Final = pl.DataFrame(
     schema={

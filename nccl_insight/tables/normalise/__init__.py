@@ -11,13 +11,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.normalise import codes, diagnostics, model, structure
+from nccl_insight.tables.normalise import codes, diagnostics, ends, model, structure
 
 Normaliser = Callable[[pl.DataFrame], pl.DataFrame]
 
 NORMALISERS: Final[Mapping[str, Normaliser]] = {
     **codes.NORMALISERS,
     **diagnostics.NORMALISERS,
+    **ends.NORMALISERS,
     **structure.NORMALISERS,
     **model.NORMALISERS,
 }

@@ -1,0 +1,97 @@
+"""When lines were printed, in seconds since 1970, from whatever clock stands on them.
+
+NCCL stamps warnings since 2.26; torch, glog, absl, Slurm, ISO stamps of collectors, dmesg -T and syslog have their own
+forms. Stamps without a year get that of the dated ones. All are taken as local time of one zone; hosts differ by less
+than :data:`SKEW_S`, or order is not judged.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+SKEW_S: Final = 30.0
+"""Clocks of two hosts may differ by this much."""
+SAME_HOST_SKEW_S: Final = 5.0
+"""Lines of one host may be stamped or written out of order by this much."""
+
+_DATED: Final = (
+    r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"
+)
+_GLOG: Final = r"(?:^|[\[\s:])[IWEF]([0-9]{1,2})([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,6})?)"
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SYSLOG: Final = (
+    rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
+)
+_SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
+_TEXTS: Final = ("event_time", "timestamp", "launcher", "tag")
+
+
+def with_time(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``time_s`` (float, seconds since 1970; null where the line has no clock)."""
+    present = [pl.col(c).cast(pl.String).fill_null("") for c in _TEXTS if c in frame.columns]
+    if not frame.height or not present:
+        return frame.with_columns(time_s=pl.lit(None, pl.Float64))
+    return frame.with_columns(time_s=_seconds(pl.concat_str(present, separator=" | "), _year(run)))
+
+
+def _seconds(text: pl.Expr, year: int) -> pl.Expr:
+    dated = text.str.extract_groups(_DATED)
+    glog = text.str.extract_groups(_GLOG)
+    syslog = text.str.extract_groups(_SYSLOG_YEAR)
+    month = syslog.struct.field("1").replace_strict(
+        {name: number for number, name in enumerate(_MONTHS, 1)}, default=None, return_dtype=pl.Int32
+    )
+    field = dated.struct.field
+    return pl.coalesce(
+        _epoch(field("1"), field("2"), field("3"), field("4"), field("5"), field("6")),
+        _epoch(pl.lit(str(year)), *(glog.struct.field(str(n)) for n in range(1, 6))),
+        _epoch(
+            syslog.struct.field("6").fill_null(str(year)),
+            month,
+            *(syslog.struct.field(str(n)) for n in range(2, 6)),
+        ),
+    )
+
+
+def _epoch(
+    year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr
+) -> pl.Expr:
+    whole = [part.cast(pl.Int32, strict=False) for part in (year, month, day, hour, minute)]
+    seconds = second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+    good = whole[1].is_between(1, 12) & whole[2].is_between(1, 31) & (whole[3] < 24) & (whole[4] < 60)
+    date = pl.date(
+        pl.when(good).then(whole[0]), pl.when(good).then(whole[1]), pl.when(good).then(whole[2].clip(1, 28))
+    ).cast(pl.Int32)
+    days = date.cast(pl.Float64) + (whole[2] - whole[2].clip(1, 28)).cast(pl.Float64)
+    return pl.when(good).then(days * 86400.0 + whole[3] * 3600.0 + whole[4] * 60.0 + seconds)
+
+
+def _year(run: Run) -> int:
+    """Year of the first dated stamp of the run, else 2000."""
+
+    def build(run: Run) -> int:
+        for name in ("errors", "tracebacks"):
+            frame = run.table(name)
+            for column in (c for c in _TEXTS if c in frame.columns):
+                found = (
+                    frame[column]
+                    .cast(pl.String)
+                    .str.extract(r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]")
+                    .drop_nulls()
+                )
+                if found.len():
+                    return int(found[0])
+        return 2000
+
+    return run.memo("facts.clock.year", build)
+
+
+def clock_text(time_s: float) -> str:
+    """``2025-06-01 10:00:00``; without a year where none was printed."""
+    moment = datetime.datetime.fromtimestamp(time_s, datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if moment.year != 2000 else "%m-%d %H:%M:%S")

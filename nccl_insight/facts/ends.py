@@ -1,0 +1,184 @@
+"""How processes and the job ended, as the kernel, launchers, schedulers and Python say it.
+
+The line names a process by number, task, rank or node; :mod:`nccl_insight.facts.identity` turns that into NCCL's
+rank and host. The reporter's host is never taken for the dead process's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.model import Ref
+from nccl_insight.tables.run import Run
+
+KILLED: Final = "process-killed"
+CRASHED: Final = "process-crashed"
+ENDED: Final = "job-ended-by-scheduler"
+FAILED: Final = "application-exception"
+KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
+
+_MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kernel_oom_reaper", "slurm_oom",
+                  "slurm_oom_old", "slurm_memory_limit", "systemd_oom", "ray_memory_pressure", "ray_oom_node",
+                  "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
+_MEMORY_WORDS: Final = re.compile(r"OOMKilled|[Oo]ut [Oo]f [Mm]emory|MEMLIMIT|memory usage limit")
+_ABORT: Final = 6
+
+
+@dataclass(frozen=True)
+class End:
+    """One line that says how a process, or the job, ended.
+
+    ``memory``: the line says that memory ran out. ``strong``: the line alone proves the kind (an exit code 1 does not
+    prove an exception of the program). ``order``: place among all lines of the run.
+    """
+
+    kind: str
+    text: str
+    ref: Ref
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    time_s: float | None = None
+    memory: bool = False
+    strong: bool = True
+    signal: int | None = None
+    exit_code: int | None = None
+    place: str | None = None
+    exception: str | None = None
+    message: str = ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Reading order."""
+        return (self.ref.input_id, self.ref.line)
+
+
+def ends(run: Run) -> tuple[End, ...]:
+    """All ends in reading order: launchers' and kernel's lines, and Python exceptions of the program itself."""
+    return run.memo("facts.ends", _build)
+
+
+def _build(run: Run) -> tuple[End, ...]:
+    known = identities(run)
+    errors = run.table("errors")
+    rows = with_time(run, errors.filter(pl.col("family").is_in(list(KINDS)))) if errors.height else errors
+    found = [_of_line(row, known) for row in rows.iter_rows(named=True)]
+    traces = with_time(run, run.table("tracebacks"))
+    found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
+    return tuple(sorted(found, key=lambda e: e.order))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    out: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            out += range(int(first), min(int(last or first), int(first) + 100_000) + 1)
+    return tuple(out)
+
+
+def _of_line(row: Mapping[str, Any], known: Identities) -> End:
+    message = str(row["message"] or "")
+    host = known.host(row.get("node_name")) or known.host_in_tag(row.get("launcher"))
+    ranks: set[int] = set()
+    hosts: set[str] = {host} if host else set()
+    process = known.process(row.get("killed_pid"), host)
+    if process is not None:
+        hosts.add(process[0])
+        ranks.add(process[1])
+    else:
+        own = row.get("rank") if message in _RANKED else None
+        tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
+        for number in tasks:
+            placed = known.rank(number, host)
+            if placed is not None:
+                ranks.add(placed[1])
+                hosts.update([placed[0]] if placed[0] else [])
+    code, signal = row.get("exit_code"), row.get("signal")
+    text = " ".join(str(row["text"] or "").split())
+    kind = str(row["family"])
+    return End(
+        kind=kind,
+        text=_words(row, text),
+        ref=Ref(int(row["input_id"]), int(row["line"])),
+        ranks=tuple(sorted(ranks)),
+        hosts=tuple(sorted(hosts)),
+        time_s=row["time_s"],
+        memory=message in _MEMORY or bool(_MEMORY_WORDS.search(text)),
+        strong=(kind not in (FAILED, ENDED) and signal != _ABORT) or _reason(row),
+        signal=signal,
+        exit_code=code,
+        message=message,
+    )
+
+
+_RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
+                  "hydra_killed", "hydra_exit",
+                  "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
+                  "vllm_worker_died")  # fmt: skip
+
+
+def _reason(row: Mapping[str, Any]) -> bool:
+    """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
+    return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
+        "srun_node_failure", "daemon_lost", "k8s_evicted", "k8s_low_on", "salloc_revoked",
+    )  # fmt: skip
+
+
+def _words(row: Mapping[str, Any], text: str) -> str:
+    """The line in a few words; the block of torch elastic is put into one."""
+    if row["message"] == "elastic_root_cause":
+        code = row.get("exit_code")
+        why = str(row.get("error_text") or "")
+        shown = "" if why.startswith("To enable traceback") else f", {why}"
+        return f"torch elastic: first failure was rank {row.get('rank')} with exit code {code}{shown}"
+    return text[:200]
+
+
+# Exceptions that only pass on what NCCL, the process group, the store or the launcher met elsewhere.
+_ECHO_CLASS: Final = re.compile(
+    r"(?:^|\.)(?:Dist\w*Error|ChildFailedError|SignalException|NcclError|EngineDeadError|EngineGenerateError|"
+    r"RayTaskError\(?|RayActorError|ActorDiedError|ActorUnavailableError|WorkerCrashedError|RayChannelTimeoutError|"
+    r"ConnectionResetError|ConnectionAbortedError|ConnectionRefusedError|BrokenPipeError|EOFError|IncompleteReadError|"
+    r"ProcessRaisedException|ProcessExitedException|CalledProcessError|RendezvousConnectionError|RendezvousTimeoutError|"
+    r"BrokenProcessPool|CancelledError|HorovodInternalError|HostsUpdatedInterrupt)$"
+)
+_ECHO_TEXT: Final = re.compile(
+    r"nccl|NCCL|RCCL|ProcessGroup|process group|TCPStore|Gloo|gloo|Connection (?:closed|reset|refused) by|Broken pipe|"
+    r"ncclUnhandled|waiting for clients|[Ww]atchdog|[Bb]arrier|rendezvous|Rendezvous|Engine core|engine core|"
+    r"[Ww]orker(?:s)? (?:died|crashed|proc)|See root cause above|socketPoll|collective|coordination service|heartbeat"
+)
+_CUDA: Final = re.compile(r"CUDA error: |CUDA driver error: |hipError|HIP error: |CUDA_ERROR_")
+_RAY_MEMORY: Final = re.compile(r"node running low on memory")
+
+
+def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
+    name, text = str(row["exception"]), str(row["text"] or "")
+    if row["chained"] or (not row["traceback"] and not str(row["tag"]) and "." not in name):
+        return None
+    memory = bool(_RAY_MEMORY.search(text))
+    if not memory and (_ECHO_CLASS.search(name) or _ECHO_TEXT.search(text)):
+        return None
+    host = known.host(row["host"]) or known.host_in_tag(row["tag"])
+    process = known.process(row["pid"], host)
+    placed = process or known.rank(row["rank"], host)
+    hosts = {h for h in (host, placed[0] if placed else None) if h}
+    return End(
+        kind=KILLED if memory else FAILED,
+        text=f"{name}: {text}"[:200] if text else name,
+        ref=Ref(int(row["input_id"]), int(row["line"])),
+        ranks=(placed[1],) if placed else (),
+        hosts=tuple(sorted(hosts)),
+        time_s=row["time_s"],
+        memory=memory,
+        strong=True,
+        place=row["place"],
+        exception=name,
+        message="cuda" if _CUDA.search(text) else "exception",
+    )

@@ -1,0 +1,31 @@
+"""NVLS that failed on some ranks of a communicator only: NCCL 2.27 and 2.28 go on without it there, and all hang."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_FAILED = r"(?:^|/)nvls\.cc"
+
+
+def failures(run: Run) -> pl.DataFrame:
+    """Lines of nvls.cc, also of level INFO, that report a failed call or that NCCL goes on without NVLS."""
+    return run.memo("facts.nvls.failures", _failures)
+
+
+def _failures(run: Run) -> pl.DataFrame:
+    errors = run.table("errors")
+    source = pl.col("source").fill_null("") + " " + pl.col("text").fill_null("").str.slice(0, 60)
+    said = pl.col("text").str.contains(r"(?i)cuda failure|NVLS init failed|multicast.*fail")
+    return errors.filter(source.str.contains(_FAILED) & said)
+
+
+def one_sided(run: Run) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
+    """Ranks and hosts on which NVLS failed while other ranks of the log reported none; None where all or nobody did."""
+    rows = failures(run)
+    ranks = run.table("ranks").select("rank", "host").drop_nulls("rank").unique()
+    mine = rows["rank"].drop_nulls().unique().sort().to_list()
+    if not mine or ranks["rank"].n_unique() < 2 or len(mine) >= ranks["rank"].n_unique():
+        return None
+    return tuple(mine), tuple(rows["host"].drop_nulls().unique().sort().to_list())

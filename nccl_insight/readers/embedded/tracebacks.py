@@ -1,0 +1,144 @@
+"""Python exceptions between the lines of a log: what was raised, where, and which process said so.
+
+A traceback is a line that announces it, frames, and the exception. Ranks write at the same time, so lines are told
+apart by the tag in front of them (``[rank5]:``, ``(Worker_TP3 pid=77)``, ``3: ``); without tags by their order.
+Exceptions whose line is a message of its own (torch's quote of NCCL's error) are not here: they belong to that message.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+SCHEMA: Final = {
+    "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "exception": pl.String,
+    "text": pl.String, "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
+    "timestamp": pl.String,
+}  # fmt: skip
+SIGNS: Final = ("Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "')
+_MARK: Final = "Traceback (most recent call last)"
+_CLASS: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
+NEAR: Final = (
+    r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
+    rf"|(?:^|[\])>:|] ){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
+    r"|During handling of the above exception|above exception was the direct cause"
+)
+_EXCEPTION: Final = re.compile(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
+_START: Final = re.compile(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
+_FRAME: Final = re.compile(r"  File \"([^\"]+)\", line ([0-9]+)")
+_CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
+_CHANGING: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T "
+    r"]?|\b[0-9]{2}-[0-9]{2}\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?Z?|\[[\w./]+:[0-9]+\]"
+)
+_TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
+_RANK: Final = (
+    re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"), re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
+    re.compile(r"\[[0-9]+,([0-9]{1,7})\]<std"),
+    re.compile(r"^\s*([0-9]{1,7}): "), re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
+    re.compile(r"\[[a-z]+([0-9]{1,7})(?:\|[0-9]+)?\]:"),
+)  # fmt: skip
+_PID: Final = re.compile(r"\bpid=([0-9]{1,9})")
+_ADDRESS: Final = re.compile(r"\bip=([0-9A-Fa-f.:]+)")
+_LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
+_REACH: Final = 400
+
+
+@dataclass
+class _Open:
+    """A traceback that was announced and whose exception has not come yet."""
+
+    line: int
+    tag: str
+    chained: bool
+    place: str | None = None
+    library: str | None = None
+
+
+@dataclass
+class _Reader:
+    rows: list[dict[str, object]] = field(default_factory=list)
+    open: dict[str, _Open] = field(default_factory=dict)
+    chained: set[str] = field(default_factory=set)
+
+    def take(self, line: int, text: str) -> None:
+        if any(sign in text for sign in _CHAIN):
+            self.chained.add(_key(text[: min(p for s in _CHAIN if (p := text.find(s)) >= 0)]))
+            return
+        at = text.find(_MARK)
+        if at >= 0:
+            key = _key(text[:at])
+            self.open[key] = _Open(line, text[:at], key in self.chained)
+            self.chained.discard(key)
+            return
+        frame = _FRAME.search(text)
+        if frame is not None:
+            opened = self._of(_key(text[: frame.start()]), line)
+            if opened is not None:
+                place = f"{frame[1]}:{frame[2]}"
+                if _LIBRARY.search(frame[1]):
+                    opened.library = place
+                else:
+                    opened.place = place
+            return
+        start = _START.search(text)
+        if start is None:
+            return
+        found = _EXCEPTION.match(text[start.start() :].rstrip())
+        if found is None:
+            return
+        tag = text[: start.start()]
+        key = _key(tag)
+        opened = self._of(key, line)
+        if opened is None and found["text"] is None:
+            return
+        if opened is not None:
+            self.open = {k: v for k, v in self.open.items() if v is not opened}
+        self._add(line, found, tag if tag.strip() or opened is None else opened.tag, opened)
+
+    def _of(self, key: str, line: int) -> _Open | None:
+        """The open traceback of a tag; without one, the only or latest open one whose lines have no tags."""
+        found = self.open.get(key)
+        if found is None and not key and self.open:
+            found = max(self.open.values(), key=lambda o: o.line)
+        return found if found is not None and line - found.line <= _REACH else None
+
+    def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
+        inner = found["inner"]
+        name = str(found["cls"])
+        rank = next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)
+        pid = _PID.search(tag)
+        address = _ADDRESS.search(tag)
+        time = _TIME.search(tag)
+        self.rows.append(
+            {
+                "line": line,
+                "host": address[1] if address else None,
+                "pid": int(pid[1]) if pid else None,
+                "rank": rank,
+                "exception": f"{name}({inner})" if inner else name,
+                "text": (found["text"] or "").strip()[:1000],
+                "place": (opened.place or opened.library) if opened else None,
+                "tag": tag.strip(),
+                "traceback": opened is not None,
+                "chained": opened is not None and opened.chained,
+                "timestamp": time[0] if time else None,
+            }
+        )
+
+
+def _key(tag: str) -> str:
+    return " ".join(_CHANGING.sub("", tag).split())
+
+
+def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
+    """Exceptions in ``lines`` (``line``, ``text``), one row each, in reading order."""
+    text = pl.col("text")
+    near = lines.filter(text.str.contains_any(list(SIGNS)) & text.str.contains(NEAR))
+    reader = _Reader()
+    for line, raw in near.select("line", "text").iter_rows():
+        reader.take(line, raw[:4000])
+    return pl.DataFrame(reader.rows, schema=SCHEMA)

@@ -1,0 +1,112 @@
+"""Shared by the rules on ends of processes and jobs: which of the lines is the first cause, and how to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nccl_insight.facts.clock import SKEW_S, clock_text
+from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
+from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Ref
+from nccl_insight.rules._faults import STARTUP
+from nccl_insight.tables.run import Run
+
+ABORT = 6
+_EVIDENCE = 4
+# What keeps an exit code 1, a SIGABRT or a cancelled step from being a cause of its own: NCCL or torch failed first.
+_OWN = {*STARTUP, "watchdog-timeout", "watchdog-stuck", "cuda-unhandled", "collective-mismatch"}
+
+
+def of_kind(run: Run, kind: str) -> tuple[End, ...]:
+    """Ends of one kind in reading order."""
+    return tuple(e for e in ends(run) if e.kind == kind)
+
+
+def earlier(one: End, other: End) -> bool | None:
+    """Whether the first came before the second: by clock, else by line in one input; None when nothing tells."""
+    if one.time_s is not None and other.time_s is not None and abs(one.time_s - other.time_s) > SKEW_S:
+        return one.time_s < other.time_s
+    if one.ref.input_id == other.ref.input_id:
+        return one.order < other.order
+    return None
+
+
+def first_of(found: Sequence[End]) -> End:
+    """The earliest end: by the clock where all have one, else in reading order."""
+    if all(e.time_s is not None for e in found):
+        return min(found, key=lambda e: (e.time_s or 0.0, e.order))
+    return min(found, key=lambda e: e.order)
+
+
+def ranks_of(found: Iterable[End]) -> tuple[int, ...]:
+    """All ranks named."""
+    return tuple(sorted({r for e in found for r in e.ranks}))
+
+
+def hosts_of(found: Iterable[End]) -> tuple[str, ...]:
+    """All hosts named."""
+    return tuple(sorted({h for e in found for h in e.hosts}))
+
+
+def refs_of(found: Iterable[End]) -> tuple[Ref, ...]:
+    """The first lines as evidence."""
+    return tuple(e.ref for e in found)[:_EVIDENCE]
+
+
+def subject(found: Sequence[End], otherwise: str = "A process of the job") -> str:
+    """``Rank 11 on gpu02``, ``A process on gpu02``, or the other words when nobody is named."""
+    ranks, hosts = ranks_of(found), named(hosts_of(found))
+    if ranks:
+        words = rank_words(ranks)
+        return f"{words[0].upper()}{words[1:]}" + (f" on {hosts}" if hosts else "")
+    return f"A process on {hosts}" if hosts else otherwise
+
+
+def since(found: Sequence[End]) -> str:
+    """`` at 2025-06-01 10:00:00``, or empty."""
+    times = [e.time_s for e in found if e.time_s is not None]
+    return f" at {clock_text(min(times))}" if times else ""
+
+
+def times_of(found: Sequence[End]) -> tuple[float | None, float | None]:
+    """First and last time."""
+    times = [e.time_s for e in found if e.time_s is not None]
+    return (min(times), max(times)) if times else (None, None)
+
+
+def own_failures(run: Run, end: End) -> bool:
+    """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
+    rows = causes(run).filter(causes(run)["cause"].is_in(list(_OWN)))
+    if rows.is_empty():
+        return False
+    if end.ranks and set(end.ranks) & set(rows["rank"].drop_nulls().to_list()):
+        return True
+    startup = rows.filter(rows["cause"].is_in(list(STARTUP)) & rows["loud"])
+    if startup.is_empty():
+        return False
+    times = startup["time_s"].drop_nulls()
+    first = times.min() if times.len() else None
+    if end.time_s is not None and isinstance(first, float):
+        return first <= end.time_s + SKEW_S
+    return True
+
+
+def network_only(run: Run) -> bool:
+    """Whether all that NCCL reported can be the echo of a process that ended."""
+    return not present(run) & _OWN
+
+
+def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:
+    """Kinds of which a line that proves it came before this one."""
+    found: list[str] = []
+    for kind in kinds:
+        if any(e.strong and e is not end and earlier(e, end) is not False for e in of_kind(run, kind)):
+            found.append(kind)
+    return tuple(found)
+
+
+__all__ = [
+    "ABORT", "CRASHED", "ENDED", "FAILED", "KILLED", "earlier", "first_of", "hosts_of", "network_only", "of_kind",
+    "own_failures", "ranks_of", "refs_of", "since", "strong_before", "subject", "times_of",
+]  # fmt: skip

@@ -1,0 +1,158 @@
+"""The program itself failed first.
+
+What it finds
+-------------
+A Python exception of a rank that is not the echo of NCCL, torch's process group or a launcher: a traceback,
+torch.OutOfMemoryError, a dead DataLoader worker, torch elastic's "Root Cause (first observed failure)".
+
+Why it matters
+--------------
+Most errors that look like NCCL's are the echo of such an exception: the rank that raised it is gone, and its peers
+report closed connections, retries that ran out and time-outs.
+
+How it decides
+--------------
+The first exception counts, by clock or by line. Exceptions that quote NCCL, the process group, a store or a lost
+connection are echoes and left out. An exit code without a text counts only where neither NCCL nor torch reported a
+failure of that rank. In a run that went on and closed its communicators an exception was handled, and is only noted.
+
+What to do
+----------
+Read the traceback of the named rank; everything that other ranks report after it follows from it.
+
+False positives
+---------------
+Exceptions that the program prints and survives, in a log that ends soon after for another reason.
+
+References
+----------
+PyTorch documentation, torch.distributed.elastic (error propagation); CPython traceback format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.ends import CRASHED, End
+from nccl_insight.facts.errors import causes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outside import (
+    FAILED,
+    KILLED,
+    first_of,
+    hosts_of,
+    of_kind,
+    own_failures,
+    ranks_of,
+    refs_of,
+    since,
+    strong_before,
+    subject,
+    times_of,
+)
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("tracebacks", "errors")
+SOURCES = ("torch.distributed.elastic error propagation",)
+_NEAR_END = 40
+_SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding: the first exception, with all ranks that raised the same."""
+    found = of_kind(run, FAILED)
+    raised = [e for e in found if e.exception]
+    weak = [e for e in found if not e.exception and not own_failures(run, e)]
+    if raised:
+        first = first_of(raised)
+        same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
+        codes = [e for e in weak if set(e.ranks) & set(ranks_of(same))]
+        yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
+    elif weak:
+        blocks = [e for e in weak if e.message == "elastic_root_cause"]
+        first = first_of(blocks or weak)
+        yield _exit(run, first)
+
+
+def _head(end: End) -> str:
+    return end.text[:40]
+
+
+def _handled(run: Run, end: End) -> bool:
+    """Whether the program survived the exception: nothing else failed, and the log goes on or closed in order."""
+    rows = causes(run).filter(
+        pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "ib-libibverbs-missing"])
+    )
+    if rows.height:
+        return False
+    ranks = run.table("ranks")
+    closed = ranks.height > 0 and bool((ranks["destroyed"].cast(pl.String) == "destroyed").all())
+    inputs = run.table("inputs").filter(pl.col("input_id") == end.ref.input_id)["lines"].drop_nulls()
+    near = bool(inputs.len()) and int(inputs[0]) - end.ref.line <= _NEAR_END
+    return closed or not near
+
+
+def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
+    place = f" ({first.place})" if first.place else ""
+    memory = "OutOfMemory" in (first.exception or "") or "out of memory" in first.text
+    cuda = first.message == "cuda"
+    shared = any(word in first.text for word in _SHARED_MEMORY)
+    ranks = ranks_of(found)
+    step = "read the traceback of this rank"
+    if memory:
+        step = "lower the batch or sequence length of this rank, or set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; nvidia-smi   # is another process on its GPU?"
+    elif shared:
+        step = "df -h /dev/shm   # on the host of this rank; docker run --shm-size=16g, or an emptyDir of medium "
+        "Memory at /dev/shm"
+    elif cuda:
+        step = (
+            "compute-sanitizer python <program>   # on one node, a few steps; dmesg -T | grep -i xid   # on "
+        )
+        "the host of this rank"
+    begin, end = times_of(found)
+    causes_ = strong_before(run, first, (KILLED, CRASHED))
+    if cuda:
+        causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
+    return Hit(
+        title=f"{subject(found)} raised {first.text[:120]}{place}{since(found)}",
+        next_step=step,
+        explanation="The program failed by itself. A rank that ends this way closes its connections: what other ranks "
+        "report after it (closed connections, exhausted retries, time-outs) follows from it.",
+        observed=first.text,
+        expected="no exception",
+        severity=Severity.INFO if handled else None,
+        confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
+        ranks=ranks,
+        hosts=hosts_of(found),
+        evidence=refs_of(found),
+        caused_by=causes_,
+        first_s=begin,
+        last_s=end,
+    )
+
+
+def _exit(run: Run, first: End) -> Hit:
+    begin, end = times_of([first])
+    return Hit(
+        title=f"{subject([first])} ended with exit code {first.exit_code} before the others{since([first])}",
+        next_step="read the end of this rank's own output; wrap main() in "
+        "torch.distributed.elastic.multiprocessing.errors.record "
+        "to have the traceback reported",
+        explanation="The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
+        "exception of the program whose text is not in these files.",
+        observed=first.text,
+        expected="exit code 0",
+        confidence=Confidence.MEDIUM,
+        ranks=first.ranks,
+        hosts=first.hosts,
+        evidence=refs_of([first]),
+        caused_by=strong_before(run, first, (KILLED, CRASHED)),
+        first_s=begin,
+        last_s=end,
+    )

@@ -1,0 +1,93 @@
+"""A process of the job was killed from outside.
+
+What it finds
+-------------
+Processes that the kernel's or a container's OOM killer, Slurm, Kubernetes, Ray or somebody's signal 9 ended.
+
+Why it matters
+--------------
+The killed process says nothing itself. Its peers report broken connections, exhausted InfiniBand retries, EFA errors
+or time-outs, which look like a network fault and are none.
+
+How it decides
+--------------
+The line of the kernel, launcher or scheduler decides, and the rank and host are those in the line, never the
+reporter's. Lines that say that memory ran out come before a bare signal 9, which launchers also send to the rest of a
+job after its first failure.
+
+What to do
+----------
+Look at the memory of that host at that time; lower host memory use (DataLoader workers, pinned memory, checkpoints in
+memory) or raise the limit of the job.
+
+False positives
+---------------
+A process on the same host that is not part of the job.
+
+References
+----------
+Linux mm/oom_kill.c; slurm.conf(5); Kubernetes container states; Open MPI mpirun(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.settings import named
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outside import (
+    CRASHED,
+    FAILED,
+    KILLED,
+    first_of,
+    hosts_of,
+    of_kind,
+    ranks_of,
+    refs_of,
+    since,
+    strong_before,
+    subject,
+    times_of,
+)
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("errors", "tracebacks")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding: those killed for memory, else the first one killed."""
+    found = of_kind(run, KILLED)
+    if not found:
+        return
+    memory = [e for e in found if e.memory]
+    first = first_of(memory or found)
+    chosen = list(memory) if memory else [e for e in found if e is first or set(e.ranks) & set(first.ranks)]
+    before = () if memory else strong_before(run, first, (FAILED, CRASHED))
+    hosts = hosts_of(chosen)
+    begin, end = times_of(chosen)
+    where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
+    yield Hit(
+        title=f"{subject(chosen)} was killed" + (" because memory ran out" if memory else "") + since(chosen),
+        next_step=f"dmesg -T | grep -iE 'oom|killed process'{where}; sacct -j <job> -o "
+        "JobID,State,MaxRSS,ExitCode, or kubectl describe pod",
+        explanation="Something outside of the program ended it: "
+        + (
+            "the host or its container had no memory left. "
+            if memory
+            else "a signal 9, which a program cannot handle. "
+        )
+        + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
+        observed=first.text,
+        expected="no process is killed",
+        severity=Severity.INFO if before else None,
+        confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
+        ranks=ranks_of(chosen),
+        hosts=hosts,
+        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
+        caused_by=before,
+        first_s=begin,
+        last_s=end,
+    )

@@ -1,0 +1,107 @@
+"""A process of the job crashed.
+
+What it finds
+-------------
+Processes that died of a signal of their own: segmentation fault, bus error, illegal instruction, floating point
+exception, abort, with or without a stack between NCCL's lines.
+
+Why it matters
+--------------
+The peers only report that a connection broke or that a collective timed out.
+
+How it decides
+--------------
+Lines of launchers, the kernel and signal handlers decide; rank and host are those in the line. An abort is also the
+way in which torch's watchdog and C++ exceptions end a process, so it is a cause only where nothing else failed before.
+
+What to do
+----------
+Look at the stack (gdb, core dump, PYTHONFAULTHANDLER=1); a bus error is often a full /dev/shm.
+
+False positives
+---------------
+Crashes while a process was already ending.
+
+References
+----------
+signal(7); Open MPI opal_signal; Python faulthandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.ends import End
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import ANY, others
+from nccl_insight.rules._outside import (
+    ABORT,
+    CRASHED,
+    FAILED,
+    KILLED,
+    first_of,
+    hosts_of,
+    of_kind,
+    own_failures,
+    ranks_of,
+    refs_of,
+    since,
+    strong_before,
+    subject,
+    times_of,
+)
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("errors",)
+_NAMES = {
+    4: "an illegal instruction",
+    6: "an abort",
+    7: "a bus error",
+    8: "a floating point exception",
+    11: "a segmentation fault",
+}
+_WORDS = (
+    ("egmentation", 11), ("egfault", 11), ("SIGSEGV", 11), ("Bus error", 7), ("SIGBUS", 7), ("llegal instruction", 4),
+    ("loating point", 8), ("bort", 6), ("bad_alloc", 6), ("corrupt", 6), ("free()", 6), ("malloc()", 6),
+    ("general protection", 11),
+)  # fmt: skip
+
+
+def _signal(end: End) -> int | None:
+    return end.signal or next((number for word, number in _WORDS if word in end.text), None)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding: the first crash that is not an abort, else the first abort."""
+    found = of_kind(run, CRASHED)
+    if not found:
+        return
+    hard = [e for e in found if _signal(e) != ABORT]
+    first = first_of(hard or found)
+    chosen = [
+        e for e in found if e is first or not e.ranks or set(e.ranks) & set(first.ranks) or not first.ranks
+    ]
+    before = strong_before(run, first, (KILLED, FAILED))
+    echo = not hard and (bool(before) or own_failures(run, first))
+    begin, end = times_of(chosen)
+    number = _signal(first)
+    yield Hit(
+        title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
+        next_step="PYTHONFAULTHANDLER=1 <the same job>; coredumpctl gdb <pid>   # the stack of the crash"
+        + ("; df -h /dev/shm" if number == 7 else ""),
+        explanation="The process died of a signal. What its peers report follows from it."
+        + (" A bus error is often a full /dev/shm." if number == 7 else ""),
+        observed=first.text,
+        expected="no crash",
+        severity=Severity.INFO if echo else None,
+        confidence=Confidence.HIGH if hard else Confidence.MEDIUM,
+        ranks=ranks_of(chosen),
+        hosts=hosts_of(chosen),
+        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
+        caused_by=before if hard else (*others(ANY, "process-crashed"), "watchdog-timeout"),
+        first_s=begin,
+        last_s=end,
+    )

@@ -1,0 +1,111 @@
+"""The scheduler ended the job.
+
+What it finds
+-------------
+Time limits, preemption, lost nodes, cancellation and evictions, as Slurm, PBS, LSF, Kubernetes and torch elastic say
+them.
+
+Why it matters
+--------------
+Everything that NCCL reports afterwards is noise of processes being ended.
+
+How it decides
+--------------
+The line decides. One that gives a reason (time limit, preemption, node failure) is the cause, unless another failure
+came more than a minute before it. A step that is cancelled without a reason is usually the launcher cleaning up after
+a failed rank: then it is only noted.
+
+What to do
+----------
+Ask the scheduler for the reason; raise the limit or save checkpoints before it.
+
+False positives
+---------------
+A job that hung long before the time limit: look for the first rank that stopped.
+
+References
+----------
+slurmstepd; Slurm scancel(1); Kubernetes node-pressure eviction; LSF termination reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._outside import (
+    CRASHED,
+    ENDED,
+    FAILED,
+    KILLED,
+    first_of,
+    hosts_of,
+    network_only,
+    of_kind,
+    refs_of,
+    since,
+    strong_before,
+    times_of,
+)
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.RETRY
+NEEDS = ("errors",)
+_BEFORE_S = 60.0
+_FAULTS = (*STARTUP, "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """At most one finding."""
+    found = of_kind(run, ENDED)
+    if not found:
+        return
+    strong = [e for e in found if e.strong]
+    first = first_of(strong or found)
+    before = strong_before(run, first, (KILLED, CRASHED, FAILED))
+    if strong:
+        earlier = _earlier(run, first.time_s)
+        severity, caused_by = None, (*earlier, *before)
+    else:
+        # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
+        effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
+        severity, caused_by = (Severity.INFO if effect else None), before
+    begin, end = times_of([first])
+    yield Hit(
+        title=f"The job was ended from outside{since([first])}: {first.text.strip('* ')[:120]}",
+        next_step="sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
+        "bhist, qstat -xf",
+        explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
+        "after it are "
+        "the noise of that."
+        + (
+            ""
+            if strong
+            else " The line gives no reason: ask the scheduler, or look for a rank that failed before."
+        ),
+        observed=first.text,
+        expected="the job ends by itself",
+        severity=severity,
+        confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
+        hosts=hosts_of([first]),
+        evidence=refs_of([first, *(e for e in found if e is not first)]),
+        caused_by=caused_by,
+        first_s=begin,
+        last_s=end,
+    )
+
+
+def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:
+    """Failures that clocks put well before the end."""
+    if time_s is None:
+        return ()
+    rows = causes(run).filter(
+        pl.col("cause").is_in(list(_FAULTS)) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
+    )
+    return tuple(sorted(set(rows["cause"].to_list())))

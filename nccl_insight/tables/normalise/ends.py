@@ -1,0 +1,94 @@
+"""How a process or a job ended, from exit codes, signals and reasons as launchers and schedulers print them.
+
+Sources: signal(7), wait(2) (a shell's exit code above 128 is 128 + the signal), slurm.conf(5) job states, LSF's exit
+reasons, Kubernetes' container states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+KILLED: Final = "process-killed"
+CRASHED: Final = "process-crashed"
+ENDED: Final = "job-ended-by-scheduler"
+FAILED: Final = "application-exception"
+EFFECT: Final = "error-propagated"
+OTHER: Final = "other"
+
+_SIGNALS: Final = {
+    9: KILLED,
+    4: CRASHED,
+    6: CRASHED,
+    7: CRASHED,
+    8: CRASHED,
+    11: CRASHED,
+    2: EFFECT,
+    13: EFFECT,
+    15: EFFECT,
+}
+# (words, what): first match wins; words of srun, Slurm, LSF, PBS, Kubernetes, strsignal(3).
+_WORDS: Final[Sequence[tuple[str, str]]] = (
+    ("oomkilled", KILLED), ("out of memory", KILLED), ("out_of_memory", KILLED), ("memlimit", KILLED),
+    ("sigkill", KILLED), ("killed", KILLED), ("mem ", KILLED), ("memory", KILLED),
+    ("sigsegv", CRASHED), ("segmentation", CRASHED), ("sigbus", CRASHED), ("bus error", CRASHED),
+    ("sigabrt", CRASHED), ("aborted", CRASHED), ("sigill", CRASHED), ("illegal instruction", CRASHED),
+    ("sigfpe", CRASHED), ("floating point", CRASHED), ("trace/breakpoint", CRASHED),
+    ("time limit", ENDED), ("timelimit", ENDED), ("walltime", ENDED), ("runlimit", ENDED), ("preempt", ENDED),
+    ("node failure", ENDED), ("requeue", ENDED), ("owner", ENDED), ("admin", ENDED), ("limit", ENDED),
+    ("sigterm", EFFECT), ("terminated", EFFECT), ("sigint", EFFECT), ("interrupt", EFFECT),
+)  # fmt: skip
+_EXITED: Final = r"[Ee]xited with exit code ([0-9]+)"
+_TEXTS: Final = (
+    "signal_name",
+    "signal_text",
+    "k8s_reason",
+    "lsf_reason",
+    "end_reason",
+    "task_end",
+    "exit_kind",
+)
+
+
+def _text(frame: pl.DataFrame) -> pl.Expr:
+    present = [pl.col(c) for c in _TEXTS if c in frame.columns]
+    return pl.concat_str(present, separator=" ", ignore_nulls=True) if present else pl.lit("")
+
+
+def _number(frame: pl.DataFrame, *names: str) -> pl.Expr:
+    present = [pl.col(c).cast(pl.Int64) for c in names if c in frame.columns]
+    return pl.coalesce(present) if present else pl.lit(None, pl.Int64)
+
+
+def signal_of(code: pl.Expr) -> pl.Expr:
+    """The signal of an exit code: -9 (Python), 137 (a shell) or null for an ordinary code."""
+    return pl.when(code < 0).then(-code).when((code > 128) & (code < 160)).then(code - 128)
+
+
+def end_family(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``family``, and ``signal`` and ``exit_code`` where the text has them under another name."""
+    text = _text(frame)
+    written = text.str.extract(_EXITED).cast(pl.Int64, strict=False)
+    code = pl.coalesce(_number(frame, "exit_code"), written)
+    # MPICH prints the status of wait(2): the signal in the low bits, or the exit code times 256.
+    status = _number(frame, "wait_status")
+    signal = pl.coalesce(
+        _number(frame, "signal"), signal_of(code), pl.when((status > 0) & (status < 128)).then(status)
+    )
+    lowered = text.str.to_lowercase()
+    by_word = pl.lit(None, pl.String)
+    for word, what in reversed(_WORDS):
+        by_word = pl.when(lowered.str.contains(word, literal=True)).then(pl.lit(what)).otherwise(by_word)
+    by_signal = signal.replace_strict(_SIGNALS, default=EFFECT, return_dtype=pl.String)
+    cancelled = pl.lit(ENDED) if "job_number" in frame.columns else pl.lit(None, pl.String)
+    plain = pl.when(code == 0).then(pl.lit(OTHER)).when(code.is_not_null()).then(pl.lit(FAILED))
+    dead = pl.lit(CRASHED) if "ray_exit_type" in frame.columns else pl.lit(None, pl.String)
+    family = pl.coalesce(
+        pl.when(signal.is_not_null()).then(by_signal), by_word, plain, dead, cancelled, pl.lit(OTHER)
+    )
+    return frame.with_columns(family=family, signal=signal, exit_code=code)
+
+
+NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {"end_family": end_family}
