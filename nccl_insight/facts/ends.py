@@ -67,7 +67,11 @@ def ends(run: Run) -> tuple[End, ...]:
 def _build(run: Run) -> tuple[End, ...]:
     known = identities(run)
     errors = run.table("errors")
-    rows = with_time(run, errors.filter(pl.col("family").is_in(list(KINDS)))) if errors.height else errors
+    own = [pl.col("end_kind")] if "end_kind" in errors.columns else []
+    said = pl.coalesce(*own, "diagnosis").alias("kind")
+    rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))))
+    if "exit_code" in rows.columns:
+        rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     found = [_of_line(row, known) for row in rows.iter_rows(named=True)]
     traces = with_time(run, run.table("tracebacks"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
@@ -102,7 +106,7 @@ def _of_line(row: Mapping[str, Any], known: Identities) -> End:
                 hosts.update([placed[0]] if placed[0] else [])
     code, signal = row.get("exit_code"), row.get("signal")
     text = " ".join(str(row["text"] or "").split())
-    kind = str(row["family"])
+    kind = str(row["kind"])
     return End(
         kind=kind,
         text=_words(row, text),

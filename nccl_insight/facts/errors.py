@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.clock import with_time
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
@@ -30,15 +31,19 @@ _NOTEWORTHY: Final = (
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = run.table("errors")
+    errors = with_time(run, run.table("errors"))
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
     stated = pl.col("errno").is_not_null()
     if "error_text" in errors.columns:
         stated |= pl.col("error_text").is_not_null()
     silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
+    # How a process ended, where its exit code or signal tells more than the wording.
+    ended = pl.col("end_kind") if "end_kind" in errors.columns else pl.lit(None, pl.String)
     cause = (
-        pl.when(quiet)
+        pl.when(ended.is_not_null())
+        .then(ended)
+        .when(quiet)
         .then(pl.lit(BENIGN))
         .when(message == "err_cuda_alloc")
         .then(pl.lit(ALLOC_FAILED))
@@ -46,11 +51,29 @@ def _build(run: Run) -> pl.DataFrame:
         .then(pl.lit(SHM_FAILED))
         .otherwise(diagnosis)
     )
-    return errors.with_columns(cause=cause, loud=is_loud(pl.col("level")) | pl.col("level").is_null())
+    loud = is_loud(pl.col("level")) | pl.col("level").is_null()
+    return _host_memory(errors.with_columns(cause=cause, loud=loud))
+
+
+def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
+    """A failed allocation that leads through shm.cc is one of shared host memory (cuMem, 2.24 and later)."""
+    source = pl.col("source").fill_null("")
+    refused = pl.col("text").str.contains(r"(?i)invalid argument|not permitted|not supported")
+    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & refused
+    in_alloc = failed & source.str.contains(r"(?:^|/)(?:alloc\.h|shm\.cc|shmutils\.cc)")
+    if rows.filter(in_alloc).is_empty():
+        return rows
+    trail = pl.col("text").str.contains(r"(?:^|/)shm(?:utils)?\.cc:[0-9]+")
+    process = ["input_id", "host", "pid", "tid"]
+    near = pl.any_horizontal(trail.shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
+    own = source.str.contains(r"(?:^|/)shm")
+    return rows.with_columns(
+        pl.when(in_alloc & (near | own)).then(pl.lit("cumem-host-alloc-failed")).otherwise("cause").alias("cause")
+    )
 
 
 def causes(run: Run) -> pl.DataFrame:
-    """``errors`` in reading order plus ``cause`` (str) and ``loud`` (bool: WARN or worse, or no level known)."""
+    """``errors`` in reading order plus ``cause`` (str) ``loud`` (bool: WARN or worse, or no level known), ``time_s``."""
     return run.memo("errors.causes", _build)
 
 

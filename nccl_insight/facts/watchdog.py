@@ -1,9 +1,8 @@
 """Where each rank stands in its collectives, from the lines of torch's watchdog: who waits, and who did not come.
 
 The numbers count the operations of a process group, alike on all its ranks. A rank that times out in operation n
-issued it and waits; one whose last issued operation is below n never came to it. The oldest unfinished operation of the group
-decides, so a gap of one is enough.
-"""
+issued it and waits; one whose last issued operation is below n never came to it. The oldest unfinished operation
+of the group decides, so a gap of one is enough."""
 
 from __future__ import annotations
 
@@ -189,9 +188,9 @@ def _judge(run: Run, rows: pl.DataFrame) -> Missing | Stalled | None:
         # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.
         issued = behind["last_enqueued"].drop_nulls()
         most = behind.height * 2 > waits.height
-        if not most and not (
-            issued.len() and int(issued.min() or 0) >= high and ahead.height * 2 <= waits.height
-        ):
+        lowest = issued.min() if issued.len() else None
+        caught_up = isinstance(lowest, int) and lowest >= high and ahead.height * 2 <= waits.height
+        if not most and not caught_up:
             seq = ahead["timed_out_seq"].min()
             return _missing(
                 run, group, int(seq) if isinstance(seq, int) else high, ahead, behind, "behind", world,

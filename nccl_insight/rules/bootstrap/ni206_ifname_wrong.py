@@ -52,6 +52,7 @@ VIRTUAL = (
     r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP)$"
 )
 _BRIDGE = r"(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+)<"
+_LINK_LOCAL = "169.254."
 _NEXT = (
     "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
     "^docker,lo,veth,virbr,br-"
@@ -63,11 +64,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if spans_hosts(run) is False:
         return
     listed = _listed(run)
-    virtual = listed.filter(pl.col("name").str.contains(VIRTUAL))
+    wrong = pl.col("name").str.contains(VIRTUAL) | pl.col("address").fill_null("").str.starts_with(
+        _LINK_LOCAL
+    )
+    virtual = listed.filter(wrong)
     several = spans_hosts(run) is True
     failed = trouble(run, "bootstrap-connect-refused", "bootstrap-connect-timeout")
     only = virtual.join(
-        listed.filter(~pl.col("name").str.contains(VIRTUAL)),
+        listed.filter(~wrong),
         on=["host", "pid", "line"],
         how="anti",
         nulls_equal=True,
@@ -155,7 +159,7 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         title=f"{', '.join(names[:3])} is {role}{f' ({named(hosts)})' if hosts else ''}",
         next_step=_NEXT,
         explanation="Loopback, bridge and virtual interfaces have addresses that only this host or its containers "
-        "can reach. Ranks on other "
+        "can reach; link-local addresses (169.254.x, the USB interface of a BMC) lead nowhere else. Ranks on other "
         "hosts wait for connections that never come.",
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
         expected="an interface that all hosts share",

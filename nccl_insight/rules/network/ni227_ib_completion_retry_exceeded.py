@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
@@ -39,11 +40,13 @@ from nccl_insight.tables.run import Run
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
-ACTION = Action.ISOLATE
+ACTION = Action.TRIAGE
 NEEDS = ("errors",)
 CAUSED_BY = (
-    "ib-port-error", "ib-device-fatal", "xid-error", "cuda-oom-init", "cuda-unhandled", "shm-too-small",
-    "ib-local-access-violation", "ib-completion-local-prot", "collective-mismatch", "invalid-argument",
+    "ib-port-error", "link-flap", "ib-gid-changed", "ib-device-fatal", "cuda-hardware-error", "resource-exhausted",
+    "memlock-limit", "ib-reg-mr-failed", "watchdog-stuck", "ib-queue-error", "xid-error", "cuda-oom-init",
+    "cuda-unhandled", "shm-too-small", "ib-local-access-violation", "ib-completion-local-prot",
+    "collective-mismatch", "invalid-argument",
 )  # fmt: skip
 
 
@@ -58,12 +61,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "ib-completion-retry-exceeded",
         f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
-        "rdma statistic show link <device>/1; ibqueryerrors; mlxlink -d <device> -e   # both ends; then "
-        "ib_write_bw between them",
+        "the peer's own log first; then rdma statistic show link <device>/1, mlxlink -d <device> -m -c (root), "
+        "ibqueryerrors (root, InfiniBand only) on both ends; ib_write_bw -d <device> on one host and ib_write_bw -d <device> "
+        "<host> on the other",
         explanation=(
             "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
             "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "
             "again and again is the suspect."
         ),
         expected="status 0",
+        devices=devices_of(run, found.rows),
     )

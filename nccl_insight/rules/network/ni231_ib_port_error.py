@@ -1,25 +1,25 @@
-"""An InfiniBand port went down while the job ran.
+"""An InfiniBand port went down while the job ran and did not come back.
 
 What it finds
 -------------
-The asynchronous event "port error" of a NIC.
+The asynchronous event "port error" of a NIC without a "port active" of the same device after it.
 
 Why it matters
 --------------
-All traffic of that port stops; peers see time-outs some seconds later.
+All traffic of that port stops; peers see exhausted retries about half a minute later.
 
 How it decides
 --------------
-The event decides; its host is where to look.
+The event decides; its host is where to look. A port that came back is link-flap. Without errors on the same device
+near in time it is a warning, since nothing that the job reports came from it.
 
 What to do
 ----------
-Look at link, cable, transceiver and switch port of the NICs named; take the host out until the link is
-stable.
+Look at link, cable, transceiver and switch port of the NICs named.
 
 False positives
 ---------------
-Ports that were taken down on purpose and are not used by the job.
+Ports that were taken down on purpose and are not used by the job; logs that end before the port came back.
 
 References
 ----------
@@ -30,26 +30,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report
+from nccl_insight.facts.links import Flap, failed_after, flaps
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
-ACTION = Action.ISOLATE
+ACTION = Action.TRIAGE
 NEEDS = ("errors",)
 CAUSED_BY = ("ib-device-fatal",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all lines."""
-    yield from report(
-        run,
-        "ib-port-error",
-        "An InfiniBand port went down during the job",
-        'ibstat; rdma statistic show link <device>/1; dmesg -T | grep -iE "mlx5|link down"   # '
-        "on the hosts named",
-        explanation="The NIC saw its link go down. Errors of other ranks that follow (status 12, closed "
-        "connections) are its consequence.",
+    """One finding for the devices that stayed down."""
+    down = [flap for flap in flaps(run) if not flap.back]
+    if not down:
+        return
+    hurt = [flap for flap in down if failed_after(run, flap)]
+    chosen = hurt or down
+    names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
+    hosts = tuple(sorted({f.host for f in chosen if f.host}))
+    times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
+    yield Hit(
+        title=f"Port of {names or 'a NIC'}{' on ' + ', '.join(hosts[:4]) if hosts else ''} went down during the job",
+        next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE "
+        "'mlx5|link down'   # on the "
+        "host named",
+        explanation="The NIC saw its link go down, and no line says that it came back. "
+        + (
+            "Errors on this device (status 12, closed connections) are its consequence."
+            if hurt
+            else "No error of the job was seen on this device near in time."
+        ),
+        observed="port error",
         expected="all ports active during the job",
+        severity=None if hurt or not _clocked(chosen) else Severity.WARNING,
+        confidence=Confidence.HIGH if hurt else Confidence.MEDIUM,
+        ranks=tuple(sorted({r for f in chosen for r in f.ranks})),
+        hosts=hosts,
+        evidence=tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
+        first_s=min(times) if times else None,
+        last_s=max(times) if times else None,
+        devices=tuple(sorted({f.key for f in chosen if f.device})),
     )
+
+
+def _clocked(found: list[Flap]) -> bool:
+    return all(f.first_s is not None for f in found)

@@ -11,13 +11,14 @@ CUDA errors are often sticky and late: the kernel that caused one ran earlier, i
 
 How it decides
 --------------
-The message decides. Failures that NCCL prints at level INFO were expected and are left out; known kinds
-have their own names.
+The message decides, and what to do depends on the code. Failures that NCCL prints at level INFO were expected and are
+left out; known kinds have their own names. A launch failure after a watchdog's time-out comes from the abort of the
+communicators and is its effect.
 
 What to do
 ----------
-Find the first CUDA error of the process; run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer; look for
-an Xid in dmesg.
+Find the first CUDA error of the process. For illegal accesses and asserts run the program under compute-sanitizer on
+one node with a few steps; look for an Xid in dmesg.
 
 False positives
 ---------------
@@ -32,8 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -42,51 +45,109 @@ ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("errors",)
 CAUSED_BY = (
-    "xid-error", "fabric-manager-issue", "mnnvl-imex-missing", "cuda-driver-too-old", "cuda-init-error",
-    "cuda-oom-init", "kernel-sharedmem-limit", "cumem-import-failed",
+    "xid-error", "cuda-hardware-error", "fabric-manager-issue", "mnnvl-imex-missing", "cuda-driver-too-old",
+    "cuda-driver-mismatch", "cuda-init-error", "cuda-oom-init", "kernel-sharedmem-limit", "cumem-import-failed",
 )  # fmt: skip
+_SANITIZER = (
+    "compute-sanitizer python <program>   # on one node, a few steps: it slows kernels 10 to 100 times; dmesg -T "
+    "| grep -i "
+    "xid   # on the hosts named"
+)
 _KNOWN = (
     (
         r"(?:failure|error) 700\b|illegal memory access",
         "an illegal memory access; the kernel that did it may be the program's own",
+        _SANITIZER,
+    ),
+    (
+        r"(?:failure|error) 710\b|device-side assert",
+        "an assertion in a kernel of the program, often an index out of range in an embedding or loss",
+        "TORCH_USE_CUDA_DSA=1, or the failing step on the CPU   # which index is out of range; " + _SANITIZER,
     ),
     (
         r"(?:failure|error) 719\b|launch failure",
-        "a kernel that failed while it ran; the message comes with the next CUDA call",
+        "a kernel that failed while it ran; the message comes with the next CUDA call, also after an abort",
+        "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,
     ),
     (
         r"(?:failure|error) 800\b|not permitted",
         "an operation that this container or user may not do (IMEX channel, capabilities)",
+        "ls -l /dev/nvidia-caps-imex-channels; capsh --print   # inside the container",
     ),
     (
         r"(?:failure|error) 999\b|unknown error",
         "an error that the driver cannot name; look for an Xid, and on WSL at its driver",
+        "dmesg -T | grep -i xid; nvidia-smi   # on the hosts named",
     ),
     (
         r"(?:failure|error) 98\b|invalid device function|no kernel image",
         "kernels that were not built for this GPU",
+        "cuobjdump --list-elf libnccl.so.2 | sort -u   # does it hold the GPU's architecture?",
     ),
-    (r"(?:failure|error) 46\b|busy or unavailable", "a GPU in exclusive mode that another process holds"),
+    (
+        r"(?:failure|error) 46\b|busy or unavailable",
+        "a GPU in exclusive mode that another process holds, or one that was lost",
+        "nvidia-smi -q -d COMPUTE | grep -i 'compute mode'; nvidia-smi pmon -c 1   # on the hosts named",
+    ),
+    (
+        r"(?:failure|error) 101\b|invalid device ordinal",
+        "a device number that the process does not see: LOCAL_RANK against CUDA_VISIBLE_DEVICES",
+        "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES; nvidia-smi -L   # in the rank's environment",
+    ),
+    (
+        r"(?:failure|error) 217\b|peer access",
+        "peer access between GPUs that do not offer it",
+        "nvidia-smi topo -p2p r   # on the hosts named",
+    ),
 )
+_LATE = (
+    r"(?:failure|error) (?:719|700|4|709|999)\b|launch failure|illegal memory access|unknown error|context "
+)
+r"is destroyed"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all lines, with what is known of that CUDA error."""
+    """One finding for all lines, with what is known of that CUDA error; those after a time-out's abort apart."""
     found = trouble(run, "cuda-unhandled")
     if found is None:
         return
+    late = _after_abort(run, found.rows)
+    first = found.rows.join(
+        late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left"
+    )
+    if first.height:
+        yield from _hit(run, Trouble(first), ())
+    if late.height:
+        yield from _hit(run, Trouble(late), ("watchdog-timeout", "ib-completion-retry-exceeded"))
+
+
+def _after_abort(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Late errors after the watchdog gave up: the abort of the communicators makes them."""
+    watchdog = trouble(run, "watchdog-timeout")
+    if watchdog is None or watchdog.first_s is None:
+        return rows.clear()
+    return rows.filter(pl.col("text").str.contains(_LATE) & (pl.col("time_s") > watchdog.first_s))
+
+
+def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
     reason = found.extract(r"(?:failure|error):? ?(?:[0-9]+ )?'([^']+)'") or "CUDA error"
-    meaning = next(
-        (text for pattern, text in _KNOWN if found.matching(pattern)),
-        "an error of the CUDA driver or of an earlier kernel",
+    meaning, step = next(
+        ((text, step) for pattern, text, step in _KNOWN if found.matching(pattern)),
+        (
+            "an error of the CUDA driver or of an earlier kernel",
+            "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,
+        ),
     )
     yield from report(
         run,
         "cuda-unhandled",
         f"A CUDA call inside NCCL failed: {reason}",
-        "CUDA_LAUNCH_BLOCKING=1 compute-sanitizer <the program>; dmesg -T | grep -i xid   # on the hosts named",
+        step,
         explanation=f"The message stands for {meaning}. CUDA reports errors late, so look for the first one of the "
-        f"same process.",
+        "same process."
+        + (" It came after the watchdog gave up, when communicators were aborted." if caused_by else ""),
         expected="CUDA success",
         quiet=Severity.WARNING,
+        caused_by=caused_by,
+        rows=found,
     )

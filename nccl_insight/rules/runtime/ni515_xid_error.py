@@ -6,17 +6,19 @@ Kernel messages of the NVIDIA driver (Xid) or of an NVSwitch (SXid) mixed into t
 
 Why it matters
 --------------
-Many Xids mean that a GPU or NVLink is broken or was reset, which is why the job failed.
+Many Xids mean that a GPU or NVLink is broken or was reset, which is why the job failed. Others are the echo of a
+program's own error, or news that can wait.
 
 How it decides
 --------------
-The number decides: hardware Xids (48, 63, 64, 74, 79, 92, 94, 95, 119, 120 and others) are errors; those
-that programs cause (13, 31, 43, 45) are warnings.
+The number decides (NVIDIA's catalogue): hardware Xids (48, 64, 74, 79, 94, 95, 119, 120, 140 ...) are errors;
+those that programs cause (13, 31, 43, 45, 69, 137) are warnings; 63 records a pending row remap, and a non-fatal
+SXid an error that was corrected: both are only noted. 154 says itself what the GPU needs. The GPU's host comes
+from the line's head, its process number, or its bus id where one host only has it.
 
 What to do
 ----------
-Drain the host and run dcgmi diag for hardware Xids; for 13 and 31 run the program under compute-sanitizer
-first.
+Hardware: drain the host, wait until it is idle, then diagnose. 13 and 31: run the program under compute-sanitizer.
 
 False positives
 ---------------
@@ -24,20 +26,24 @@ Old messages of an earlier job in the same kernel log.
 
 References
 ----------
-NVIDIA GPU deployment, Xid errors; NCCL troubleshooting guide.
+NVIDIA Xid catalogue; GPU deployment guide; Fabric Manager guide (SXid fatal and non-fatal).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._diag import events
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -51,25 +57,87 @@ MEANINGS = {
     48: "double-bit ECC error",
     61: "internal microcontroller error",
     62: "internal microcontroller halt",
-    63: "memory row remapping or page retirement recorded",
+    63: "a memory row remapping is recorded; it takes effect at the next reset",
     64: "memory row remapping or page retirement failed",
     69: "graphics engine class error",
     74: "NVLink error",
     79: "GPU has fallen off the bus",
     92: "high rate of single-bit ECC errors",
-    94: "contained memory error",
+    94: "contained memory error: the program that had the page ended",
     95: "uncontained memory error",
     109: "context switch time-out",
     119: "GSP firmware time-out",
     120: "GSP firmware error",
+    137: "NVLink privilege error, usually a peer or program that accessed memory it may not",
     140: "unrecovered ECC error",
-    149: "NVLink error",
-}
-_BY_PROGRAM = (13, 31, 43, 45, 69)
+    144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
+    148: "NVLink NVLPW_CTRL error", 149: "NVLink NETIR error", 150: "NVLink MSE error",
+    154: "the recovery action that the GPU needs changed",
+}  # fmt: skip
+_BY_PROGRAM = (13, 31, 43, 45, 69, 137)
+_WAIT = (63, 92)
+_NVLINK5 = (144, 145, 146, 147, 148, 149, 150)
+_HARD_ACTION = re.compile(r"GPU Reset Required|Node Reboot Required|Drain and Reset|Drain P2P", re.I)
+_RELEASED = re.compile(r"to 0x0\b|\(None\)\s*$")
+_PID = re.compile(r"pid='?(\d+)")
+
+
+@dataclass
+class _Kind:
+    """All lines of one Xid number of one weight."""
+
+    xid: int | None
+    severity: Severity
+    switch: bool
+    rows: list[dict[str, object]] = field(default_factory=list)
+    ranks: set[int] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+
+
+def _weight(xid: int | None, text: str, switch: bool) -> Severity:
+    if switch:
+        return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
+    if xid in _WAIT:
+        return Severity.INFO
+    if xid in _BY_PROGRAM:
+        return Severity.WARNING
+    if xid == 154:
+        return Severity.ERROR if _HARD_ACTION.search(text) else Severity.INFO
+    if xid in _NVLINK5:
+        return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
+    return Severity.ERROR if xid in MEANINGS else Severity.WARNING
+
+
+def _bus(text: str) -> str:
+    """Domain, bus and device of a PCI address without punctuation, as NCCL prints a bus id."""
+    parts = text.lower().split(".")[0].split(":")
+    return "".join(parts[-2:]) if len(parts) >= 2 else text.lower()
+
+
+def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | None, str | None]:
+    host = known.host_in_tag(str(row.get("launcher") or ""))
+    found = _PID.search(str(row["text"] or ""))
+    process = known.process(int(found[1]), host) if found else None
+    if process is not None:
+        return process[1], process[0]
+    address = str(row.get("pci_address") or "")
+    ranks = run.table("ranks").drop_nulls(["bus_id", "host", "rank"])
+    if address and ranks.height:
+        bus = _bus(address)
+        here = ranks.filter(
+            pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "").str.contains(bus, literal=True)
+        )
+        if host is not None:
+            here = here.filter(pl.col("host") == host)
+        if here["host"].n_unique() == 1:
+            rank = int(here["rank"][-1]) if here["rank"].n_unique() == 1 else None
+            return rank, str(here["host"][0])
+    hosts = set(known.host_of_rank.values())
+    return None, host or (next(iter(hosts)) if len(hosts) == 1 else None)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for each Xid number, at most five."""
+    """One finding for each Xid number and weight, the most severe first, at most five."""
     yield from _told_by_nccl(run)
     found = trouble(run, "xid-error")
     if found is None:
@@ -77,28 +145,62 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = Trouble(found.rows.filter(pl.col("level").ne_missing("DIAG")))
     if not found.rows.height:
         return
-    number = pl.col("text").str.extract(r"Xid \([^)]*\): ([0-9]+)").cast(pl.Int32, strict=False)
-    rows = found.rows.with_columns(number.alias("xid"))
-    for key, part in list(rows.group_by("xid", maintain_order=True))[:5]:
-        xid = key[0] if isinstance(key[0], int) else None
-        meaning = MEANINGS.get(xid, "see NVIDIA's list") if xid is not None else "number not readable"
-        by_program = xid in _BY_PROGRAM
-        yield from report(
-            run,
-            "xid-error",
-            f"The driver reported Xid {xid if xid is not None else '?'}: {meaning}",
-            "compute-sanitizer <the program>; dcgmi diag -r 2"
-            if by_program
-            else "dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER   # and drain the host",
-            explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
-            if by_program
-            else "It points at the GPU, its memory or its links. Jobs on this host will fail until it is serviced.",
-            expected="no Xid during the job",
-            severity=Severity.WARNING if by_program else None,
-            action=Action.TRIAGE if by_program else None,
-            quiet=None,
-            rows=Trouble(part.drop("xid")),
-        )
+    known = identities(run)
+    kinds: dict[tuple[int | None, Severity, bool], _Kind] = {}
+    for row in found.rows.to_dicts():
+        text = str(row["text"] or "")
+        number = row.get("xid")
+        xid = int(number) if isinstance(number, int) else 79 if "fallen off" in text else None
+        switch = text.startswith("SXid") or row["message"] == "kernel_sxid"
+        severity = _weight(xid, text, switch)
+        kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
+        rank, host = _place(run, row, known)
+        kind.rows.append(row)
+        kind.ranks.update([rank] if rank is not None else [])
+        kind.hosts.update([host] if host is not None else [])
+    ordered = sorted(kinds.values(), key=lambda k: k.severity.order)
+    for kind in ordered[:5]:
+        yield _hit(kind, found)
+
+
+def _hit(kind: _Kind, found: Trouble) -> Hit:
+    lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
+    times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
+    name = "SXid" if kind.switch else "Xid"
+    meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
+    if kind.xid == 154:
+        action = re.search(r"to 0x[0-9a-fA-F]+ \(([^)]*)\)", str(kind.rows[-1]["text"]))
+        meaning = f"the GPU needs: {action[1]}" if action else meaning
+    hosts = tuple(sorted(kind.hosts))
+    ranks = tuple(sorted(kind.ranks))
+    who = rank_words(ranks) if ranks else ""
+    where = " on ".join(part for part in (who, named(hosts)) if part)
+    hard = kind.severity is Severity.ERROR
+    program = kind.xid in _BY_PROGRAM
+    return Hit(
+        title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning} "
+        f"({plural(len(lines), 'line')}{', ' + where if where else ''})",
+        next_step="compute-sanitizer python <program>   # on one node, a few steps"
+        if program
+        else "drain the host, wait until it is idle, then: dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER"
+        if hard
+        else "nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU when the host is idle",
+        explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
+        if program
+        else "It points at the GPU, its memory or its links."
+        if hard
+        else "The job goes on; nothing has to be done at once.",
+        observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
+        expected="no Xid during the job",
+        severity=kind.severity,
+        confidence=Confidence.HIGH,
+        action=None if hard else Action.TRIAGE if program else Action.MONITOR,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=tuple(Ref(i, n) for i, n in lines[:4]),
+        first_s=min(times) if times else None,
+        last_s=max(times) if times else None,
+    )
 
 
 def _told_by_nccl(run: Run) -> Iterator[Hit]:

@@ -16,7 +16,7 @@ CRASHED: Final = "process-crashed"
 ENDED: Final = "job-ended-by-scheduler"
 FAILED: Final = "application-exception"
 EFFECT: Final = "error-propagated"
-OTHER: Final = "other"
+OTHER: Final = "plain-note"
 
 _SIGNALS: Final = {
     9: KILLED,
@@ -68,7 +68,7 @@ def signal_of(code: pl.Expr) -> pl.Expr:
 
 
 def end_family(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds ``family``, and ``signal`` and ``exit_code`` where the text has them under another name."""
+    """Adds ``end_kind`` (a diagnosis), and ``signal`` and ``exit_code`` where the text has them under another name."""
     text = _text(frame)
     written = text.str.extract(_EXITED).cast(pl.Int64, strict=False)
     code = pl.coalesce(_number(frame, "exit_code"), written)
@@ -88,7 +88,7 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     family = pl.coalesce(
         pl.when(signal.is_not_null()).then(by_signal), by_word, plain, dead, cancelled, pl.lit(OTHER)
     )
-    return frame.with_columns(family=family, signal=signal, exit_code=code)
+    return frame.with_columns(end_kind=family, signal=signal, exit_code=code)
 
 
 NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {"end_family": end_family}

@@ -1,0 +1,136 @@
+"""Ports of NICs that went down and came back, and errors that other lines report on the same device near in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.identity import identities
+from nccl_insight.tables.run import Run
+
+REACH_S: Final = 60.0
+"""Retries of a queue pair last about half a minute by default; an error later than this has another reason."""
+_DOWN: Final = r"port[ _]err"
+_UP: Final = r"port[ _]active"
+_ERRORS: Final = (
+    "ib-completion-retry-exceeded", "ib-completion-flush", "ib-completion-local-prot", "ib-local-access-violation",
+    "ib-completion-error", "ib-qp-timeout",
+)  # fmt: skip
+_HCA: Final = r"\bhca[ =]([A-Za-z0-9_.]+)"
+_NAMED: Final = r"NET/IB ?: ([A-Za-z0-9_.]+):[0-9]+ "
+
+
+@dataclass(frozen=True)
+class Flap:
+    """A port that went down: how often, when, and whether the log says that it came back."""
+
+    host: str | None
+    device: str | None
+    count: int
+    back: bool
+    down_s: float | None
+    first_s: float | None
+    last_s: float | None
+    ranks: tuple[int, ...]
+    lines: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> str:
+        """``host/device``."""
+        return f"{self.host or '?'}/{self.device or '?'}"
+
+
+def _device(frame: pl.DataFrame) -> pl.Expr:
+    own = [pl.col("hca_name")] if "hca_name" in frame.columns else []
+    return pl.coalesce(*own, pl.col("text").str.extract(_HCA), pl.col("text").str.extract(_NAMED))
+
+
+def flaps(run: Run) -> tuple[Flap, ...]:
+    """Every device whose port went down, in reading order of the first event."""
+    return run.memo("facts.links.flaps", _flaps)
+
+
+def _flaps(run: Run) -> tuple[Flap, ...]:
+    rows = causes(run).filter(pl.col("text").str.contains(r"async .*event|async error event"))
+    lowered = pl.col("text").str.to_lowercase()
+    rows = rows.with_columns(
+        _device(rows).alias("device"),
+        lowered.str.contains(_DOWN).alias("down"),
+        lowered.str.contains(_UP).alias("up"),
+    ).filter(pl.col("down") | pl.col("up"))
+    found: list[Flap] = []
+    # All processes of a host that use the device report the same event: the first of each is the event.
+    for (host, device), part in rows.group_by("host", "device", maintain_order=True):
+        if not part["down"].any():
+            continue
+        one = part.filter(pl.col("pid").eq_missing(part["pid"][0]))
+        order = part if part["time_s"].null_count() else part.sort("time_s", "line")
+        downs, ups = one.filter("down"), part.filter("up")
+        last = bool(order["up"][-1]) or (ups.height > 0 and _comes_later(order))
+        starts = part.filter("down")["time_s"].drop_nulls()
+        ends = ups["time_s"].drop_nulls()
+        first = float(starts.min()) if starts.len() else None  # type: ignore[arg-type]
+        back = [float(t) for t in ends if first is not None and t >= first]
+        found.append(
+            Flap(
+                host=None if host is None else str(host),
+                device=None if device is None else str(device),
+                count=max(1, downs.height),
+                back=last,
+                down_s=min(back) - first if back and first is not None else None,
+                first_s=first,
+                last_s=max([*back, first]) if first is not None else None,
+                ranks=tuple(sorted(part["rank"].drop_nulls().unique().to_list())),
+                lines=tuple(
+                    (int(i), int(n)) for i, n in part.select("input_id", "line").drop_nulls().iter_rows()
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _comes_later(order: pl.DataFrame) -> bool:
+    ups = [i for i, up in enumerate(order["up"].to_list()) if up]
+    downs = [i for i, down in enumerate(order["down"].to_list()) if down]
+    return bool(ups and downs and ups[-1] > downs[-1])
+
+
+def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:
+    """``host/device`` of both ends of failure lines: the reporter's, and the peer's NIC of the same name.
+
+    Rails connect NICs of the same name, so an error on one end may come from the link of the other.
+    """
+    known = identities(run)
+    frame = rows.select(
+        "host",
+        _device(rows).alias("device"),
+        pl.col("peer").cast(pl.String).str.replace(r"<[0-9]+>$", "").alias("peer"),
+    ).unique(maintain_order=True)
+    found: set[str] = set()
+    for host, device, peer in frame.iter_rows():
+        if device is None:
+            continue
+        found.add(f"{host or '?'}/{device}")
+        other = known.addresses.get(peer) or known.names.get(str(peer).split(".", 1)[0]) if peer else None
+        if other is not None:
+            found.add(f"{other}/{device}")
+    return tuple(sorted(found))
+
+
+def failed_after(run: Run, flap: Flap) -> bool:
+    """Whether errors on the same device follow within the retry time."""
+    rows = causes(run).filter(pl.col("cause").is_in(list(_ERRORS)))
+    if rows.is_empty():
+        return False
+    if flap.first_s is not None and flap.last_s is not None:
+        near = pl.col("time_s").is_null() | pl.col("time_s").is_between(
+            flap.first_s - 5, flap.last_s + REACH_S
+        )
+        rows = rows.filter(near)
+    if rows.is_empty():
+        return False
+    devices = devices_of(run, rows)
+    return not devices or flap.device is None or flap.key in devices

@@ -1,0 +1,85 @@
+"""GPUs of one node cannot see each other.
+
+What it finds
+-------------
+GPUs of one host that talk through host memory or the network although the machine has NVLink or NVSwitch, where every
+process sees one GPU only.
+
+Why it matters
+--------------
+NVLink is many times faster than host memory. Isolation takes it away without any error.
+
+How it decides
+--------------
+All ranks of the host have CUDA device 0 and different GPUs, no setting switches P2P off, and NVLS or NVLink is
+reported. Where each process only has its own GPU in view, NCCL cannot use peer access between them unless they
+share the IPC namespace.
+
+What to do
+----------
+Show every process all GPUs of the node (and choose with LOCAL_RANK), or share the IPC and pid namespaces.
+
+False positives
+---------------
+Multi-tenant nodes that isolate GPUs on purpose.
+
+References
+----------
+NCCL troubleshooting guide, containers; Slurm --gpus-per-task and --gpu-bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of, named, refs, setting, switched_on
+from nccl_insight.facts.transports import links
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+CLASS = "P"
+SEVERITY = Severity.WARNING
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.MEDIUM
+NEEDS = ("connections",)
+CAUSED_BY = ("p2p-disabled-by-env", "p2p-disabled-on-nvlink")
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all hosts."""
+    if switched_on(run, "NCCL_P2P_DISABLE").height or setting(run, "NCCL_P2P_LEVEL").height:
+        return
+    inside = links(run).filter(pl.col("src_host").is_not_null() & (pl.col("src_host") == pl.col("dst_host")))
+    slow = inside.filter(pl.col("transport").is_in(["SHM", "NET"]))
+    if slow.is_empty() or inside.filter(pl.col("transport") == "P2P").height:
+        return
+    ranks = run.table("ranks").drop_nulls(["host", "cuda_dev"])
+    hosts = ranks.group_by("host", maintain_order=True).agg(
+        pl.col("rank").n_unique().alias("ranks"),
+        pl.col("cuda_dev").n_unique().alias("numbers"),
+        pl.col("bus_id").n_unique().alias("gpus"),
+    )
+    alone = hosts.filter((pl.col("ranks") > 1) & (pl.col("numbers") == 1) & (pl.col("gpus") > 1))["host"]
+    rows = slow.filter(pl.col("src_host").is_in(alone.to_list()))
+    if rows.is_empty():
+        return
+    names = hosts_of(rows, "src_host")
+    n_pairs = rows.select("src_rank", "dst_rank").n_unique()
+    yield Hit(
+        title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} of one node talk through "
+        "host memory or "
+        "the network, and every process sees one GPU",
+        next_step="one container with all GPUs of the node, or docker run --ipc=host --pid=host; Slurm: "
+        "--gpus-per-node without "
+        "--gpu-bind, and choose the device with LOCAL_RANK",
+        explanation="Each process has only its own GPU in view (CUDA_VISIBLE_DEVICES, a container or a cgroup "
+        "per rank), so "
+        "NCCL has no peer access between GPUs of the same node.",
+        observed=f"SHM or NET between {plural(n_pairs, 'pair')}",
+        expected="P2P between GPUs of one node",
+        hosts=names,
+        evidence=refs(rows, 3),
+    )

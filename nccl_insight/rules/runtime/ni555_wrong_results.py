@@ -1,0 +1,80 @@
+"""A checker found wrong data.
+
+What it finds
+-------------
+Wrong values in the results of collectives: nccl-tests' #wrong above 0, "Out of bounds values : n FAILED".
+
+Why it matters
+--------------
+Silent data corruption is the most serious thing that a test of communication can find: training goes on with wrong
+gradients and nobody is told.
+
+How it decides
+--------------
+The checker's own figures decide.
+
+What to do
+----------
+Take the machine out of production and narrow it down: one host at a time, NVLink only, one NIC at a time; known NCCL
+bugs (2.18.1 with Tree/LL128) are excluded by the version.
+
+False positives
+---------------
+Sums of low precision over many ranks in old versions of nccl-tests.
+
+References
+----------
+NVIDIA/nccl-tests doc; NCCL release notes 2.18.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.settings import hosts_of
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, plural
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.ISOLATE
+NEEDS = ("benchmarks",)
+SOURCES = ("NVIDIA/nccl-tests",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all rows with wrong values."""
+    rows = run.table("benchmarks").filter(pl.col("wrong").fill_null(0) > 0)
+    if rows.is_empty():
+        return
+    sizes = rows["size_bytes"].drop_nulls().unique().sort().to_list()
+    ops = (
+        ", ".join(str(o) for o in rows["op"].drop_nulls().unique(maintain_order=True).to_list())
+        or "the collective"
+    )
+    span = format_bytes(sizes[0]) if len(sizes) == 1 else f"{format_bytes(sizes[0])} to "
+    f"{format_bytes(sizes[-1])}" if sizes else ""
+    worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]
+    lines = rows.select("input_id", "line").drop_nulls() if "line" in rows.columns else None
+    hosts = run.table("processes")
+    yield Hit(
+        title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({plural(rows.height, 'test')}, {span})",
+        next_step="run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, "
+        "NCCL_NET_GDR_LEVEL=0 and "
+        "NCCL_PROTO=Simple, one at a time, tell which path corrupts; dcgmi diag -r 3 on the idle host",
+        explanation="Candidates: a bad GPU, NVLink or NIC; GPUDirect RDMA writes that overtake each other (PCIe "
+        "relaxed "
+        "ordering, ACS); NCCL 2.18.1 with Tree and LL128.",
+        observed=f"{worst:,} wrong values",
+        expected="0 wrong values",
+        unit="values",
+        confidence=Confidence.HIGH,
+        hosts=hosts_of(hosts) if hosts.height and len(hosts_of(hosts)) == 1 else (),
+        evidence=tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows())
+        if lines is not None
+        else (),
+        absence=None if lines is not None else "the table of the test has rows with wrong values",
+    )

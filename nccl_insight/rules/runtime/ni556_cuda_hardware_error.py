@@ -1,0 +1,88 @@
+"""CUDA reported broken hardware.
+
+What it finds
+-------------
+CUDA errors that mean hardware: 214 (uncorrectable ECC error), 220 (uncorrectable NVLink error), "GPU is lost", from
+NCCL's lines or from a Python exception.
+
+Why it matters
+--------------
+The job fails again on this GPU until it is reset or replaced. What other ranks report follows from it.
+
+How it decides
+--------------
+The CUDA code or its text decides.
+
+What to do
+----------
+Drain the host, wait until it is idle, then diagnose and reset the GPU.
+
+False positives
+---------------
+None known.
+
+References
+----------
+CUDA runtime API, cudaErrorECCUncorrectable (214), cudaErrorNvlinkUncorrectable (220); NVIDIA Xid catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.identity import identities
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Action, CannotJudge, Hit, Ref, Severity
+from nccl_insight.rules._errors import report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.ISOLATE
+NEEDS = ("errors", "tracebacks")
+_NEXT = (
+    "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; "
+    "drain it, wait "
+    "until it is idle, then dcgmi diag -r 3 and reset the GPU"
+)
+_RAISED = r"(?i)uncorrectable (?:ECC|NVLink) error|GPU is lost|CUDA_ERROR_(?:ECC|NVLINK)_UNCORRECTABLE"
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all lines."""
+    found = trouble(run, "cuda-hardware-error")
+    if found is not None:
+        reason = found.extract(r"(?:failure|error):? ?(?:[0-9]+ )?'([^']+)'") or found.text
+        yield from report(
+            run,
+            "cuda-hardware-error",
+            f"CUDA reported broken hardware: {reason}",
+            _NEXT,
+            explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "
+            "NCCL's nor the "
+            "program's.",
+            expected="no hardware error",
+            quiet=Severity.WARNING,
+            rows=found,
+        )
+        return
+    raised = run.table("tracebacks").filter(pl.col("text").str.contains(_RAISED))
+    if raised.is_empty():
+        return
+    known = identities(run)
+    ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
+    hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
+    text = str(raised["text"][0])
+    yield Hit(
+        title=f"CUDA reported broken hardware: {text[:80]}"
+        + (f" ({rank_words(ranks)}{' on ' + named(hosts) if hosts else ''})" if ranks else ""),
+        next_step=_NEXT,
+        explanation="The GPU or one of its NVLinks had an error that cannot be corrected.",
+        observed=text[:200],
+        expected="no hardware error",
+        ranks=ranks,
+        hosts=hosts,
+        evidence=tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),
+    )

@@ -1,0 +1,90 @@
+"""NVLink SHARP multicast could not be set up.
+
+What it finds
+-------------
+CUDA failures in NCCL's NVLS code and failures to bind multicast memory.
+
+Why it matters
+--------------
+Depending on the version, init fails or NVLS is left out, which makes all-reduce on NVSwitch machines
+slower.
+
+How it decides
+--------------
+The message, or a CUDA failure reported from nvls.cc. Printed at level INFO NCCL went on without NVLS:
+then it is a warning.
+
+What to do
+----------
+Check Fabric Manager and NVSwitch health on the host; NCCL_NVLS_ENABLE=0 gets the job running meanwhile.
+
+False positives
+---------------
+CUDA failures that are not about multicast (initialisation, memory) are reported under their own names.
+
+References
+----------
+NVIDIA/nccl issues 976 and 1488; pytorch/pytorch issue 177472; NCCL user guide, NCCL_NVLS_ENABLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.nvls import failures, one_sided
+from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.TRIAGE
+NEEDS = ("errors",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all lines; where NVLS failed on some ranks only and all hang, those ranks."""
+    sided = one_sided(run)
+    hanging = trouble(run, "watchdog-timeout")
+    if sided is not None and hanging is not None:
+        ranks, hosts = sided
+        words = rank_words(ranks)
+        yield from report(
+            run,
+            "nvls-multicast-failed",
+            f"NVLS failed on {words}{' on ' + named(hosts) if hosts else ''} only, and all ranks hang",
+            "NCCL_NVLS_ENABLE=0 <the same job>   # works around it; update to NCCL 2.29; systemctl status "
+            "nvidia-fabricmanager; dmesg -T | grep -i xid   # on the host named",
+            explanation="NCCL 2.27 and 2.28 go on without NVLS on the ranks where it fails. Ranks that use NVLS "
+            "and ranks "
+            "that do not wait for each other in the first collective. 2.29 fails on all ranks instead.",
+            expected="NVLS on all ranks of a host or on none",
+            severity=Severity.ERROR,
+            rows=Trouble(causes_of(run)),
+            ranks=ranks,
+            hosts=hosts,
+            quiet=Severity.ERROR,
+        )
+        return
+    yield from report(
+        run,
+        "nvls-multicast-failed",
+        "NVLink SHARP (NVLS) multicast could not be set up",
+        "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 -i fabric   # on the hosts named; "
+        "meanwhile NCCL_NVLS_ENABLE=0",
+        explanation="Candidates in this order: the Fabric Manager was restarted while GPUs were in use (reset the "
+        "GPUs or "
+        "reboot), it is not running or of another version than the driver, an NVSwitch or NVLink is down.",
+        expected="multicast memory binds on all GPUs",
+        quiet=Severity.WARNING,
+    )
+
+
+def causes_of(run: Run) -> pl.DataFrame:
+    """The lines about NVLS that failed, with what the errors of a run have besides."""
+    lines = failures(run).select("input_id", "line").unique(maintain_order=True)
+    return causes(run).join(lines, on=["input_id", "line"], how="semi", maintain_order="left")
