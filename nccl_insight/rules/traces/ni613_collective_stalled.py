@@ -34,8 +34,9 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.flight_recorder import Stalled, verdict
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.rules._faults import DEVICE, MEMORY
+from nccl_insight.rules._faults import ANY
 from nccl_insight.rules._traces import hosts_of
+from nccl_insight.rules._watchdog import stalled
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
@@ -43,15 +44,18 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("flight_recorder",)
-CAUSED_BY = (*DEVICE, *MEMORY, "rank-desync", "collective-mismatch", "send-recv-unmatched", "peer-died")
+NEEDS = ("flight_recorder", "errors")
+CAUSED_BY = (*ANY, "rank-desync", "peer-died", "nvls-multicast-failed", "link-flap")
 SOURCES = ("PyTorch Flight Recorder",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the operation that was issued first; the others wait behind it."""
     judged = verdict(run)
-    if judged is None or judged.suspects or judged.mismatches or judged.not_entered:
+    if judged is None:
+        yield from stalled(run)
+        return
+    if judged.suspects or judged.mismatches or judged.not_entered:
         return
     whole = [s for s in judged.stalled if s.whole] or [s for s in judged.stalled if not judged.silent]
     if whole:

@@ -1,0 +1,33 @@
+"""What the watchdog's lines of all ranks say together, for the rules on collectives that do not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.settings import rank_words
+from nccl_insight.facts.watchdog import verdicts
+from nccl_insight.model import Confidence, Hit, Severity
+from nccl_insight.tables.run import Run
+
+
+def stalled(run: Run) -> Iterator[Hit]:
+    """Groups of which every rank timed out in the same operation: nobody is missing."""
+    for item in verdicts(run)[1]:
+        yield Hit(
+            title=f"All {len(item.ranks)} ranks waited in collective {item.seq:,} "
+            f"({item.op or 'operation unknown'}) and "
+            "none finished it",
+            next_step="ncclras; torchfrtrace /tmp/nccl_trace_rank_   # do all ranks mean the same operation and "
+            "size? then mlxlink -d "
+            "<device> -m -c and nvidia-smi nvlink -e on each host",
+            explanation="No rank is missing, so the program reached the operation everywhere. Data does not "
+            "move, or the "
+            "ranks mean different operations.",
+            observed=f"{rank_words(item.ranks)} in collective {item.seq:,}",
+            expected="the collective finishes",
+            severity=Severity.WARNING,
+            confidence=Confidence.MEDIUM,
+            evidence=item.evidence,
+            first_s=item.first_s,
+            last_s=item.first_s,
+        )
