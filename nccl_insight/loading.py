@@ -127,7 +127,7 @@ def _read_on_ray(
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Tables of other programs whose output stands between a log's lines: nccl-tests, RAS, nvidia-smi, launchers, Python."""
+    """Tables of what other programs print between a log's lines: nccl-tests, RAS, nvidia-smi, launchers, Python."""
     lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
     nodes, links = scan_topology(lines)
     found = {

@@ -73,7 +73,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def causes(run: Run) -> pl.DataFrame:
-    """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level known)."""
+    """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
     return run.memo("errors.causes", _build)
 
 
