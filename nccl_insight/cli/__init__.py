@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # costs a quarter of the reading. A command ends soon and need not. Read when polars is imported.
 _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false")
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time.
-_GARBAGE_AFTER = 100_000
+_GARBAGE_AFTER = (100_000, 50, 100)
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
@@ -119,7 +119,7 @@ def _silence() -> None:
 def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
-    gc.set_threshold(_GARBAGE_AFTER)
+    gc.set_threshold(*_GARBAGE_AFTER)
     _prepare()
     try:
         if sys.argv[1:] == ["--version"]:

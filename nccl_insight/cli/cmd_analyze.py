@@ -112,6 +112,12 @@ def register(app: typer.Typer) -> None:
             metavar="FILE",
             help="Collectives of all ranks as Chrome JSON, for ui.perfetto.dev.",
         ),
+        limit: list[str] = typer.Option(
+            [],
+            "--limit",
+            metavar="NAME=NUMBER",
+            help="How much of an input is read, see SECURITY.md; repeatable.",
+        ),
         verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
     ) -> None:
         """Say what happened in a run: findings with evidence, cause and next step.
@@ -121,10 +127,18 @@ def register(app: typer.Typer) -> None:
         from nccl_insight import api
         from nccl_insight.cli.output import check_outputs, one_of, parse_output, use_color, write_text
         from nccl_insight.engine.policy import load_policy
+        from nccl_insight.inputs.limits import changed, parsed
         from nccl_insight.report import text
 
         outputs = [parse_output(o) for o in output]
-        check_outputs(paths, [*(target for _, target in outputs), *([bundle] if bundle else [])])
+        check_outputs(
+            paths,
+            [
+                *(target for _, target in outputs),
+                *([bundle] if bundle else []),
+                *([timeline] if timeline else []),
+            ],
+        )
         one_of("--js", js, ("inline", "cdn", "none"))
         one_of("--symptom", symptom, ("", "hang", "slow", "crash"))
         colored = use_color(color)
@@ -135,10 +149,13 @@ def register(app: typer.Typer) -> None:
             },
             config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
         )  # fmt: skip
+        limits = changed(parsed(limit), policy.limits)
         kind = None if input_format == "auto" else input_format
 
         def judge() -> tuple[Analysis, Run]:
-            run = api.load(paths, kind, details=False, engine=engine, communication=policy.communication)
+            run = api.load(
+                paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits
+            )
             return api.analyze(run, policy, symptom=symptom), run
 
         if follow:

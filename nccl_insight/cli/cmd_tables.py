@@ -30,20 +30,19 @@ def register(app: typer.Typer) -> None:
         """Write the typed tables of a run, one file per table."""
         from nccl_insight import api
         from nccl_insight.cli.frames import write_frames
+        from nccl_insight.writing import writing_directory
 
         if format_ not in _FORMATS:
             raise UsageError(f"--format {format_!r}: use one of {', '.join(_FORMATS)}")
         run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
 
-        def write(name: str) -> bool:
-            return write_frames(run.pieces(name), output / f"{name}.{format_}", format_, empty)
+        with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
 
-        try:
-            output.mkdir(parents=True, exist_ok=True)
+            def write(name: str) -> bool:
+                return write_frames(run.pieces(name), folder / f"{name}.{format_}", format_, empty)
+
             with ThreadPoolExecutor(2) as pool:
                 written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
-        except OSError as error:
-            raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
         typer.echo(f"{written} tables written to {output}", err=True)
 
     @app.command()

@@ -12,8 +12,15 @@ from polars.io.plugins import register_io_source
 from nccl_insight.errors import UsageError
 
 
+def _inert(frame: pl.DataFrame) -> pl.DataFrame:
+    """Texts that a spreadsheet would run as a formula get an apostrophe in front."""
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    return frame.with_columns(pl.col(name).str.replace(r"^([=+@\t\r]|-[^0-9])", "'$1") for name in texts)
+
+
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Lists as JSON text, for formats that cannot hold them."""
+    frame = _inert(frame)
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return frame.with_columns(
         pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join(",")).alias(name) for name in lists

@@ -31,8 +31,7 @@ class Limits:
         pickle_steps: operations that a pickle may ask for.
         xml_depth: levels of XML elements.
         xml_elements: XML elements of a file.
-        sqlite_steps: steps of SQLite's virtual machine per byte of the database; at least a second's worth is allowed.
-        sqlite_rows: rows taken from one query of a database.
+        sqlite_steps: steps of SQLite's virtual machine per byte of the database; 500 million are always allowed.
     """
 
     expansion_ratio: int = 500
@@ -49,7 +48,6 @@ class Limits:
     xml_depth: int = 64
     xml_elements: int = 500_000
     sqlite_steps: int = 1_000
-    sqlite_rows: int = 500_000_000
 
     def expanded_bytes(self, packed_bytes: int) -> int:
         """Bytes that a compressed stream of that size may become."""

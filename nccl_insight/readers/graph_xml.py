@@ -35,7 +35,7 @@ def sniff(head: bytes, name: str) -> float:
 def read(source: InputFile) -> Partial:
     """Tables ``graphs`` (the file does not name its communicator or rank) and ``graph_channels``."""
     content = _side.read_content(source)
-    root, problem = parse(content.data)
+    root, problem = parse(content.data, source.limits)
     graphs: list[dict[str, object]] = []
     channels: list[dict[str, object]] = []
     for graph in root.children if root is not None and root.name == "graphs" else []:

@@ -42,7 +42,7 @@ def sniff(head: bytes, name: str) -> float:
 def read(source: InputFile) -> Partial:
     """Tables ``topology_nodes`` and ``topology_links``."""
     content = _side.read_content(source)
-    root, problem = parse(content.data)
+    root, problem = parse(content.data, source.limits)
     walker = _Walker()
     if root is not None and root.name == "system":
         for child in root.children:

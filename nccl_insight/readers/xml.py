@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-MAX_DEPTH = 64
-MAX_ELEMENTS = 500_000
+from nccl_insight.inputs.limits import DEFAULT, Limits
+
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -25,11 +25,15 @@ class Element:
         return self.attributes.get(name, default)[:200]
 
 
+class _TooMuch(Exception):
+    """The document is larger or deeper than is read."""
+
+
 class _Refused(Exception):
     """The document uses a feature that is not read."""
 
 
-def parse(data: bytes) -> tuple[Element | None, str]:
+def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
     """The root element as far as it could be read, and what was wrong (empty when nothing was)."""
     root: list[Element] = []
     stack: list[Element] = []
@@ -39,8 +43,8 @@ def parse(data: bytes) -> tuple[Element | None, str]:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
-        if count > MAX_ELEMENTS or len(stack) >= MAX_DEPTH:
-            raise _Refused(f"more than {MAX_ELEMENTS:,} elements or {MAX_DEPTH} levels")
+        if count > limits.xml_elements or len(stack) >= limits.xml_depth:
+            raise _TooMuch
         element = Element(name, attributes, parser.CurrentLineNumber)
         (stack[-1].children if stack else root).append(element)
         stack.append(element)
@@ -62,6 +66,11 @@ def parse(data: bytes) -> tuple[Element | None, str]:
         parser.Parse(data[:MAX_BYTES], True)
     except _Refused as error:
         return None, f"the XML holds {error}"
+    except _TooMuch:
+        problem = (
+            f"the XML has more than {limits.xml_elements:,} elements or {limits.xml_depth} levels (limits xml-elements "
+            "and xml-depth); what came before was kept"
+        )
     except (expat.ExpatError, ValueError, LookupError) as error:
         problem = f"the XML ends early or is damaged ({error}); what came before was kept"
     if len(data) > MAX_BYTES:

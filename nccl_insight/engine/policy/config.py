@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 
 from nccl_insight.engine.policy.model import Ignore, Policy
 from nccl_insight.errors import UsageError
+from nccl_insight.inputs.limits import NAMES, changed
 from nccl_insight.model import Confidence, Severity
 from nccl_insight.rules import Rule, discover
 
@@ -29,7 +30,7 @@ else:
 
 FILE_NAME: Final = "nccl-insight.toml"
 ENV_PREFIX: Final = "NCCL_INSIGHT_"
-_TOP: Final = ("analyze", "ignore", "severity", "thresholds", "traces")
+_TOP: Final = ("analyze", "ignore", "severity", "thresholds", "traces", "limits")
 _ANALYZE: Final = ("select", "ignore", "fail-on", "min-confidence", "min-coverage", "redact")
 _IGNORE: Final = ("code", "name", "match", "reason", "until")
 _MAX_BYTES: Final = 1 << 20
@@ -261,6 +262,9 @@ def _from_file(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     if "traces" in data:
         traces = _known(f"{path} [traces]", data["traces"], ("communication-kernels",))
         found["communication"] = _patterns(f"{path} [traces]", traces.get("communication-kernels", []))
+    if "limits" in data:
+        table = _known(f"{path} [limits]", data["limits"], NAMES)
+        found["limits"] = changed(table)
     return found
 
 

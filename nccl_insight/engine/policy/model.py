@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 
+from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.model import Confidence, Finding, Severity
 from nccl_insight.rules import Rule
 
@@ -45,8 +46,8 @@ class Policy:
     ``select``: names of the diagnoses to run, None for all. ``fail_on``: least severity that makes the
     command exit 1, None for never. ``min_coverage``: share of understood NCCL lines (0..1) below which the
     run counts as not judged.
-    ``communication``: regular expressions of kernel names that count as communication. ``today``
-    decides about expiry; without it nothing expires.
+    ``limits``: how much of an input is read. ``communication``: regular expressions of kernel names that count as
+    communication. ``today`` decides about expiry; without it nothing expires.
     """
 
     select: frozenset[str] | None = None
@@ -58,6 +59,7 @@ class Policy:
     min_coverage: float = 0.0
     redact: bool = False
     communication: tuple[str, ...] = ()
+    limits: Limits = DEFAULT
     today: date | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 

@@ -74,7 +74,7 @@ def rank_of_name(name: str) -> int | None:
 def read(source: InputFile) -> Partial:
     """Tables ``flight_recorder``, ``flight_recorder_groups``, ``collectives`` and ``notes``."""
     content = _side.read_content(source)
-    document, problem = _load(content)
+    document, problem = _load(content, source.limits.pickle_steps)
     dump = _side.mapping(document)
     raw = [_side.mapping(e) for e in _side.sequence(dump.get("entries"))[:MAX_ENTRIES]]
     rank = _side.as_int(dump.get("rank"), 0, 2**31 - 1)
@@ -99,9 +99,9 @@ def read(source: InputFile) -> Partial:
     return Partial(tables)
 
 
-def _load(content: _side.Content) -> tuple[Any, str]:
+def _load(content: _side.Content, most_steps: int) -> tuple[Any, str]:
     if content.data[:1] == b"\x80":
-        return load_plain(content.data)
+        return load_plain(content.data, most_steps)
     text = content.text
     try:
         return json.loads(text), ""

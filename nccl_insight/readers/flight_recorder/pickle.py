@@ -41,18 +41,20 @@ def _pairs(items: list[Any]) -> zip[tuple[Any, Any]]:
     return zip(map(_key, items[::2]), items[1::2], strict=True)
 
 
-def load_plain(data: bytes) -> tuple[Any, str]:
+def load_plain(data: bytes, most_steps: int = MOST_STEPS) -> tuple[Any, str]:
     """The object, or a dictionary put together from what a damaged pickle held, and the problem if any.
 
     A pickle that needs more than plain data is refused: (None, reason).
     """
     stack: list[Any] = []
     try:
-        return _run(data, stack), ""
+        return _run(data, stack, most_steps), ""
     except _Refused:
         return None, "the pickle holds more than plain data (it could run code); it was not read"
     except _TooLong:
-        return _salvage(stack), f"the pickle takes more than {MOST_STEPS:,} steps; what came before was kept"
+        return _salvage(
+            stack
+        ), f"the pickle takes more than {most_steps:,} steps (limit pickle-steps); what came before was kept"
     except Exception as error:  # truncated or malformed data ends in IndexError, struct.error, TypeError ...
         kind = "ends early" if isinstance(error, (IndexError, EOFError, struct.error)) else "is damaged"
         return _salvage(stack), f"the pickle {kind} ({type(error).__name__}); complete entries were kept"
@@ -65,13 +67,13 @@ def _text(data: bytes, start: int, size: int) -> str:
     return piece.decode("utf-8", "replace")
 
 
-def _run(data: bytes, stack: list[Any]) -> Any:
+def _run(data: bytes, stack: list[Any], most_steps: int) -> Any:
     """Executes the opcodes, most frequent first; ``stack`` shows how far it came."""
     memo: dict[int, Any] = {}
     marks: list[int] = []
     push = stack.append
     at = 0
-    for _ in range(MOST_STEPS):
+    for _ in range(most_steps):
         code = data[at]
         at += 1
         if code == 0x68:  # BINGET

@@ -6,7 +6,6 @@ from ``distributedInfo`` or from a process group's member list; the file name is
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -61,14 +60,8 @@ def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
     scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS)
     events = Events(communication=source.communication)
-    collecting = gc.isenabled()
-    gc.disable()  # the decoded events hold no cycles, and each collection would walk all of them
-    try:
-        for batch in scan:
-            events.add(batch)
-    finally:
-        if collecting:
-            gc.enable()
+    for batch in scan:
+        events.add(batch)
     header = header_values(scan.head, scan.tail, _KEYS)
     return _Builder(source, scan, events, header).partial()
 

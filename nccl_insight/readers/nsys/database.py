@@ -7,9 +7,7 @@ from tables that hold environment variables, command lines or captured output.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import tempfile
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +16,17 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.inputs.limits import Limits
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BLOCK: Final = 8 << 20
 _BATCH: Final = 200_000
 _MAX_RATIO: Final = 200
+_STEPS_AT_ONCE: Final = 1_000_000
+_STEPS_FREE: Final = 500_000_000
 _FREE_BYTES: Final = 1 << 30
 
 
@@ -87,9 +89,22 @@ def open_database(source: InputFile) -> Iterator[Database]:
         connection = stack.enter_context(contextlib.closing(sqlite3.connect(uri, uri=True)))
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.execute("pragma trusted_schema=off")
+        _bound(connection, path.stat().st_size, source.limits)
         names = [r[0] for r in connection.execute("select name from sqlite_master where type = 'table'")]
         columns = {name: _columns(connection, name) for name in names}
         yield Database(connection, columns)
+
+
+def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> None:
+    """Ends queries that take more steps than the size of the database explains."""
+    left = max(_STEPS_FREE, limits.sqlite_steps * size_bytes) // _STEPS_AT_ONCE
+
+    def step() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    connection.set_progress_handler(step, _STEPS_AT_ONCE)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
@@ -99,10 +114,10 @@ def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _inflated(source: InputFile) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix="nccl-insight-", suffix=".sqlite")
+    path = temporary.place("inflated.sqlite")
     limit = _FREE_BYTES + _MAX_RATIO * source.size_bytes
     try:
-        with os.fdopen(handle, "wb") as out:
+        with path.open("wb") as out:
             written = 0
             try:
                 for block in read_blocks(source, _BLOCK):
@@ -114,6 +129,6 @@ def _inflated(source: InputFile) -> Iterator[Path]:
                 if not written or written > limit:
                     raise
                 raise DamagedStream(f"{error}; a database cannot be read in part") from error
-        yield Path(name)
+        yield path
     finally:
-        os.unlink(name)
+        temporary.discard(path)

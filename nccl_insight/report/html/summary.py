@@ -10,7 +10,7 @@ from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 
-STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "NOT JUDGED": "none"}
+STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "NOT JUDGED": "none", "INCONCLUSIVE": "none"}
 _TOP = 3
 
 
