@@ -54,10 +54,13 @@ def _events(count: int, rng: random.Random) -> list[str]:
                 '    "cat": "ac2g", "name": "ac2g", "bp": "e"\n  }'
             )
         else:
+            launch = kind < 0.60  # as many launches as kernels
+            category, name = ("cuda_runtime", "cudaLaunchKernel") if launch else ("cpu_op", "aten::add_")
+            extra = f', "correlation": {i}' if launch else ""
             made.append(
-                f'  {{\n    "ph": "X", "cat": "{rng.choice(("cpu_op", "cuda_runtime"))}", "name": "aten::add_", '
+                f'  {{\n    "ph": "X", "cat": "{category}", "name": "{name}", '
                 f'"pid": 2910249, "tid": 2910249,\n    "ts": {ts}, "dur": {rng.uniform(1, 90):.3f},\n    "args": {{\n'
-                f'      "External id": {i},"Record function id": 0, "Ev Idx": {i}\n    }}\n  }}'
+                f'      "External id": {i},"Record function id": 0, "Ev Idx": {i}{extra}\n    }}\n  }}'
             )
     return made
 

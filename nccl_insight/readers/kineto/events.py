@@ -33,6 +33,8 @@ _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 _OVERFLOW: Final = 1 << 32
 _LATEST: Final = 1 << 61
+_FLOAT_LIMIT: Final = float(1 << 51)
+_LARGEST: Final = 1 << 62
 _MOST_ELEMENTS: Final = 1 << 48
 _FLUSH_ROWS: Final = 50_000
 _RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
@@ -44,6 +46,8 @@ _LAUNCHES: Final = {"correlation": pl.Int64, "start_ns": pl.Int64}
 
 def to_ns(value: object) -> int | None:
     """Microseconds as Kineto writes them (integer, float or text) in nanoseconds; None if not a time."""
+    if type(value) is float and -_FLOAT_LIMIT < value < _FLOAT_LIMIT:  # by far the most common
+        return round(value * 1000)
     time = _to_ns(value)
     return time if time is not None and -_LATEST < time < _LATEST else None
 
@@ -193,6 +197,7 @@ class Events:
     param_comms: int = 0
     rejected: int = 0
     _names: dict[str, int] = field(default_factory=dict)
+    _kinds: dict[str, int] = field(default_factory=dict)
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _launched: list[int] = field(default_factory=list)
     _launched_at: list[int] = field(default_factory=list)
@@ -203,9 +208,13 @@ class Events:
         kinds = _GPU_KINDS
         for event in events:
             category = event.get("cat")
-            kind = kinds.get(category.lower()) if isinstance(category, str) else None
+            if not isinstance(category, str):
+                category = None
+            kind = kinds.get(category)  # type: ignore[arg-type]
+            if kind is None and isinstance(category, str):
+                kind = kinds.get(category.lower())
             if kind is None:
-                self._add_cpu(event, category if isinstance(category, str) else "")
+                self._add_cpu(event, category or "")
             elif kind == _LAUNCH:
                 self._add_launch(event)
             elif event.get("ph", "X") == "X":
@@ -215,9 +224,9 @@ class Events:
 
     def _add_launch(self, event: Event) -> None:
         args = event.get("args")
-        correlation = args.get("correlation") if isinstance(args, dict) else None
+        correlation = args.get("correlation") if type(args) is dict else None
         start = to_ns(event.get("ts"))
-        if type(correlation) is int and 0 < correlation < 1 << 62 and start is not None:
+        if type(correlation) is int and 0 < correlation < _LARGEST and start is not None:
             self._launched.append(correlation)
             self._launched_at.append(start)
 
@@ -233,7 +242,10 @@ class Events:
         name = text if isinstance(text, str) else ""
         meta = -1
         if kind < 0:
-            kind = classify(name, self.communication).kind
+            known_kind = self._kinds.get(name)
+            if known_kind is None:
+                known_kind = self._kinds[name] = classify(name, self.communication).kind
+            kind = known_kind
             if kind == COMM:
                 known: Meta | int | None = Meta.of(args)
                 known = known if known is not None else _int(args.get("External id"))
@@ -244,7 +256,8 @@ class Events:
         if type(device) is not int:
             device = event.get("pid")
         stream = args.get("stream")
-        stream = _int(stream if type(stream) is int else event.get("tid"))
+        if type(stream) is not int or not 0 <= stream < _LARGEST:
+            stream = _int(stream if type(stream) is int else event.get("tid"))
         self.kind.append(kind)
         self.start.append(start)
         self.end.append(start + duration)
@@ -252,7 +265,10 @@ class Events:
         self.stream.append(stream)
         self.name.append(self._names.setdefault(name, len(self._names)))
         self.size.append(_int(args.get("bytes")) if kind == MEMCPY else None)
-        self.correlation.append(_int(args.get("correlation")))
+        correlation = args.get("correlation")
+        self.correlation.append(
+            correlation if type(correlation) is int and 0 <= correlation < _LARGEST else _int(correlation)
+        )
         self.meta.append(meta)
         self.external.append(
             _int(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None
