@@ -294,7 +294,8 @@ class Analysis:
     """The whole result; renderers read nothing else beside the run's tables.
 
     ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
-    verdict. ``reasons``: why the status is not ok though nothing was found. ``more``: what to add to see more.
+    verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok though nothing was found.
+    ``more``: what to add to see more.
     """
 
     status: str
@@ -308,6 +309,7 @@ class Analysis:
     redacted: bool = False
     notes: tuple[str, ...] = field(default=())
     headline: str = ""
+    summary: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     progress: Progress | None = None
     more: tuple[More, ...] = ()

@@ -25,10 +25,10 @@ def one_line(text: str) -> bool:
 def test_healthy_run_exits_0_and_says_so() -> None:
     result = run_cli("analyze", HEALTHY)
     assert result.returncode == 0
-    first = result.stdout.splitlines()[0]
-    assert first.startswith("OK")
-    assert "16 ranks on 2 nodes" in first
-    assert "NCCL 2.27.7" in first
+    first, second, third, *_ = result.stdout.splitlines()
+    assert first == "OK  No problem found"
+    assert "16 ranks on 2 nodes, NCCL 2.27.7" in second
+    assert third.startswith("  progress: init completed on all 16 ranks")
     assert result.stderr == ""
 
 

@@ -222,7 +222,7 @@ def test_without_scripts_everything_is_there(browser: Any, report: Callable[...,
         body = browser.find_element("tag name", "body").text
         for part in (
             "FAIL",
-            "2 errors, 2 warnings",
+            "Queue pair set-up to 10.1.7.23 timed out on 2 ranks",
             "Queue pair set-up",
             "Next step:",
             "Table: Connected pairs",

@@ -38,7 +38,7 @@ def test_a_healthy_run_has_a_passing_case() -> None:
     suite = _suite(samples.healthy()[0])
     assert suite.get("failures") == suite.get("errors") == "0"
     assert suite.findtext("testcase[@name='verdict']/system-out", "").startswith(
-        "OK: 1 note. 16 ranks on 2 nodes"
+        "OK: No problem found. 16 ranks on 2 nodes"
     )
 
 

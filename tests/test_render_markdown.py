@@ -16,7 +16,7 @@ def test_a_failing_run_reads_verdict_findings_gaps_inputs() -> None:
     out = markdown.render(samples.failing()[0])
     headings = [line for line in out.splitlines() if line.startswith("#")]
     assert headings == [
-        "## FAIL: 2 errors, 2 warnings",
+        "## FAIL: Queue pair set-up to 10.1.7.23 timed out on 2 ranks",
         "### ERROR NI223 ib-qp-timeout",
         "### ERROR NI102 version-mix",
         "### WARNING NI210 net-socket-fallback",

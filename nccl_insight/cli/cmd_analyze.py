@@ -186,7 +186,10 @@ def register(app: typer.Typer) -> None:
         if not any(target == "-" for _, target in outputs) and quiet < 2:
             if format_ == "text":
                 width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-                shown = text.render(analysis, color=colored, verbosity=verbose - quiet, width=width)
+                shown = text.render(
+                    analysis, color=colored, verbosity=verbose - quiet, width=width,
+                    base=text.common_base(analysis), links=width is not None,
+                )  # fmt: skip
             else:
                 shown = _render(parse_output(format_)[0], analysis, run, policy, js, redactor)
             write_text("-", shown)

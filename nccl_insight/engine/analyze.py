@@ -10,6 +10,7 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.more import more_of
+from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
@@ -67,6 +68,7 @@ def analyze(
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(run), *notes, *policy.notes()),
         headline=headline(status, findings, reasons, inputs),
+        summary=outline(run),
         reasons=reasons,
         progress=seen,
         more=more_of(run, not_judged, coverage, status, symptom),

@@ -39,6 +39,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             "word": verdict_word(analysis),
             "headline": analysis.headline,
             "reasons": analysis.reasons,
+            "summary": analysis.summary,
         },
         "job": {
             "nccl_versions": analysis.job.nccl_versions,

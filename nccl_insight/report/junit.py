@@ -54,7 +54,7 @@ def _case(suite: ElementTree.Element, name: str, group: str, anchor: str) -> Ele
 def _verdict(suite: ElementTree.Element, analysis: Analysis) -> None:
     case = _case(suite, "verdict", "analysis", "")
     facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
-    summary = f"{words.verdict_word(analysis)}: {words.verdict_counts(analysis)}. {facts}".strip()
+    summary = f"{words.verdict_word(analysis)}: {words.cause(analysis)}. {facts}".strip()
     if analysis.status == "not_judged":
         ElementTree.SubElement(case, "error", {"type": "not-judged", "message": summary})
     else:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from nccl_insight.model import Analysis, Finding, Role
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report.steps import steps_of
 from nccl_insight.units import format_bytes, plural
 
 LIMIT = 60_000
@@ -20,10 +21,11 @@ _BREAK = "<!-- -->"
 def render(analysis: Analysis) -> str:
     """The analysis as markdown, always shorter than :data:`LIMIT` characters."""
     top = [
-        f"## {words.verdict_word(analysis)}: {words.verdict_counts(analysis)}",
+        f"## {words.verdict_word(analysis)}: {escape(words.cause(analysis))}",
         "",
         escape(_facts(analysis)),
         "",
+        *_journey(analysis),
     ]
     body = [*top, *_findings(analysis.findings), *_suppressed(analysis), *_not_judged(analysis)]
     body += [*_coverage(analysis), *_inputs(analysis), *_tail(analysis)]
@@ -32,6 +34,34 @@ def render(analysis: Analysis) -> str:
         return text
     ending = "\n\n(cut here: the report does not fit into a ticket; see the HTML or JSON report)\n"
     return close_fence(text[: LIMIT - len(ending) - 64]) + ending
+
+
+def _journey(analysis: Analysis) -> list[str]:
+    """How far the job got, and what else the inputs are."""
+    rows = [f"- {escape(line)}" for line in analysis.summary] if analysis.status == "ok" else []
+    if analysis.progress is not None:
+        rows.append(f"- **How far the job got:** {escape(analysis.progress.line)}")
+    rows += [f"- {escape(reason)}" for reason in analysis.reasons[1:4]]
+    rows += [f"- {escape(words.job_part(part))}" for part in analysis.jobs]
+    rows += [
+        f"- {code_span(one_line(i.path, 300))}: {escape(one_line(i.taken_for, 200))}"
+        + (f"; {code_span(one_line(i.command, 500))}" if i.command else "")
+        for i in analysis.inputs
+        if i.kind == "unreadable" or (analysis.status == "not_judged" and i.taken_for)
+    ][:20]
+    return [*rows, ""] if rows else []
+
+
+def _steps(next_step: str) -> list[str]:
+    """Commands in fenced blocks that can be copied raw, words as words."""
+    rows: list[str] = []
+    for step in steps_of(next_step):
+        where = f" ({escape(step.where)})" if step.where else ""
+        if step.is_command:
+            rows += [f"- **{step.label.capitalize()}**{where}:", "", fence([step.text], "sh"), ""]
+        else:
+            rows += [f"- **Do:** {inline(step.text)}{where}", ""]
+    return rows
 
 
 def finding(item: Finding) -> str:
@@ -49,9 +79,8 @@ def finding(item: Finding) -> str:
         rows.append(f"- **Where:** {'; '.join(where)}")
     if words.compared(item):
         rows.append(f"- **Why:** {escape(words.compared(item))}")
-    if item.next_step:
-        rows.append(f"- **Do:** {inline(item.next_step)}")
     rows.append(f"- Action `{item.action.value}`, confidence `{item.confidence.value}`{_role(item)}")
+    rows += _steps(item.next_step)
     if item.explanation:
         rows += ["", inline(item.explanation)]
     if item.evidence:

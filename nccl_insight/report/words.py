@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from nccl_insight.model import Analysis, Evidence, Finding, NotJudged, Severity
+from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import format_ranks, plural
 
 EXCERPT = 400
+_NUMBER = re.compile(r"(?:[<>=~]+ *|at (?:least|most) |about )?[-+]?[0-9][0-9.,]*")
 
 
 def verdict_word(analysis: Analysis) -> str:
@@ -19,6 +21,18 @@ def verdict_word(analysis: Analysis) -> str:
     if analysis.count(Severity.ERROR):
         return "FAIL"
     return "WARN" if analysis.count(Severity.WARNING) else "OK"
+
+
+def cause(analysis: Analysis) -> str:
+    """The cause in words: the headline of every output."""
+    if analysis.headline:
+        return one_line(analysis.headline, 500)
+    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    if loud:
+        return one_line(loud[0].title, 500)
+    return {"ok": "No problem found", "inconclusive": "No cause found"}.get(
+        analysis.status, "Nothing to judge"
+    )
 
 
 def verdict_counts(analysis: Analysis) -> str:
@@ -90,15 +104,31 @@ def host_list(hosts: tuple[str, ...], limit: int = 4) -> str:
     return shown + (f" and {len(hosts) - limit} more" if len(hosts) > limit else "")
 
 
+def observed_expected(finding: Finding) -> tuple[str, str]:
+    """Both values with the unit behind a bare number, never behind a phrase."""
+    unit = one_line(finding.unit, 40) if finding.unit else ""
+    observed, expected = (
+        f"{text} {unit}" if unit and _NUMBER.fullmatch(text) else text
+        for text in (one_line(finding.observed, 300), one_line(finding.expected, 300))
+    )
+    return observed, expected
+
+
 def compared(finding: Finding) -> str:
     """``observed 2.1 GB/s, expected >= 180 GB/s``; empty when there is neither."""
-    unit = f" {one_line(finding.unit, 40)}" if finding.unit else ""
-    parts = []
-    for word, value in (("observed", finding.observed), ("expected", finding.expected)):
-        if value:
-            text = one_line(value, 300)
-            parts.append(f"{word} {text}" + (unit if unit and not text.endswith(unit.strip()) else ""))
-    return ", ".join(parts)
+    observed, expected = observed_expected(finding)
+    named = (("observed", observed), ("expected", expected))
+    return ", ".join(f"{word} {value}" for word, value in named if value)
+
+
+def job_part(part: JobPart) -> str:
+    """``2 ranks, NCCL 2.21.5 (b.log)``, and how far it got."""
+    size = plural(part.nranks, "rank") if part.nranks is not None else "unknown size"
+    version = f", NCCL {' and '.join(part.nccl_versions)}" if part.nccl_versions else ""
+    files = ", ".join(one_line(name, 120) for name in part.inputs[:3])
+    more = f" and {len(part.inputs) - 3} more" if len(part.inputs) > 3 else ""
+    reached = f": {part.reached}" if part.reached else ""
+    return f"{part.label}: {size}{version} ({files}{more}){reached}"
 
 
 def code_parts(text: str) -> list[tuple[bool, str]]:

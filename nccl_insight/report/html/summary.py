@@ -10,7 +10,7 @@ from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 
-STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "NOT JUDGED": "none", "INCONCLUSIVE": "none"}
+STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
 _TOP = 3
 
 
@@ -26,29 +26,42 @@ def badge(severity: Severity) -> Markup:
 
 
 def headline(analysis: Analysis) -> str:
-    """The verdict as a sentence for people."""
-    word = words.verdict_word(analysis)
-    if word == "OK":
-        notes = analysis.count(Severity.INFO)
-        return "No faults found" + (f", {plural(notes, 'note')}" if notes else "")
-    if word == "NOT JUDGED":
-        return "There was nothing to judge"
-    return words.verdict_counts(analysis)
+    """The cause in words: title of the page and of its tab."""
+    return words.cause(analysis)
 
 
 def _hero(analysis: Analysis) -> Markup:
     word = words.verdict_word(analysis)
     stamp = el("span", icon(STAMPS[word]), word, class_=f"stamp s-{STAMPS[word]}")
-    facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
+    counts = words.verdict_counts(analysis) if analysis.findings else ""
+    facts = ", ".join(filter(None, (counts, words.job_line(analysis), words.coverage_line(analysis))))
     lead = el("p", facts, class_="lead") if facts else None
     redaction = (
         "Hosts, addresses, users and paths are replaced by stable names in this report."
         if analysis.redacted
-        else "NOT redacted: this report holds host names, addresses and paths as the inputs have them."
+        else "Not redacted: contains host names, IP addresses and paths."
     )
     notes = [el("p", prose(note), class_="note") for note in analysis.notes[:5]]
     title = el("h1", stamp, el("span", headline(analysis)))
-    return el("div", title, lead, el("p", redaction, class_="small"), notes, class_="wrap hero")
+    return el(
+        "div", title, lead, _journey(analysis), el("p", redaction, class_="small"), notes, class_="wrap hero"
+    )
+
+
+def _journey(analysis: Analysis) -> list[Markup]:
+    """How far the job got; the job in a few lines where it is healthy; why nothing can be said."""
+    rows: list[Markup] = []
+    if analysis.progress is not None:
+        rows.append(el("p", el("strong", "How far the job got: "), one_line(analysis.progress.line, 600)))
+    if analysis.status == "ok":
+        rows += [el("p", one_line(line, 300)) for line in analysis.summary]
+    rows += [el("p", one_line(reason, 300)) for reason in analysis.reasons[1:4]]
+    rows += [el("p", words.job_part(part)) for part in analysis.jobs]
+    for item in analysis.inputs[:50]:
+        if item.kind == "unreadable" or (analysis.status == "not_judged" and item.taken_for):
+            command = el("code", one_line(item.command, 500)) if item.command else None
+            rows.append(el("p", f"{one_line(item.path, 300)}: {one_line(item.taken_for, 200)} ", command))
+    return rows
 
 
 def _top(analysis: Analysis) -> Markup:
@@ -71,7 +84,9 @@ def _nothing(analysis: Analysis) -> str:
             "No input could be judged. This means neither healthy nor broken: "
             "see the notes above and what was not analysed."
         )
-    return "No error, no warning, no note: nothing here needs doing."
+    if analysis.status == "inconclusive":
+        return "Nothing was found, and nothing proves that the job is healthy. What to add or to do next stands below."
+    return "No problem found in these inputs."
 
 
 def _open(analysis: Analysis) -> Markup | None:

@@ -1,0 +1,72 @@
+"""The job in at most three lines: communicators, who talks over what, algorithms and channels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.members import comms
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+
+def outline(run: Run) -> tuple[str, ...]:
+    """The lines; fewer where the inputs say less."""
+    return tuple(line for lines in (_communicators(run), _transports(run), _how(run)) for line in lines)
+
+
+def _communicators(run: Run) -> Iterator[str]:
+    everyone = comms(run)
+    if not everyone:
+        return
+    sizes = Counter((c.nranks, c.nodes or len(c.hosts)) for c in everyone)
+    parts = [
+        f"{plural(count, 'communicator')} of {plural(nranks, 'rank')}"
+        + (f" on {plural(nodes, 'node')}" if nodes else "")
+        for (nranks, nodes), count in sorted(sizes.items(), reverse=True)[:3]
+    ]
+    yield ", ".join(parts) + (" and others" if len(sizes) > 3 else "")
+
+
+def _transports(run: Run) -> Iterator[str]:
+    table = run.table("connections").filter(
+        pl.col("transport").is_not_null() & (pl.col("src_rank") != pl.col("dst_rank"))
+    )
+    if table.is_empty():
+        return
+    ways = (
+        table.with_columns(
+            pl.col("transport").cast(pl.String), pl.col("network").fill_null(""), pl.col("gdr").fill_null(False),
+            pl.col("method").fill_null(""),
+        )
+        .group_by("transport", "network", "gdr")
+        .agg(pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"))
+        .sort("pairs", "transport", descending=[True, False])
+    )  # fmt: skip
+    parts = []
+    for row in ways.head(3).iter_rows(named=True):
+        name = f"{row['transport']}/{row['network']}" if row["network"] else row["transport"]
+        gdr = " with GPUDirect RDMA" if row["gdr"] else ""
+        parts.append(f"{plural(int(row['pairs']), 'rank pair')} over {name}{gdr}")
+    yield ", ".join(parts)
+
+
+def _how(run: Run) -> Iterator[str]:
+    parts = []
+    counts = run.table("channel_counts")
+    if counts.height:
+        channels, nvls = counts["coll_channels"].to_list(), counts["nvls_channels"].to_list()
+        most = max((int(c) for c in channels if c is not None), default=0)
+        switched = max((int(c) for c in nvls if c is not None), default=0)
+        parts += [plural(most, "collective channel")] if most else []
+        parts += [plural(switched, "NVLS channel")] if switched else []
+    chosen = run.table("tuning_choice")
+    if chosen.height:
+        pairs = chosen.drop_nulls("algorithm").group_by("algorithm", "protocol").len()
+        top = pairs.sort("len", "algorithm", "protocol", descending=[True, False, False]).head(3)
+        names = [f"{row['algorithm']}/{row['protocol']}" for row in top.iter_rows(named=True)]
+        parts.append("algorithms: " + ", ".join(names))
+    if parts:
+        yield ", ".join(parts)

@@ -1,0 +1,117 @@
+"""The next step of a finding taken apart: what to look at (check), what to change (fix), what to do in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.report.sanitize import one_line
+
+_LOOKS: Final = frozenset({
+    "awk", "cat", "curl", "dcgmi", "df", "dmesg", "echo", "env", "ethtool", "find", "free", "gdb", "getcap",
+    "grep", "ibdev2netdev", "ibping", "ibqueryerrors", "ibstat", "ibstatus", "ibv_devinfo", "ibv_devices",
+    "ibv_rc_pingpong", "ib_write_bw", "ip", "iptables", "journalctl", "ldconfig", "ldd", "ls", "lsmod",
+    "lspci", "nc", "ncclras", "nccl-insight", "numactl", "nvidia-smi", "nvidia-imex-ctl", "perfquery", "ping",
+    "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
+    "strings", "sysctl", "systemctl", "timeout", "tracepath", "ulimit", "uname", "rdma", "iperf3", "fi_info",
+})  # fmt: skip
+_CHANGES: Final = frozenset({
+    "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "mount", "mpirun", "pip", "podman",
+    "scontrol", "setcap", "srun", "torchrun", "unset", "yum",
+})  # fmt: skip
+_SETTING: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}=")
+_COMMENT: Final = re.compile(r"\s+#\s+")
+_LABEL: Final = re.compile(r"(?:^|;\s+)(check|fix|then)\b:?\s+")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. ``label``: check, fix or do; ``text`` can be pasted unless it is do; ``where`` explains it."""
+
+    label: str
+    text: str
+    where: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the text can be pasted into a shell."""
+        return self.label != "do"
+
+
+def steps_of(next_step: str) -> tuple[Step, ...]:
+    """The steps in order; a text that is no command is one step ``do``."""
+    text = one_line(next_step, 1000).strip()
+    if not text:
+        return ()
+    command, _, comment = _split(text)
+    if not _is_command(command):
+        return (Step("do", text),)
+    found: list[Step] = []
+    for part in _segments(command):
+        label = _kind(part)
+        if found and found[-1].label == label and label != "do":
+            found[-1] = Step(label, f"{found[-1].text}; {part}")
+        else:
+            found.append(Step(label, part))
+    where, extra = _from_comment(comment)
+    if where:
+        found[0] = Step(found[0].label, found[0].text, where)
+    return (*found, *extra)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    match = _COMMENT.search(text)
+    return (text, "", "") if match is None else (text[: match.start()], "#", text[match.end() :])
+
+
+def _segments(command: str) -> list[str]:
+    """Parts between semicolons that stand outside quotes, brackets and backticks."""
+    parts, depth, quote, start = [], 0, "", 0
+    for at, char in enumerate(command):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"`":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == ";" and depth <= 0:
+            parts.append(command[start:at])
+            start = at + 1
+    parts.append(command[start:])
+    return [p for part in parts if (p := re.sub(r"^(?:then|or)\s+", "", part.strip()))]
+
+
+def _first(text: str) -> str:
+    word = text.split(maxsplit=1)[0] if text else ""
+    return text.split()[1] if word == "sudo" and len(text.split()) > 1 else word
+
+
+def _is_command(text: str) -> bool:
+    word = _first(_segments(text)[0]) if _segments(text) else ""
+    return word in _LOOKS or word in _CHANGES or bool(_SETTING.match(word))
+
+
+def _kind(text: str) -> str:
+    word = _first(text)
+    if word in _LOOKS:
+        return "check"
+    return "fix" if word in _CHANGES or _SETTING.match(word) else "do"
+
+
+def _from_comment(comment: str) -> tuple[str, list[Step]]:
+    """What the comment says about the first command, and the steps that it names itself."""
+    pieces = _LABEL.split(comment)
+    where = pieces[0].strip(" ;")
+    extra: list[Step] = []
+    for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        said = text.strip(" ;")
+        if not said:
+            continue
+        kind = _kind(said)
+        extra.append(
+            Step("fix" if name == "fix" and kind != "do" else ("do" if kind == "do" else kind), said)
+        )
+    return where, extra
