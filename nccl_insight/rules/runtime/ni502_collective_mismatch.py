@@ -48,6 +48,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "calls", "flight_recorder")
+CAUSED_BY = ("version-mix",)
 _NEXT = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL <the same job>   # shows "
     "the differing call"
