@@ -68,7 +68,10 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     near = pl.any_horizontal(trail.shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
     own = source.str.contains(r"(?:^|/)shm")
     return rows.with_columns(
-        pl.when(in_alloc & (near | own)).then(pl.lit("cumem-host-alloc-failed")).otherwise("cause").alias("cause")
+        pl.when(in_alloc & (near | own))
+        .then(pl.lit("cumem-host-alloc-failed"))
+        .otherwise("cause")
+        .alias("cause")
     )
 
 

@@ -37,6 +37,7 @@ import polars as pl
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
+from nccl_insight.facts.transports import net_links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
 
@@ -74,10 +75,10 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         and any(n in asked for n in usual_names)
     )  # fmt: skip
     what = ", ".join(names[:4])
-    alone = spans_hosts(run) is False
+    alone = spans_hosts(run) is False or _unused(run, rows.filter(pl.col("link_layer") == odd))
     hosts = hosts_of(rows)
     return Hit(
-        title=f"{odd} device {what} is used beside {usual_names.len()} {usual} devices"
+        title=f"{odd} device {what} is listed beside {usual_names.len()} {usual} devices"
         + (f" on {named(hosts)}" if hosts else ""),
         explanation=(
             "NCCL_IB_HCA names devices of both link layers, so this is wanted."
@@ -86,12 +87,21 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         ),
         observed=f"{usual} and {odd}",
         expected=f"{usual} only",
-        next_step=f"run with NCCL_IB_HCA=^{','.join(names[:4])} and compare the bandwidth",
+        next_step=f"run with NCCL_IB_HCA=^={','.join(names[:4])} and compare the bandwidth",
         severity=Severity.INFO if chosen or alone else Severity.WARNING,
         confidence=Confidence.HIGH if not chosen else Confidence.MEDIUM,
         hosts=hosts,
         evidence=(*refs(rows, 2), *refs(wanted, 1)),
     )
+
+
+def _unused(run: Run, odd: pl.DataFrame) -> bool:
+    """Whether the log shows connections and none of them uses these devices: listed is not used."""
+    if "index" not in odd.columns:
+        return False
+    used = net_links(run).filter(pl.col("net_dev").is_not_null())
+    numbers = odd["index"].drop_nulls().unique().to_list()
+    return used.height > 0 and bool(numbers) and used.filter(pl.col("net_dev").is_in(numbers)).is_empty()
 
 
 def _between(per_host: pl.DataFrame) -> Hit:

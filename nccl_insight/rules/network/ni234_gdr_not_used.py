@@ -80,6 +80,17 @@ def _capable(run: Run) -> bool:
     return bool(names.str.starts_with("mlx5_").any()) and bool(nvlink)
 
 
+def _reads_only(run: Run) -> bool:
+    """Whether every receive uses GPUDirect and only sends do not: NCCL's default before Ampere (NCCL_NET_GDR_READ)."""
+    rdma = net_links(run).filter(pl.col("rdma"))
+    sends = pl.col("direction").cast(pl.String) == "send"
+    direct = pl.col("gdr").fill_null(False)
+    receives = rdma.filter(~sends)
+    return (
+        receives.height > 0 and receives.filter(~direct).is_empty() and rdma.filter(sends & direct).is_empty()
+    )
+
+
 def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
     names = hosts_of(concerned, "local_host")
     ranks = tuple(sorted({r for rows in concerned.get_column("ranks").to_list() for r in rows}))
@@ -87,7 +98,7 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     first = reasons[0]
     supported = first.rows.height > 0
     by_user = first.by_user and not uneven
-    loud = not by_user and (uneven or _capable(run))
+    loud = not by_user and (uneven or _capable(run)) and not _reads_only(run)
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
     return Hit(

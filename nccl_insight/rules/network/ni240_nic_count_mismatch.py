@@ -43,7 +43,7 @@ from nccl_insight.tables.run import Run
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
-ACTION = Action.ISOLATE
+ACTION = Action.TRIAGE
 NEEDS = ("net_devices", "errors", "diagnostics")
 SOURCES = ("NCCL user guide: NCCL_IGNORE_NET_MISMATCH",)
 

@@ -43,7 +43,7 @@ from nccl_insight.units import plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
-ACTION = Action.ISOLATE
+ACTION = Action.TRIAGE
 NEEDS = ("net_devices", "diagnostics")
 
 
@@ -58,6 +58,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         slow = rows.filter(pl.col("speed_gbit") < usual)
         # Two speeds on many devices are how the machines are built.
         if slow.is_empty() or 3 * slow.height > count:
+            continue
+        # A slower device of the same name on every host is a front-end NIC, not a fault.
+        everywhere = rows["host"].drop_nulls().n_unique()
+        if everywhere > 1 and slow["name"].n_unique() * everywhere == slow.unique(["host", "name"]).height:
             continue
         hosts = hosts_of(slow)
         first = slow.row(0, named=True)

@@ -75,7 +75,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         + quiet,
         expected="connections stay open until the communicator is destroyed",
         rows=found,
+        severity=Severity.INFO if _restarted(run, found) else None,
     )
+
+
+def _restarted(run: Run, found: Trouble) -> bool:
+    """Whether the same ranks began anew after these lines and came up: the log of an earlier attempt."""
+    ranks = run.table("ranks").drop_nulls(["rank", "line"])
+    last = found.rows.group_by("input_id").agg(pl.col("line").max().alias("_last"))
+    later = ranks.join(last, on="input_id").filter(pl.col("line") > pl.col("_last"))
+    if later.is_empty():
+        return False
+    size = later["nranks"].max()
+    done = later.filter((pl.col("nranks") == size) & pl.col("init_complete").fill_null(False))[
+        "rank"
+    ].n_unique()
+    return isinstance(size, int) and done == size
 
 
 def _silent(run: Run, found: Trouble) -> list[int]:

@@ -146,7 +146,7 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         expected="mostly above 1 MiB",
         next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
         confidence=Confidence.HIGH if sized and worst["total_ns"] is not None else Confidence.MEDIUM,
-        severity=None if worst["total_ns"] is None or worst["costly"] else Severity.INFO,
+        severity=None if worst["costly"] else Severity.INFO,
         ranks=ranks,
         evidence=evidence,
     )
