@@ -13,6 +13,7 @@ import pytest
 from nccl_insight.cli.sandbox import check_sql
 from nccl_insight.errors import UsageError
 from nccl_insight.redact import Redactor, collect
+from nccl_insight.redact.residue import residue
 from nccl_insight.tables.run import build_run
 from tests.runs import TINY_SHM
 
@@ -144,3 +145,8 @@ def test_query_opens_nothing(sql: str) -> None:
 )
 def test_ordinary_queries_pass(sql: str) -> None:
     check_sql(sql)
+
+
+def test_what_was_left_is_named() -> None:
+    text = "node1:1:1 [0] NCCL INFO x\nat alpha.beta.gamma and a7b8c9d0e1f2g3h4 and a7b8c9d0e1f2g3h4 libm.so.6\n"
+    assert residue([text]) == [("a7b8c9d0e1f2g3h4", 2), ("alpha.beta.gamma", 1)]

@@ -35,6 +35,9 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.loading import load
         from nccl_insight.redact import NOT_PROMISED, collect
         from nccl_insight.redact.files import blocks, is_text, write_redacted
+        from nccl_insight.redact.residue import residue
+        from nccl_insight.report.sanitize import sanitize
+        from nccl_insight.units import plural
         from nccl_insight.writing import writing, writing_directory
 
         if map_file is not None:
@@ -68,4 +71,7 @@ def register(app: typer.Typer) -> None:
         for file in run.inputs:
             if file not in texts:
                 typer.echo(f"Left out: {file.display} is binary and cannot be redacted.")
+        left = residue(redactor.text(block) for file in texts for block in blocks(file))
+        for word, count in left:
+            typer.echo(f"Left, and looks like a name: {sanitize(word)} ({plural(count, 'time')})")
         typer.echo(f"Not promised: {NOT_PROMISED}.")

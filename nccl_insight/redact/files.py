@@ -74,7 +74,7 @@ def _packed(out: IO[bytes], name: str) -> Iterator[Any]:
     elif suffix == "zst":
         import zstandard
 
-        with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as stream:
+        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(out, closefd=False) as stream:
             yield stream
     elif suffix in ("xz", "bz2"):
         with (lzma if suffix == "xz" else bz2).open(out, "wb") as other:

@@ -14,7 +14,7 @@ def pack(directory: Path, target: Path) -> int:
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     with (
         partial.open("wb") as raw,
-        zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False) as stream,
+        zstandard.ZstdCompressor(level=9, write_checksum=True).stream_writer(raw, closefd=False) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         for path in sorted(p for p in directory.rglob("*") if p.is_file()):
