@@ -1,0 +1,192 @@
+"""Speed and memory of the commands beside the floor of the machine, in one table and as JSON.
+
+usage: python -m benchmarks [--megabytes 200] [--kinds mixed,coll-tuning,init] [--commands analyze,tables]
+       [--ranks 64] [--runs 3] [--against COMMIT] [--json FILE]
+
+Every input is made anew (:mod:`benchmarks.generate`). The floor is what reading costs at least: polars reads the file
+and cuts its lines into head and text once; orjson parses a trace. Each round runs the floor, then every command, as
+whole processes, so a machine that gets slower gets slower for all; the ratios are of CPU seconds (user + system), which
+other programs on the machine disturb least. With ``--against`` each command also runs from that commit, in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import bench_traces
+from benchmarks.generate import MIXES, Shape, write_log, write_logs
+
+_ROOT = Path(__file__).parents[1]
+_LOG_FLOOR = """
+import sys, polars as pl
+data = open(sys.argv[1], "rb").read()
+lines = pl.Series([data]).cast(pl.String).str.split("\\n").explode()
+lines.str.splitn(" NCCL INFO ", 2).struct.unnest()
+"""
+_TRACE_FLOOR = """
+import sys, orjson
+orjson.loads(open(sys.argv[1], "rb").read())
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of one command: what it read and what it took."""
+
+    input: str
+    command: str
+    code: str
+    megabytes: float
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    exit: int
+
+
+def _run(arguments: Sequence[str], code: Path) -> tuple[float, float, float, int]:
+    """Wall seconds, CPU seconds, peak MB and exit status of a process. A process between makes the peak its own."""
+    outer = (
+        "import resource,subprocess,sys,time\n"
+        "t=time.perf_counter()\n"
+        "d=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL,stderr=subprocess.DEVNULL)\n"
+        "w=time.perf_counter()-t\n"
+        "r=resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "print(w,r.ru_utime+r.ru_stime,r.ru_maxrss/1024,d.returncode)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(code)}
+    done = subprocess.run(
+        [sys.executable, "-c", outer, *arguments],
+        env=environment,
+        cwd=code,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    wall, cpu, peak, status = done.stdout.split()
+    return float(wall), float(cpu), float(peak), int(status)
+
+
+def _commands(names: Sequence[str], path: Path, out: Path) -> Iterator[tuple[str, list[str]]]:
+    tool = [sys.executable, "-m", "nccl_insight"]
+    every: Mapping[str, list[str]] = {
+        "analyze": ["analyze", str(path), "-o", f"json={out}/a.json"],
+        "report": ["analyze", str(path), "-o", f"html={out}/a.html"],
+        "tables": ["tables", str(path), "-o", f"{out}/tables"],
+        "parse": ["parse", str(path)],
+        "redact": ["redact", str(path), "-o", f"{out}/redacted"],
+    }
+    for name in names:
+        yield name, [*tool, *every[name]]
+
+
+def measure(
+    name: str,
+    path: Path,
+    megabytes: float,
+    commands: Sequence[str],
+    runs: int,
+    codes: Mapping[str, Path],
+    trace: bool,
+) -> list[Measured]:
+    """All commands on one input, ``runs`` rounds."""
+    found: list[Measured] = []
+    single = next(p for p in sorted(path.rglob("*")) if p.is_file()) if path.is_dir() else path
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(runs):
+            if not path.is_dir():
+                floor = [sys.executable, "-c", _TRACE_FLOOR if trace else _LOG_FLOOR, str(single)]
+                found.append(Measured(name, "floor", "-", megabytes, *_run(floor, _ROOT)))
+            for label, code in codes.items():
+                out = Path(folder) / f"{label}-{turn}"
+                out.mkdir()
+                for command, arguments in _commands(commands, path, out):
+                    found.append(Measured(name, command, label, megabytes, *_run(arguments, code)))
+    return found
+
+
+def show(found: Sequence[Measured]) -> str:
+    """The table: medians, and ratios to the floor of the same input."""
+    lines = [
+        "| input | command | code | MB | wall s | CPU s | MB/s | MB per CPU s | peak MB | CPU / floor |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    keys = dict.fromkeys((m.input, m.command, m.code) for m in found)
+    floors = {
+        name: statistics.median(m.cpu_s for m in found if m.input == name and m.command == "floor")
+        for name in {key[0] for key in keys if key[1] == "floor"}
+    }
+    for key in keys:
+        group = [m for m in found if (m.input, m.command, m.code) == key]
+        wall, cpu = (statistics.median(getattr(m, f) for m in group) for f in ("wall_s", "cpu_s"))
+        size, peak = group[0].megabytes, max(m.peak_mb for m in group)
+        ratio = f"{cpu / floors[key[0]]:.1f}" if key[0] in floors else "-"
+        failed = "" if all(m.exit in (0, 1) for m in group) else f" (exit {group[-1].exit})"
+        lines.append(
+            f"| {key[0]} | {key[1]}{failed} | {key[2]} | {size:.0f} | {wall:.2f} | {cpu:.2f} | {size / wall:.0f} | "
+            f"{size / cpu:.0f} | {peak:.0f} | {ratio} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Makes the inputs, measures, prints."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megabytes", type=float, default=200.0)
+    parser.add_argument(
+        "--kinds", default="mixed,coll-tuning,init", help=f"of {', '.join((*MIXES, 'trace', 'files'))}"
+    )
+    parser.add_argument(
+        "--commands", default="analyze,tables", help="of analyze, report, tables, parse, redact"
+    )
+    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--against", help="a commit to run as well")
+    parser.add_argument("--json", type=Path)
+    o = parser.parse_args()
+    codes = {"here": _ROOT}
+    found: list[Measured] = []
+    with tempfile.TemporaryDirectory() as folder:
+        if o.against:
+            other = Path(folder) / "other"
+            subprocess.run(
+                ["git", "worktree", "add", "--detach", str(other), o.against], cwd=_ROOT, check=True
+            )
+            codes[o.against] = other
+        try:
+            for kind in o.kinds.split(","):
+                path = Path(folder) / f"{kind}.{'json' if kind == 'trace' else 'log'}"
+                if kind == "trace":
+                    bench_traces.generate(path, int(o.megabytes), packed=False)
+                    size = path.stat().st_size
+                elif kind == "files":
+                    size = write_logs(path, Shape("mixed", o.megabytes, o.ranks))
+                else:
+                    size = write_log(path, Shape(kind, o.megabytes, o.ranks))
+                found += measure(
+                    kind, path, size / 1e6, o.commands.split(","), o.runs, codes, kind == "trace"
+                )
+        finally:
+            if o.against:
+                subprocess.run(["git", "worktree", "remove", "--force", str(other)], cwd=_ROOT, check=False)
+    print(show(found))
+    print(
+        f"\nload of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs; time {time.strftime('%F %T')}"
+    )
+    if o.json:
+        o.json.write_text(json.dumps([asdict(m) for m in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
