@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +32,8 @@ from nccl_insight.tables.run import Deferred, Partial, Run, build_run
 from nccl_insight.tables.schema import conform
 
 LOG: Final = "nccl_log"
+# Small inputs that one task of a cluster reads together.
+_BATCH_BYTES: Final = 64 * 1024 * 1024
 _LOG_HEAD: Final = re.compile(
     rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version|\] (?:INFO|WARN) "
 )
@@ -104,10 +106,27 @@ def read_inputs(
     return sorted(parts, key=lambda part: part.file.input_id), logs
 
 
+def _batches(files: Sequence[InputFile]) -> Iterator[list[InputFile]]:
+    """Files for one task each, in their order: each large one alone, small ones together up to some megabytes."""
+    for group in neighbours(files):
+        batch: list[InputFile] = []
+        held = 0
+        for file in group:
+            batch.append(file)
+            held += file.size_bytes
+            if held >= _BATCH_BYTES:
+                yield batch
+                batch, held = [], 0
+        if batch:
+            yield batch
+
+
 def _read_on_ray(
     files: Sequence[InputFile], kind: str | None, details: bool
 ) -> tuple[list[_Part], list[LogPart]]:
-    """One task an input on a Ray cluster; the paths must mean the same on every node.
+    """One task per large input or group of small ones on a Ray cluster; paths must mean the same on every node.
+
+    A task whose worker dies is run again by Ray; results come back in the order of the inputs.
 
     Raises:
         UsageError: Ray is not installed.
@@ -117,12 +136,12 @@ def _read_on_ray(
     except ModuleNotFoundError as error:
         raise UsageError("--engine ray needs Ray: pip install 'nccl-insight[ray]'") from error
 
-    def task(file: InputFile) -> tuple[list[_Part], list[LogPart]]:
-        return read_inputs([file], kind, details)
+    def task(group: Sequence[InputFile]) -> tuple[list[_Part], list[LogPart]]:
+        return read_inputs(group, kind, details)
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     remote = ray.remote(task)
-    found: list[tuple[list[_Part], list[LogPart]]] = ray.get([remote.remote(file) for file in files])
+    found: list[tuple[list[_Part], list[LogPart]]] = ray.get([remote.remote(group) for group in _batches(files)])
     return [part for parts, _ in found for part in parts], [log for _, logs in found for log in logs]
 
 
