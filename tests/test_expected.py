@@ -193,6 +193,22 @@ def test_slow_benchmarks_are_found(gpu: str, busbw: float, hosts: int, hits: int
         assert hasattr(hit, "title")
 
 
+def test_ranks_that_share_a_gpu_are_not_judged(tmp_path: Path) -> None:
+    rank = "#  Rank  {0} Group  0 Pid 30{0} on   box device  {1} [0000:02:00] NVIDIA GeForce RTX 5090\n"
+    table = (
+        "# nThread 1 nGpus 1 minBytes 67108864 maxBytes 67108864 step: 4(factor) warmup iters: 1 iters: 1\n{0}"
+        "#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+        "     time   algbw   busbw  #wrong\n"
+        "    67108864      16777216     float     sum      -1  28066.8    2.39    2.39       0"
+        "  37664.5    1.78    1.78       0\n"
+    )
+    path = tmp_path / "all_reduce_perf.log"
+    path.write_text(table.format(rank.format(0, 0) + rank.format(1, 0)))
+    assert efficiency(nccl_insight.load(path))["expected_gbps"].null_count() == 2
+    path.write_text(table.format(rank.format(0, 0) + rank.format(1, 1)))
+    assert efficiency(nccl_insight.load(path))["expected_gbps"].null_count() == 0
+
+
 def test_what_cannot_be_judged_is_said() -> None:
     for run in (bench("Mystery 9000", 5), bench("NVIDIA H100 80GB HBM3", 5, n_hosts=2, nranks=16)):
         (note,) = check(run)

@@ -32,6 +32,7 @@ _MODEL_RANGE: Final = (0.6, 1.25)
 _ALGORITHMS: Final = {"RING": "Ring", "TREE": "Tree"}
 _PATTERNS: Final = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring"}
 _PLAIN_TREE: Final = 3
+_SHARED_GPU: Final = -1
 _FORCING: Final = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE")
 
 
@@ -347,6 +348,9 @@ def efficiency(run: Run) -> pl.DataFrame:
 def _efficiency(run: Run) -> pl.DataFrame:
     rows = run.table("benchmarks")
     hosts = rows["n_hosts"] if "n_hosts" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int32)
+    if "n_gpus" in rows.columns:
+        # Ranks that share a GPU measure how it is shared, not the links.
+        hosts = hosts.set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)
     bands = list(_bands(run, rows, hosts))
     return rows.with_columns(
         pl.Series("expected_gbps", [b and b.busbw_gbps for b in bands], dtype=pl.Float64),
@@ -371,5 +375,6 @@ def _bands(run: Run, rows: pl.DataFrame, hosts: pl.Series) -> Iterator[Band | No
     ):
         key = (op, size, nranks, nodes)
         if key not in known:
-            known[key] = expected(run, op, size, nranks, nodes) if op and size and nranks else None
+            askable = op and size and nranks and nodes != _SHARED_GPU
+            known[key] = expected(run, op, size, nranks, nodes) if askable else None
         yield known[key]

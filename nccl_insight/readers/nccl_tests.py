@@ -84,6 +84,7 @@ def _from_json(text: str) -> tuple[pl.DataFrame, str]:
                         "nranks": len(devices) or None,
                         "n_hosts": len(hosts) or None,
                         "gpu": gpus[0] if gpus else None,
+                        "n_gpus": None,
                         "run": 1,
                     }
                 )

@@ -36,7 +36,7 @@ SCHEMA = {
     "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
     "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
     "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64, "wrong": pl.Int64, "max_error": pl.Float64,
-    "nranks": pl.Int32, "n_hosts": pl.Int32, "gpu": pl.String, "run": pl.Int32,
+    "nranks": pl.Int32, "n_hosts": pl.Int32, "gpu": pl.String, "n_gpus": pl.Int32, "run": pl.Int32,
 }  # fmt: skip
 
 
@@ -65,6 +65,7 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
         text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False).alias("_rank"),
         text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device").alias("_host"),
         text.str.extract(r"#\s+Rank\s+[0-9]+\s.*device\s+[0-9]+\s+\[[^\]]*\]\s+(\S.*?)\s*$").alias("_gpu"),
+        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+\s+device\s+[0-9]+\s+\[[^\]]*\])").alias("_place"),
         text.str.extract_groups(ROW).alias("_row"),
     ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
     rows = near.filter(pl.col("_row").struct.field("figures").is_not_null()).select(
@@ -85,6 +86,8 @@ def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:
         pl.col("_rank").max().add(1).alias("nranks"),
         pl.col("_host").drop_nulls().n_unique().alias("n_hosts"),
         pl.col("_gpu").drop_nulls().first().alias("gpu"),
+        # Ranks may share a GPU: then host, device and bus ID are the same.
+        pl.col("_place").drop_nulls().n_unique().alias("n_gpus"),
         pl.col("_perf").drop_nulls().first().alias("_first"),
         pl.col("_perf").drop_nulls().last().alias("_last"),
         pl.col("_error_head").any().alias("_is_error"),
@@ -95,7 +98,10 @@ def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:
     ops = [next((o for n in pair if n and (o := op_of_name(n))), guess) for pair in names]
     return runs.with_columns(
         pl.Series("op", ops, dtype=pl.String),
-        *(pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c) for c in ("nranks", "n_hosts")),
+        *(
+            pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c)
+            for c in ("nranks", "n_hosts", "n_gpus")
+        ),
     )
 
 
