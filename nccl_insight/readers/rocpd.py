@@ -1,0 +1,157 @@
+"""ROCm profiler databases (rocpd, SQLite), which rocprofv3 of ROCm 7 writes: RCCL kernels, compute, copies.
+
+Tables carry the id of the recording in their names. The database holds no ranks, message sizes or steps: kernels are
+told by name, each process and agent is a lane, and the rank comes from the file's name where it says one.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.inputs.blocks import DamagedStream
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.readers.gpu_activity import (
+    ACTIVITY,
+    exposed_ns,
+    memcpy_table,
+    other_communication_table,
+    step_table,
+    with_bandwidth,
+)
+from nccl_insight.readers.kernels import COMM, MEMCPY, classify
+from nccl_insight.readers.nsys.database import MAGIC, Database, open_database
+from nccl_insight.tables.run import Partial
+
+_FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])", re.I)
+_RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
+
+
+def sniff(head: bytes, name: str) -> float:
+    """Sure where the first pages name the table of kernel dispatches."""
+    return 1.0 if head.startswith(MAGIC) and b"rocpd_kernel_dispatch" in head else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
+    notes: list[tuple[str, str]] = []
+    tables: dict[str, pl.DataFrame] = {}
+    try:
+        with open_database(source) as database:
+            tables = _tables(database, source, notes)
+    except DamagedStream as error:
+        notes.append(("trace-truncated", str(error)))
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        notes.append(("trace-truncated", f"the database is damaged or cut ({error})"))
+    tables["notes"] = pl.DataFrame(
+        {"line": [None] * len(notes), "kind": [k for k, _ in notes], "detail": [d for _, d in notes]},
+        schema={"line": pl.UInt64, "kind": pl.String, "detail": pl.String},
+    )
+    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
+    return Partial(tables={n: f.with_columns(stamp) for n, f in tables.items() if f.width})
+
+
+def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+    activity = _activity(database, source.communication)
+    found = _FILE_RANK.search(re.split(r"[/\\]", source.display)[-1])
+    lanes = activity.select("pid", "agent").unique().sort("pid", "agent").with_row_index("lane")
+    activity = activity.join(lanes, on=["pid", "agent"], maintain_order="left").with_columns(
+        device=pl.col("lane").cast(pl.Int32), step=pl.lit(None, pl.Int32)
+    )
+    rank = int(found[1]) if found and lanes.height == 1 else None
+    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
+    ops = [classify(name).op for name in comm["name"]]
+    collectives = with_bandwidth(
+        comm.select(
+            "start_ns", "stream", "device", "pid", kernel="name", op=pl.Series(ops, dtype=pl.String),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), exposed_ns=exposed_ns(comm, activity),
+            size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
+        )
+    )  # fmt: skip
+    if activity.is_empty():
+        notes.append(
+            ("trace-metadata-missing", "no GPU activity was recorded; record with rocprofv3 --kernel-trace")
+        )
+    elif comm.height:
+        what = (
+            f"{comm.height:,} communication kernels have no message size, group or step in a rocpd database"
+        )
+        notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
+    tables = {
+        "collectives": collectives, "steps": step_table(activity, _no_steps()), "memcpy": memcpy_table(activity),
+        "other_communication": other_communication_table(activity),
+    }  # fmt: skip
+    named = {
+        n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height
+    }
+    named["trace_info"] = pl.DataFrame(
+        {
+            "rank": [rank], "rank_origin": ["file_name" if rank is not None else None], "clock": ["unknown"],
+            "gpu_events": [activity.height], "comm_kernels": [comm.height], "start_ns": [activity["start_ns"].min()],
+            "end_ns": [activity["end_ns"].max()],
+        },
+        schema_overrides={
+            "rank": pl.Int32, "rank_origin": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
+        },
+    )  # fmt: skip
+    return named
+
+
+def _no_steps() -> pl.DataFrame:
+    return pl.DataFrame(schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+
+
+def _table(database: Database, stem: str, *columns: str) -> str | None:
+    """The table of that name, with or without the id of the recording behind it."""
+    wanted = re.compile(rf"{stem}(?:_[0-9a-f_]+)?")
+    names = [n for n in sorted(database.columns) if wanted.fullmatch(n) and database.has(n, *columns)]
+    return names[0] if names else None
+
+
+def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFrame:
+    schema = {**ACTIVITY, "pid": pl.Int64, "agent": pl.Int64}
+    parts = [pl.DataFrame(schema=schema)]
+    kernels = _table(database, "rocpd_kernel_dispatch", "start", "end", "kernel_id")
+    symbols = _table(database, "rocpd_info_kernel_symbol", "id")
+    if kernels and symbols:
+        columns = [c for c in ("display_name", "kernel_name") if database.has(symbols, c)]
+        name = f"coalesce({', '.join(f's.{c}' for c in columns)}, '')" if columns else "''"
+        own = [_column(database, kernels, c, "k") for c in ("agent_id", "stream_id", "pid")]
+        rows = database.frame(
+            f'select k.start, k."end", {", ".join(own)}, {name} from `{kernels}` k '
+            f"left join `{symbols}` s on s.id = k.kernel_id",
+            {"start_ns": pl.Int64, "end_ns": pl.Int64, "agent": pl.Int64, "stream": pl.Int64, "pid": pl.Int64,
+             "name": pl.String},
+        )  # fmt: skip
+        names = rows["name"].unique().to_list()
+        kinds = {n: classify(n or "", communication).kind for n in names}
+        parts.append(
+            rows.with_columns(kind=pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8))
+        )
+    copies = _table(database, "rocpd_memory_copy", "start", "end", "size")
+    if copies:
+        own = [_column(database, copies, c, "m") for c in ("dst_agent_id", "stream_id", "pid", "name_id")]
+        strings = _table(database, "rocpd_string", "id", "string")
+        text = "t.string" if strings and database.has(copies, "name_id") else "'copy'"
+        join = f" left join `{strings}` t on t.id = m.name_id" if text == "t.string" else ""
+        rows = database.frame(
+            f'select m.start, m."end", {", ".join(own[:3])}, m.size, {text} from `{copies}` m{join}',
+            {"start_ns": pl.Int64, "end_ns": pl.Int64, "agent": pl.Int64, "stream": pl.Int64, "pid": pl.Int64,
+             "size_bytes": pl.Int64, "name": pl.String},
+        )  # fmt: skip
+        parts.append(rows.with_columns(kind=pl.lit(MEMCPY, pl.Int8)))
+    rows = pl.concat(parts, how="diagonal_relaxed").select(list(schema))
+    return rows.with_columns(pl.col("pid", "agent").fill_null(-1)).filter(
+        pl.col("end_ns") >= pl.col("start_ns")
+    )
+
+
+def _column(database: Database, table: str, column: str, alias: str) -> str:
+    return f"{alias}.{column}" if database.has(table, column) else "null"
+
+
+FORMAT = Format(kind="rocpd", sniff=sniff, read=read)
