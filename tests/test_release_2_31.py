@@ -177,3 +177,15 @@ def test_a_machine_without_libibverbs_is_healthy(tmp_path: Path) -> None:
         info("misc/ibvwrap.cc:190 (wrap_ibv_alloc_pd) -> 3"),
     )
     assert [f.name for f in found.findings if f.severity.value in ("error", "warning")] == []
+
+
+def test_lines_of_level_attn_are_warnings_of_what_they_say(tmp_path: Path) -> None:
+    head = "[2026-09-20 10:11:12] node7:100:100 [0] graph/topo.cc:812 (ncclTopoGetSystem) NCCL ATTN "
+    for text, name in (
+        ("NVLink bandwidth of GPU 3 is degraded: 17 of 18 links are active", "nvlink-degraded"),
+        ("Invalid value abc for NCCL_NTHREADS, using default -2.", "env-invalid-value"),
+        ("Something new that deserves attention", "nccl-attention"),
+    ):
+        found = judged(tmp_path, head + text).findings
+        assert [f.name for f in found][:1] == [name], (text, found)
+        assert all(f.severity.value != "error" for f in found), text

@@ -55,23 +55,26 @@ _LIMITED = (
     "env_cta_policy_word", "env_cta_policy_legacy", "env_cta_policy_none", "env_netdevs_policy", "env_pool_size",
     "env_comm_id_multi", "env_magic_invalid",
 )  # fmt: skip
+# NCCL goes on with its default: a line of INFO, of ATTN from 2.32.3 on.
+_REPLACED = ("env_invalid", "env_invalid_empty", "note_invalid_ras_factor")
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each variable or wording."""
-    refused = trouble(run, "env-invalid-value", but=_LIMITED)
-    yield from report(
-        run,
-        "env-invalid-value",
-        f"NCCL refuses a setting: {refused.text[:120] if refused else ''}",
-        'env | grep -E "NCCL_(ALGO|PROTO|COMM_ID)"   # correct the value, or unset the variable',
-        explanation="An unknown algorithm, protocol or collective in NCCL_ALGO or NCCL_PROTO, or a malformed address, "
-        "ends the initialisation.",
-        expected="Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT; LL, LL128, Simple",
-        quiet=Severity.WARNING,
-        rows=refused,
-    )
+    refused = trouble(run, "env-invalid-value", but=(*_LIMITED, *_REPLACED))
+    if refused is not None:
+        yield from report(
+            run,
+            "env-invalid-value",
+            f"NCCL refuses a setting: {refused.text[:120]}",
+            'env | grep -E "NCCL_(ALGO|PROTO|COMM_ID)"   # correct the value, or unset the variable',
+            explanation="An unknown algorithm, protocol or collective in NCCL_ALGO or NCCL_PROTO, or a malformed "
+            "address, ends the initialization.",
+            expected="Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT; LL, LL128, Simple",
+            quiet=Severity.WARNING,
+            rows=refused,
+        )
     yield from _replaced(run)
     yield from _limited(run)
     yield from _reported(run, refused is not None)

@@ -39,6 +39,7 @@ from nccl_insight.facts.paths import nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import links_degraded
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -46,7 +47,7 @@ SEVERITY = Severity.WARNING
 ACTION = Action.ISOLATE
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
-NEEDS = ("topology_links", "nvlinks", "diagnostics")
+NEEDS = ("topology_links", "nvlinks", "diagnostics", "errors")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -54,6 +55,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from _topology(run)
     yield from _smi(run)
     yield from links_degraded(run)
+    said = trouble(run, "nvlink-degraded")
+    rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
+    if rows is not None and rows.height:
+        yield from report(
+            run,
+            "nvlink-degraded",
+            "NCCL says that NVLinks are degraded",
+            "nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
+            explanation="NCCL counts active links only: some links of a GPU are down or slower.",
+            expected="all links active, at one speed",
+            rows=Trouble(rows),
+        )
 
 
 def _topology(run: Run) -> Iterator[Hit]:

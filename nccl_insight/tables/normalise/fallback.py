@@ -42,6 +42,8 @@ _CASES: Final = (
     "text ~ net/ofi & text ~ completed with error => ofi-request-error root",
     "text ~ net/ofi & text ~ initialization failed | unable to => ofi-plugin-init-failed root",
     "text ~ abort state | job failed | thread failed => error-propagated effect",
+    "text ~ nvlink & text ~ degraded | inactive | fewer => nvlink-degraded root",
+    "level = ATTN & text ~ git => version-mix root",
     "level = ATTN => nccl-attention root",
 )
 
