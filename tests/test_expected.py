@@ -223,3 +223,13 @@ def test_command_on_a_run() -> None:
     assert "tuning table in the log" in done.stdout
     assert "LL128" in done.stdout
     assert run_cli("expect", path, "--gpu", "H100").returncode == 2
+
+
+@needs_reference
+def test_explain_log_says_what_the_model_takes_by_size() -> None:
+    path = Path(str(REFERENCE)) / "simulated" / "2.27.7-4node-2gpu-ib-verbose.log"
+    text = run_cli("explain-log", path).stdout
+    assert "By NCCL's own cost model the fastest is:" in text
+    # From the printed table: Tree/LL starts fastest, Ring/Simple has the most bandwidth.
+    line = next(row for row in text.splitlines() if row.startswith("- AllReduce: Tree/LL up to"))
+    assert line.endswith("Ring/Simple above")

@@ -92,6 +92,20 @@ def predictions(run: Run, ops: tuple[str, ...], sizes: tuple[int, ...]) -> list[
     return found
 
 
+def choices(run: Run, op: str, nranks: int, comm_id: str) -> list[tuple[int, int, str, str]]:
+    """What NCCL's model takes by size: first and last power of two in bytes, algorithm, protocol; 64 B to 8 GiB."""
+    found: list[tuple[int, int, str, str]] = []
+    for size in (64 << i for i in range(28)):
+        band = predicted(run, op, size, nranks, comm_id)
+        if band is None or band.source == STATED:
+            return []
+        if found and found[-1][2:] == (band.algorithm, band.protocol):
+            found[-1] = (found[-1][0], size, band.algorithm, band.protocol)
+        else:
+            found.append((size, size, band.algorithm, band.protocol))
+    return found
+
+
 def expected(
     run: Run, op: str, size_bytes: int, nranks: int, nodes: int | None = None, comm_id: str | None = None
 ) -> Band | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.facts.expected import choices
 from nccl_insight.facts.members import main_comm
+from nccl_insight.facts.memory import device_memory
 from nccl_insight.facts.settings import settings
 from nccl_insight.facts.transports import pairs
 from nccl_insight.facts.user_settings import user_settings
@@ -94,6 +96,43 @@ def _algorithms(run: Run) -> Iterator[str]:
         yield from capped(picks, 20, "choices")
     elif not said and not lines:
         yield "The log says nothing about channels and algorithms."
+    yield from _by_model(run)
+    yield from _memory(run)
+
+
+def _by_model(run: Run) -> Iterator[str]:
+    """What NCCL's own model takes by size, in words, and which settings limit it."""
+    world = main_comm(run)
+    if world is None or not world.nranks or world.comm_id is None:
+        return
+    lines = []
+    for op in ("AllReduce", "AllGather", "ReduceScatter"):
+        spans = choices(run, op, world.nranks, world.comm_id)
+        parts = [f"{safe(a)}/{safe(p)} up to {format_bytes(high)}" for _, high, a, p in spans[:-1]]
+        if spans:
+            parts.append(
+                f"{safe(spans[-1][2])}/{safe(spans[-1][3])}" + (" above" if parts else " for all sizes")
+            )
+            lines.append(f"- {op}: {', '.join(parts)}")
+    if lines:
+        yield "By NCCL's own cost model the fastest is:"
+        yield from lines
+        limits = [
+            f"{s.name}={safe(s.value, 60)}"
+            for s in user_settings(run)
+            if s.name in {"NCCL_ALGO", "NCCL_PROTO"}
+        ]
+        if limits:
+            yield f"{', '.join(dict.fromkeys(limits))} takes other choices away."
+
+
+def _memory(run: Run) -> Iterator[str]:
+    """GPU memory of NCCL, where the log shows allocations."""
+    memory = device_memory(run)
+    if memory:
+        most = memory[0]
+        who = "a process" if most.rank is None else f"rank {most.rank}"
+        yield f"NCCL's GPU memory is highest on {who}: {safe(most.words(), 300)}."
 
 
 def _graph(row: dict[str, Any], one_node: bool) -> str:
