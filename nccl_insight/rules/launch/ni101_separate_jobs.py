@@ -83,13 +83,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected=f"one communicator of {processes.height} ranks",
         hosts=hosts,
         evidence=refs(processes),
-        severity=Severity.INFO if len(hosts) < 2 or _replicas(ranks) else Severity.ERROR,
+        severity=Severity.INFO if len(hosts) < 2 or _replicas(run, processes) else Severity.ERROR,
     )
 
 
-def _replicas(ranks: pl.DataFrame) -> bool:
-    """Several processes on every host, each with a GPU of its own: replicas of a server are such jobs on purpose."""
-    hosts = ranks.drop_nulls(["host", "bus_id"]).group_by("host").agg(
-        pl.col("pid").n_unique().alias("processes"), pl.col("bus_id").n_unique().alias("gpus")
-    )  # fmt: skip
-    return hosts.height > 0 and bool(((hosts["processes"] > 1) & (hosts["gpus"] == hosts["processes"])).all())
+def _replicas(run: Run, processes: pl.DataFrame) -> bool:
+    """Several processes on every host, and no benchmark among them: replicas of a server are such jobs on purpose."""
+    hosts = processes.drop_nulls("host").group_by("host").len()
+    return not run.has("benchmarks") and hosts.height > 0 and bool((hosts["len"] > 1).all())

@@ -42,6 +42,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
+_ENDS = ("watchdog_hang_end", "watchdog_heartbeat")
 CAUSED_BY = (*others(ANY, "watchdog-stuck"), "watchdog-timeout", "rank-desync", "collective-stalled")
 
 
@@ -68,6 +69,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "found to have timed out by this message.",
         expected="the watchdog's loop runs",
         rows=found,
+        # Without the line that ends the process the monitor only warned.
+        severity=None if found.rows["message"].is_in(list(_ENDS)).any() else Severity.WARNING,
         ranks=ranks,
         hosts=hosts,
     )
