@@ -282,6 +282,29 @@ def test_figure_sentences_state_the_facts() -> None:
     assert "computation 66 %, communication, exposed 9 %" in traced["steps"]
 
 
+def test_the_matrix_of_very_many_nodes_has_a_bounded_number_of_cells(tmp_path: Path) -> None:
+    lines = []
+    nodes = 600
+    for rank in range(nodes):
+        head = f"n{rank:03d}:10:10 [0] NCCL INFO "
+        who = f"comm 0x{rank + 1:x}00 rank {rank} nranks {nodes} cudaDev 0 nvmlDev 0 busId 1000 commId 0xab"
+        lines.append(f"{head}ncclCommInitRank {who} - Init COMPLETE")
+        lines.append(f"{head}Channel 00/0 : {rank}[0] -> {(rank + 1) % nodes}[0] [send] via NET/IB/0")
+    log = tmp_path / "wide.log"
+    log.write_text("\n".join(lines) + "\n")
+    run = api.load([str(log)])
+    (matrix,) = (f for f in figures.build(api.analyze(run), run) if f.id == "matrix")
+    assert matrix.plot is not None
+    assert matrix.title == "Transport matrix, by 3 nodes"
+    (trace,) = matrix.plot["data"]
+    assert len(trace["z"]) == len(trace["z"][0]) == len(trace["x"]) == 200
+    assert trace["x"][1] == "n003 .. n005"
+    # Two connections inside each three nodes, one to the next three.
+    assert trace["z"][1][1] == 2
+    assert trace["z"][1][2] == 1
+    assert sum(cell or 0 for row in trace["z"] for cell in row) == nodes
+
+
 def test_a_large_job_is_drawn_by_node() -> None:
     by_id = {f.id: f for f in figures.build(*samples.thousand())}
     plot = by_id["matrix"].plot

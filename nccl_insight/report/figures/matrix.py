@@ -13,6 +13,8 @@ from nccl_insight.units import plural
 
 _MATRIX_RANKS = 64
 _LETTERS = 32
+# A grid has the square of this in cells; beyond it neighboring nodes share one.
+_MATRIX_NODES = 256
 
 
 def matrix(analysis: Analysis, run: Run) -> Figure | None:
@@ -55,9 +57,10 @@ def matrix(analysis: Analysis, run: Run) -> Figure | None:
             "rank %{y} to rank %{x}<br>%{fullData.name}<br>%{z} channels",
         )
         return Figure("matrix", "Transport matrix", said + ".", plot=plot, size="l", **table)
+    each = _nodes_each(where)
     return Figure(
         "matrix",
-        "Transport matrix, by node",
+        "Transport matrix, by node" if each == 1 else f"Transport matrix, by {each} nodes",
         said + _local(run, where) + ".",
         plot=_by_node(run, where),
         size="l",
@@ -66,18 +69,27 @@ def matrix(analysis: Analysis, run: Run) -> Figure | None:
     )
 
 
+def _nodes_each(where: Place) -> int:
+    """How many neighboring nodes share a row and a column."""
+    return -(-len(where.hosts) // _MATRIX_NODES)
+
+
 def _by_node(run: Run, where: Place) -> dict[str, Any]:
-    """Node x node: a cell shows the worst kind of its rank pairs and how many there are."""
+    """Node x node, or groups of nodes: a cell shows the worst kind of its rank pairs and how many there are."""
+    each = _nodes_each(where)
     cells: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
         here, there = where.node_of.get(src), where.node_of.get(dst)
         if here is not None and there is not None:
-            cells[there, here][kind] += 1
+            cells[there // each, here // each][kind] += 1
     points: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
     for cell, kinds in cells.items():
         worst = next((k for k in WORST if kinds[k]), "other")
         points[worst][cell] = sum(kinds.values())
     names = [label(h, 24) for h in where.hosts]
+    if each > 1:
+        firsts = range(0, len(names), each)
+        names = [f"{names[n]} .. {names[min(n + each, len(names)) - 1]}" for n in firsts]
     return _grid(
         points, names, "to node", "from node", "%{y} to %{x}<br>worst: %{fullData.name}<br>%{z} rank pairs"
     )
