@@ -534,3 +534,4 @@ def test_traces_of_two_jobs_are_not_compared(tmp_path: Path) -> None:
     assert sorted(rows["matched_ranks"].unique()) == [2, 4]
     found = hits(run)
     assert [f.ranks for f in found["straggler-rank"]] == [(1,)]
+    assert len(found["several-jobs"]) == 1
