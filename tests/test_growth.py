@@ -1,0 +1,70 @@
+"""Steps that once grew with the square of hosts, settings or members give what they gave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from nccl_insight import analyze, load
+from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.loading import _batches
+from nccl_insight.tables.assemble.hosts import spoiled
+
+
+def test_a_host_is_mended_to_the_longest_frequent_end_of_its_name() -> None:
+    processes = pl.DataFrame(
+        {
+            "input_id": [0, 0, 0, 0, 0, 1],
+            "_host": ["Connected gpu1", "gpu1", "u1", "gpu2", "xxgpu2", "yygpu1"],
+            "_pid": [7, 7, 7, 7, 7, 7],
+            "_lines": [2, 100, 90, 10, 9, 1],
+        },
+        schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_lines": pl.UInt64},
+    )
+    # gpu1 itself is frequent, xxgpu2 is no rarer than gpu2, and the last stands in another input.
+    assert spoiled(processes).rows() == [(0, "Connected gpu1", 7, "gpu1")]
+
+
+def test_settings_keep_versions_hosts_and_first_lines(tmp_path: Path) -> None:
+    log = tmp_path / "env.log"
+    lines = []
+    for n in range(5):
+        head = f"h{n % 3}:{10 + n}:{10 + n} [0] NCCL INFO "
+        lines += [
+            f"{head}NCCL version 2.2{1 + n // 4}.5+cuda12.4",
+            f"{head}NCCL_IB_HCA set by environment to mlx5_{n // 4}",
+        ]
+    log.write_text("\n".join(lines) + "\n")
+    first, second = user_settings(load([str(log)]))
+    assert (first.name, first.value, first.version) == ("NCCL_IB_HCA", "mlx5_0", "2.21.5")
+    assert first.hosts == ("h0", "h1", "h2")
+    assert [ref.line for ref in first.evidence] == [2, 4, 6]
+    assert first.processes == 4
+    assert (second.value, second.version, second.hosts) == ("mlx5_1", "2.22.5", ("h1",))
+
+
+def test_many_communicators_of_the_same_members_are_still_a_leak(tmp_path: Path) -> None:
+    log = tmp_path / "leak.log"
+    lines = []
+    for made in range(40):
+        for rank in range(2):
+            head = f"h{rank}:{10 + rank}:{10 + rank} [0] NCCL INFO "
+            lines.append(
+                f"{head}ncclCommInitRank comm 0x{made:x}{rank}000 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 "
+                f"busId 1000 commId 0x{made + 1:x}ab - Init COMPLETE"
+            )
+    log.write_text("\n".join(lines) + "\n")
+    found = {f.code: f for f in analyze([str(log)]).findings}
+    assert "NI112" in found
+    assert found["NI112"].hosts == ("h0", "h1")
+
+
+def test_small_inputs_go_to_a_cluster_in_groups_and_in_order(tmp_path: Path) -> None:
+    for n in range(300):
+        (tmp_path / f"{n:03d}.log").write_text("x\n")
+    files = find_inputs([str(tmp_path)])
+    batches = list(_batches(files))
+    assert [f.input_id for batch in batches for f in batch] == [f.input_id for f in files]
+    assert len(batches) == 1
