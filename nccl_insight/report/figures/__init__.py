@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nccl_insight.model import Analysis
-from nccl_insight.report.figures import activity, cluster, matrix, nics, ranks, rings, timeline, traces, trees
+from nccl_insight.report.figures import (
+    activity,
+    cluster,
+    journey,
+    matrix,
+    nics,
+    node,
+    ranks,
+    rings,
+    timeline,
+    traces,
+    trees,
+)
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run
 
 Builder = Callable[[Analysis, Run], "Figure | None"]
 BUILDERS: tuple[Builder, ...] = (
+    node.node_diagram,
+    journey.journey,
     cluster.cluster_map,
     matrix.matrix,
     rings.rings,

@@ -34,6 +34,7 @@ class Figure:
 
     ``choices`` name what a select box switches between; ``masks`` gives for each trace the choice that it
     belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row.
+    ``svg`` is a static drawing (:mod:`nccl_insight.report.figures.svg`), there without scripts, too.
     ``total`` is the number of rows that the table would have uncapped.
     """
 
@@ -51,6 +52,7 @@ class Figure:
     choices: tuple[str, ...] = ()
     choice_label: str = "Show"
     masks: tuple[int, ...] = field(default=())
+    svg: str = ""
 
 
 def label(text: object, limit: int = 60) -> str:

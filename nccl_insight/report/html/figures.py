@@ -55,9 +55,9 @@ def _figure(figure: Figure, interactive: bool) -> Markup:
             total=figure.total,
             numeric=figure.numeric,
         )
-        grid = el(
-            "details", el("summary", f"Table: {figure.caption or figure.title}"), data, open=not interactive
-        )
+        folded = interactive or bool(figure.svg)
+        name = f"Table: {figure.caption or figure.title}"
+        grid = el("details", el("summary", name), data, open=not folded)
     return el(
         "figure",
         el(
@@ -65,6 +65,9 @@ def _figure(figure: Figure, interactive: bool) -> Markup:
             el("h3", figure.title, id=title_id),
             el("p", prose(figure.summary), id=text_id, class_="say"),
         ),
+        Markup(f'<div class="scroll" tabindex="0" role="region" aria-label="{figure.id}">{figure.svg}</div>')
+        if figure.svg
+        else None,
         pick,
         plot,
         grid,

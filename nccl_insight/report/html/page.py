@@ -187,11 +187,15 @@ def _policy(scripts: Sequence[str], library_source: str, style: str, *, strict: 
 
 
 def _plotly(js: str) -> tuple[Markup, str]:
-    """The plotly library as a script element and its source for the policy."""
+    """The plotly library as a script element and its source for the policy.
+
+    Inline it is plotly.js-cartesian-dist-min (npm, MIT), which has all that the figures use and a third of the size.
+    """
+    if js == "inline":
+        code = asset("plotly-cartesian.min.js")
+        return Markup(f"<script>{code}</script>"), _hash(code)
     code = resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
     code = code.replace("\r\n", "\n")
-    if js == "inline":
-        return Markup(f"<script>{code}</script>"), _hash(code)
     version = code[:200].split("plotly.js v", 1)[-1].split()[0]
     url = f"https://cdn.plot.ly/plotly-{version}.min.js"
     integrity = _hash(code).strip("'")

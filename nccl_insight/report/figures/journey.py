@@ -1,0 +1,94 @@
+"""How far each rank got: rank by milestone, ranks that got equally far in one row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nccl_insight.model import Analysis, Milestones
+from nccl_insight.report.figures import svg
+from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks
+
+_STEPS = (
+    ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
+    ("init_completed", "init done"), ("connected", "connected"), ("first_call", "first call"),
+    ("last_call", "last call"), ("destroyed", "destroyed"),
+)  # fmt: skip
+_SINGLE = 16
+_SHOWN = 24
+_LEFT, _CELL, _ROW, _TOP = 190, 96, 30, 34
+
+
+def journey(analysis: Analysis, run: Run) -> Figure | None:
+    """One row per rank, or per class of ranks that show the same steps and the same end."""
+    progress = analysis.progress
+    if progress is None or not progress.ranks:
+        return None
+    named = {
+        rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks
+    }
+    rows = _rows(progress.ranks)
+    steps = [
+        (key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)
+    ]
+    wide = _LEFT + _CELL * len(steps) + 110
+    parts = [svg.text(_LEFT + _CELL * (i + 0.5), 20, label, "t c") for i, (_, label) in enumerate(steps)]
+    parts.append(svg.text(_LEFT + _CELL * len(steps) + 8, 20, "ends", "t"))
+    table: list[tuple[str, ...]] = []
+    for number, (name, members) in enumerate(rows[:_SHOWN]):
+        y = _TOP + _ROW * number
+        marked = any(m.rank in named for m in members)
+        parts.append(
+            svg.text(_LEFT - 10, y + 18, ("> " if marked else "") + name, "t e hot" if marked else "t e", 28)
+        )
+        best = members[0]
+        reached = {
+            key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)
+        }
+        for i, (key, label) in enumerate(steps):
+            at = getattr(best, key)
+            css = "cell done" if at is not None else ("cell behind" if key in reached else "cell none")
+            said = f"{label}: line {at}" if at is not None else f"{label}: not in the log"
+            parts.append(svg.rect(_LEFT + _CELL * i + 2, y, _CELL - 4, _ROW - 6, css, said))
+            word = (
+                f"line {at}" if at is not None and len(members) == 1 else ("yes" if at is not None else "-")
+            )
+            parts.append(svg.text(_LEFT + _CELL * (i + 0.5), y + 16, word, "t c s"))
+        parts.append(
+            svg.text(
+                _LEFT + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"
+            )
+        )
+        table.append(
+            (name, *("yes" if getattr(best, key) is not None else "no" for key, _ in steps), best.end)
+        )
+    height = _TOP + _ROW * min(len(rows), _SHOWN) + 10
+    if len(rows) > _SHOWN:
+        parts.append(svg.text(_LEFT, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))
+        height += 24
+    behind = sorted({m.rank for m in progress.ranks if m.end == "silent"})
+    summary = progress.line + (f". Behind: ranks {format_ranks(behind)}" if behind else "")
+    return Figure(
+        id="journey", title="How far each rank got", summary=summary + ".",
+        columns=("rank", *(label for _, label in steps), "ends"), rows=tuple(table[:MAX_ROWS]), total=len(rows),
+        caption="Milestones by rank", svg=svg.drawing(wide, height, "How far each rank got", parts), wide=True,
+    )  # fmt: skip
+
+
+def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:
+    """Few ranks one by one; many in classes of those that got equally far, the odd ones first."""
+    comms = {m.comm_id for m in ranks}
+    if len(ranks) <= _SINGLE and len(comms) == 1:
+        return [(f"rank {m.rank}" + (f" on {m.host}" if m.host else ""), [m]) for m in ranks]
+    classes: dict[tuple[object, ...], list[Milestones]] = defaultdict(list)
+    for item in ranks:
+        key = (item.comm_id, item.end, *(getattr(item, step) is not None for step, _ in _STEPS))
+        classes[key].append(item)
+    rows = []
+    order = {comm: n for n, comm in enumerate(dict.fromkeys(m.comm_id for m in ranks))}
+    for members in sorted(classes.values(), key=lambda g: (order[g[0].comm_id], len(g), g[0].rank)):
+        word = "rank" if len(members) == 1 else "ranks"
+        group = f", comm {order[members[0].comm_id] + 1}" if len(comms) > 1 else ""
+        rows.append((f"{word} {format_ranks([m.rank for m in members], 3)}{group}", members))
+    return rows

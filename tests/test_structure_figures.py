@@ -1,0 +1,77 @@
+"""Static figures of the report: the node and how far each rank got, without scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nccl_insight
+from nccl_insight.report import html
+from nccl_insight.report.figures import build
+from tests.runs import HEALTHY
+
+
+def drawings(path: Path) -> dict[str, ElementTree.Element]:
+    run = nccl_insight.load([path])
+    figures = build(nccl_insight.analyze(run), run)
+    return {f.id: ElementTree.fromstring(f.svg) for f in figures if f.svg}
+
+
+def words(drawing: ElementTree.Element) -> list[str]:
+    return [t.text or "" for t in drawing.iter("text")]
+
+
+def test_the_node_shows_gpus_ranks_and_nics_by_name() -> None:
+    node = drawings(HEALTHY)["node"]
+    said = words(node)
+    assert [w for w in said if w.startswith("rank ")] == [f"rank {n}" for n in range(8)]
+    assert sum(w.startswith("mlx5_") for w in said) == 8
+    lines = [e for e in node.iter("line") if "net" in e.attrib["class"]]
+    assert len(lines) == 8  # each GPU uses the one NIC of its own
+
+
+def test_ranks_that_got_equally_far_share_a_row() -> None:
+    said = words(drawings(HEALTHY)["journey"])
+    assert [w for w in said if w.startswith("rank")] == [f"rank {n} on node0{n // 8}" for n in range(16)]
+    assert said.count("aborted") + said.count("destroyed") >= 16
+
+
+def test_a_rank_that_is_behind_is_marked(tmp_path: Path) -> None:
+    init = "ncclCommInitRank comm 0x{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {0}b000 commId 0xabc - Init "
+    lines = [f"h:10{r}:10{r} [{r}] NCCL INFO " + init.format(r) + "START" for r in range(2)]
+    lines.append("h:100:100 [0] NCCL INFO " + init.format(0) + "COMPLETE")
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    journey = drawings(tmp_path / "run.log")["journey"]
+    assert "silent" in words(journey)
+    behind = [e for e in journey.iter("rect") if e.attrib["class"] == "cell behind"]
+    assert len(behind) == 2  # bootstrap and end of init of rank 1
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    text = HEALTHY.read_text().replace("node00", "<b>x</b>&\"'")
+    (tmp_path / "run.log").write_text(text)
+    run = nccl_insight.load([tmp_path / "run.log"])
+    page = html.render(nccl_insight.analyze(run), run, js="none")
+    assert "<b>x</b>" not in page
+
+
+def test_pictures_are_there_without_scripts_and_sizes_hold() -> None:
+    run = nccl_insight.load([HEALTHY])
+    analysis = nccl_insight.analyze(run)
+    plain = html.render(analysis, run, js="none")
+    assert plain.count('<svg class="draw"') == 2
+    assert len(plain.encode()) < 400_000
+    assert len(html.render(analysis, run, js="inline").encode()) < 1_700_000
+
+
+def test_the_chart_library_is_the_one_that_was_looked_at() -> None:
+    assets = resources.files("nccl_insight.report.html").joinpath("assets")
+    code = assets.joinpath("plotly-cartesian.min.js").read_bytes()
+    assert re.search(rb"plotly\.js \(cartesian - minified\) v4\.1\.1", code[:200])
+    assert (
+        hashlib.sha256(code).hexdigest() == "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a"
+    )
+    assert "MIT" in assets.joinpath("plotly-cartesian.LICENSE").read_text()
