@@ -5,13 +5,12 @@ from outside of NCCL for what its peers report, or, for a secondary diagnosis, a
 after its effect: by the clocks of their lines where both have one, allowing for clocks of hosts that differ, else by
 line order within one process, the only order that means anything. A link event explains an error only on the same
 device of the same host and near in time. Among several candidates the one that is itself unexplained wins, then what
-lies nearer to a first cause, the more severe, the one that other candidates do not precede, and the one on the host
+lies nearer to a first cause, the more severe, the one that others do not precede in a process, and the one on the host
 of the effect: never the place in a file that many processes wrote. Links never form a circle.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -70,9 +69,7 @@ def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, 
 
 
 def _precedes(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
-    """Whether the first came earlier: by the clock, else in every process that printed both."""
-    if one.first_s is not None and other.first_s is not None and abs(one.first_s - other.first_s) > SKEW_S:
-        return one.first_s < other.first_s
+    """Whether the first came earlier in every process that printed both."""
     mine, theirs = lines.get(one.name, {}), lines.get(other.name, {})
     shared = mine.keys() & theirs.keys()
     return bool(shared) and all(mine[p] < theirs[p] for p in shared)
@@ -141,14 +138,13 @@ def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]])
             at = chosen[at]
         return False
 
-    def worth(j: int, i: int) -> tuple[int, int, int, int, int, bool, float, str]:
+    def worth(j: int, i: int) -> tuple[int, int, int, int, int, bool, str]:
         cause = drafts[j]
         secondary = cause.rule.finding_class is FindingClass.SECONDARY
         later = sum(_precedes(drafts[k], cause, lines) for k in options[i] if k != j)
         elsewhere = not set(cause.hit.hosts) & set(drafts[i].hit.hosts)
-        began = cause.first_s if cause.first_s is not None else math.inf
         return (
-            int(secondary), len(options[j]), nearness(cause.name), cause.severity.order, later, elsewhere, began,
+            int(secondary), len(options[j]), nearness(cause.name), cause.severity.order, later, elsewhere,
             cause.name,
         )  # fmt: skip
 
