@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from nccl_insight.engine.draft import Draft
-from nccl_insight.model import CannotJudge, Hit, NotJudged
+from nccl_insight.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.rules import Rule
+from nccl_insight.rules._errors import said
 from nccl_insight.tables.run import Run
 
 _HOW: Final = {
@@ -56,7 +58,8 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
     """Drafts, what could not be judged, and a note about the tool when the rule itself failed."""
     absent = missing(run, rule)
     if absent is not None:
-        return [], [absent], None
+        spoken = _said(run, rule) if run.has("errors") else []
+        return spoken, [] if spoken else [absent], None
     drafts: list[Draft] = []
     open_: list[NotJudged] = []
     try:
@@ -67,6 +70,8 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
                 open_.append(NotJudged(rule.name, result.reason, result.how_to_enable))
             else:
                 raise TypeError(f"rule yielded {type(result).__name__}")
+        if not drafts and run.has("errors"):
+            drafts += _said(run, rule)
     except Exception as error:
         what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(
             ": "
@@ -74,6 +79,16 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
         note = f"rule {rule.code} {rule.name} failed and was left out ({what}); please report this"
         return [], [NotJudged(rule.name, f"the rule failed: {what}", "report this as a bug")], note
     return drafts, open_, None
+
+
+def _said(run: Run, rule: Rule) -> list[Draft]:
+    """What NCCL's own lines say of a diagnosis whose rule was silent."""
+    todo = " ".join(rule.section("What to do").split())
+    why = " ".join(rule.section("Why it matters").split())
+    # Worth knowing at most, where the diagnosis is no more than that.
+    most = Severity.INFO if rule.finding_class is FindingClass.INFORMATION else Severity.WARNING
+    hits = said(run, rule.name, rule.summary.rstrip("."), todo or f"nccl-insight explain {rule.code}", why)
+    return [Draft(rule, replace(hit, severity=most), most) for hit in hits]
 
 
 def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJudged], list[str]]:

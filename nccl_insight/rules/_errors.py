@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import hosts_of, named, ranks_of
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import is_loud
 from nccl_insight.units import format_ranks, plural
 
 _EVIDENCE = 4
@@ -157,4 +159,44 @@ def report(
         first_s=found.first_s,
         last_s=found.last_s,
         devices=devices,
+    )
+
+
+_SAID: Final = ("root", "setting", "caller")
+# Their rules look at the lines and leave some out on purpose, or NCCL asks for nothing.
+_WEIGHED: Final = frozenset(
+    {
+        "unexplained-failure", "error-propagated", "peer-died", "nccl-diag-failed", "plain-note", "topo-file-missing",
+        "topo-pci-path-missing", "ifname-not-found", "bootstrap-no-interface",
+        "bootstrap-connection-closed", "watchdog-timeout",
+    }
+)  # fmt: skip
+
+
+def said(run: Run, name: str, title: str, next_step: str, explanation: str) -> Iterator[Hit]:
+    """What NCCL says itself at WARN or above, where the rule of the diagnosis had nothing to add.
+
+    A rule with logic looks at what it knows best, while other messages may mean the same diagnosis. A warning: nothing
+    but the line speaks for it.
+    """
+    if name in _WEIGHED:
+        return
+    rows = causes(run).filter(
+        (pl.col("cause") == name)
+        & is_loud(pl.col("level"))
+        & pl.col("message").is_not_null()
+        & pl.col("role").cast(pl.String).is_in(_SAID)
+    )
+    found = _of(rows)
+    if found is None:
+        return
+    yield from report(
+        run,
+        name,
+        title,
+        next_step,
+        explanation=explanation,
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
+        rows=found,
     )
