@@ -141,7 +141,9 @@ def _read_on_ray(
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     remote = ray.remote(task)
-    found: list[tuple[list[_Part], list[LogPart]]] = ray.get([remote.remote(group) for group in _batches(files)])
+    found: list[tuple[list[_Part], list[LogPart]]] = ray.get(
+        [remote.remote(group) for group in _batches(files)]
+    )
     return [part for parts, _ in found for part in parts], [log for _, logs in found for log in logs]
 
 

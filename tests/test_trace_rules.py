@@ -529,7 +529,10 @@ def test_traces_of_two_jobs_are_not_compared(tmp_path: Path) -> None:
     paths += job(folders[1], ranks=2, iterations=40, late=lambda r, _i: 900.0 if r == 1 else 0.0, seed=2)
     run = load(paths)
     assert run.table("trace_info").select("world_size", "job").unique().sort("job").height == 2
-    assert "each compared by itself" in run.table("notes").filter(pl.col("kind") == "several-jobs")["detail"].item()
+    assert (
+        "each compared by itself"
+        in run.table("notes").filter(pl.col("kind") == "several-jobs")["detail"].item()
+    )
     rows = run.table("collectives").filter(pl.col("match_id").is_not_null())
     assert sorted(rows["matched_ranks"].unique()) == [2, 4]
     found = hits(run)
