@@ -168,7 +168,9 @@ _WEIGHED: Final = frozenset(
     {
         "unexplained-failure", "error-propagated", "peer-died", "nccl-diag-failed", "plain-note", "topo-file-missing",
         "topo-pci-path-missing", "ifname-not-found", "bootstrap-no-interface",
-        "bootstrap-connection-closed", "watchdog-timeout",
+        "bootstrap-connection-closed", "watchdog-timeout", "watchdog-stuck", "ib-port-error", "ib-device-fatal",
+        "ib-queue-error", "ib-gid-changed", "process-killed", "process-crashed", "application-exception", "xid-error",
+        "cuda-unhandled", "cuda-hardware-error", "cuda-oom-init", "shm-too-small",
     }
 )  # fmt: skip
 
