@@ -12,6 +12,7 @@ from nccl_insight.units import plural
 
 STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
 _TOP = 3
+_MORE = 4
 
 
 def summary(analysis: Analysis) -> Markup:
@@ -90,43 +91,28 @@ def _nothing(analysis: Analysis) -> str:
 
 
 def _open(analysis: Analysis) -> Markup | None:
-    """What the inputs could not show, where the findings leave room for it."""
-    groups = words.not_judged_groups(analysis.not_judged)
+    """What to add or to do to see more, best first."""
     loud = sum(f.severity is not Severity.INFO for f in analysis.findings)
-    if not groups or loud >= _TOP or analysis.status == "not_judged":
+    if not analysis.more or loud >= _TOP:
         return None
-    shown = groups[: _TOP if not loud else _TOP - 1]
-    total = len({item.name for item in analysis.not_judged})
-    lead = f"{plural(total, 'diagnosis', 'diagnoses')} could not be judged; all others were."
     rows = [
         el(
             "li",
-            el("div", _names(group.names), class_="t"),
-            el("p", prose(_why(group)), class_="d"),
+            el("div", el("code", one_line(item.add, 300)), class_="t"),
+            el("p", one_line(item.enables, 300), class_="d"),
         )
-        for group in shown
+        for item in analysis.more[:_MORE]
     ]
-    rest = len(groups) - len(shown)
-    more = (
-        el("p", el("a", f"{plural(rest, 'more reason')} and all names", href="#gaps")) if rest > 0 else None
-    )
+    rest = len({item.name for item in analysis.not_judged})
+    link = el("p", el("a", f"{plural(rest, 'check')} could not run", href="#gaps")) if rest else None
     return el(
         "section",
-        el("h2", "What these inputs could not show", id="open"),
-        el("p", lead),
+        el("h2", "To see more", id="open"),
         el("ul", rows, class_="top bare"),
-        more,
+        link,
         class_="panel open",
         aria_labelledby="open",
     )
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _why(group: words.NotJudgedGroup) -> str:
-    return f"{group.reason}; {group.how_to_enable}" if group.how_to_enable else group.reason
 
 
 def _entry(finding: Finding) -> Markup:
