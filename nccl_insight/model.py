@@ -199,6 +199,7 @@ class InputInfo:
     lines: int
     taken_for: str = ""
     command: str = ""
+    nccl_lines: int = 0
 
 
 @dataclass(frozen=True)

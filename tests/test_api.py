@@ -7,6 +7,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.tables.run import build_run
 from tests.runs import HEALTHY, RUNS, TINY_SHM
 
 
@@ -47,3 +48,10 @@ def test_errors_have_types() -> None:
 def test_unknown_attributes_are_errors() -> None:
     with pytest.raises(AttributeError):
         nccl_insight.no_such_thing
+
+
+def test_a_table_that_no_run_can_have_is_an_error() -> None:
+    with pytest.raises(UsageError, match="did you mean ranks"):
+        build_run({}).table("rank")
+    assert build_run({}).table("ranks").height == 0
+    assert build_run({}).table("rings").height == 0

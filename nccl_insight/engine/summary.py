@@ -102,7 +102,7 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
         found.append(
             InputInfo(
                 str(row["path"]), kind, int(row["size_bytes"] or 0), str(row["sha256"] or ""), int(row["lines"] or 0),
-                taken, str(known["command"] or "") if known else "",
+                taken, str(known["command"] or "") if known else "", int(row["nccl_lines"] or 0),
             )
         )  # fmt: skip
     return tuple(found)

@@ -50,11 +50,10 @@ def write(
     left_out = []
     damaged = []
     for file in run.inputs:
-        name = (
-            redactor.input_name(file.display)
-            if redactor
-            else f"input{file.input_id + 1}-{Path(file.display).name}"
-        )
+        own = "standard-input.log" if file.display == STDIN else Path(file.display).name
+        name = f"input{file.input_id + 1}-{own}"
+        if redactor:
+            name = own if file.display == STDIN else redactor.input_name(file.display)
         if is_text(file):
             member = f"inputs/{_plain(_without_packing(name, file))}"
             members[member], damage = _shortened(file, redactor)
@@ -78,10 +77,8 @@ def _plain(name: str) -> str:
 
 
 def _without_packing(name: str, file: InputFile) -> str:
-    """The name of what is plain text in the bundle; standard input has no name of its own."""
+    """The name of what is plain text in the bundle."""
     stem, _, suffix = name.rpartition(".")
-    if name == STDIN:
-        return "standard-input.log"
     return stem if file.compression and suffix.lower() in PACKED_SUFFIXES and stem else name
 
 

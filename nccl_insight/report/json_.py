@@ -92,6 +92,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
                 "size_bytes": i.size_bytes,
                 "sha256": i.sha256,
                 "lines": i.lines,
+                "nccl_lines": i.nccl_lines,
                 "taken_for": i.taken_for,
                 "command": i.command,
             }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
+from nccl_insight.errors import UsageError
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 
@@ -101,8 +103,14 @@ class Run:
     _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pl.DataFrame:
-        """The table, empty with the contract's columns when the run has no such rows."""
+        """The table, empty with the contract's columns when the run has no such rows.
+
+        Raises:
+            UsageError: no run can have a table of that name.
+        """
         frame = self.tables.get(name)
+        if frame is None and name not in schema.SCHEMA and name not in schema.FURTHER:
+            _check_name(name)
         return schema.empty(name) if frame is None else frame
 
     def lazy(self, name: str) -> pl.LazyFrame:
@@ -132,6 +140,19 @@ class Run:
             self._memo[name] = build(self)
         value: T = self._memo[name]
         return value
+
+
+def _check_name(name: str) -> None:
+    from nccl_insight.language.load import default_grammar
+
+    known = (
+        {m.table for m in default_grammar().messages.values() if m.table}
+        | set(schema.SCHEMA)
+        | schema.FURTHER
+    )
+    if name not in known:
+        near = difflib.get_close_matches(name, sorted(known), n=1)
+        raise UsageError(f"no table is called {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def build_run(

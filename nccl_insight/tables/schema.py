@@ -219,6 +219,15 @@ SCHEMA: Final[Mapping[str, Columns]] = {
 }
 
 
+# Tables of the readers that have no contract (yet): they are there when an input gave them.
+FURTHER: Final = frozenset({
+    "capture_nodes", "capture_ranks", "collective_ranks", "collective_statistics", "flight_recorder",
+    "flight_recorder_groups", "host_bandwidth", "memcpy", "node_pairs", "nvlinks", "other_communication",
+    "peer_bandwidth",
+    "proxy_steps", "ras_counts", "trace_clocks", "trace_info", "waits",
+})  # fmt: skip
+
+
 def empty(name: str) -> pl.DataFrame:
     """A frame of a contract table without rows (``input_id`` and ``line`` only for other names)."""
     return pl.DataFrame(schema=dict(SCHEMA.get(name, PROVENANCE)))
