@@ -124,6 +124,11 @@ def test_the_others_are_ended_soon_after_one_fails() -> None:
     assert outcome.seconds < 30
 
 
+def interruptible() -> None:
+    """A shell starts background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_whatever_ends_the_parent_ends_the_children(tmp_path: Path, number: signal.Signals) -> None:
     marker = tmp_path / "groups"
@@ -138,7 +143,11 @@ def test_whatever_ends_the_parent_ends_the_children(tmp_path: Path, number: sign
         "from nccl_insight.live.capture.processes import Task, run_group\n"
         f"run_group([Task(str(n), (sys.executable, '-c', {child!r}), os.environ) for n in range(2)], 500)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=interruptible,  # noqa: PLW1509
+    )
     limit = time.monotonic() + 60
     while time.monotonic() < limit and (not marker.exists() or marker.read_text().count("\n") < 2):
         time.sleep(0.1)

@@ -211,7 +211,7 @@ def test_outputs_are_checked_before_the_work(tmp_path: Path, log: Path) -> None:
         outputs.claim(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_leave_no_copy_of_the_input(tmp_path: Path, number: signal.Signals) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
