@@ -74,13 +74,13 @@ def _open(browser: Any, path: Path, anchor: str = "", *, width: int = 1280, dark
 
 
 def _requests(browser: Any) -> list[str]:
-    """Addresses that the page asked for, without the file itself and data or blob addresses."""
+    """Addresses that the page asked for, without the file itself, data or blob addresses, and the browser's own pages."""
     urls = []
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
             urls.append(message["params"]["request"]["url"])
-    return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:"))]
+    return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:", "chrome:"))]
 
 
 def _complaints(browser: Any) -> list[str]:
