@@ -74,13 +74,16 @@ def _open(browser: Any, path: Path, anchor: str = "", *, width: int = 1280, dark
 
 
 def _requests(browser: Any) -> list[str]:
-    """Addresses that the page asked for, without the file itself, data or blob addresses, and the browser's own pages."""
+    """Addresses that a page of ours asked for, without the file itself and data or blob addresses."""
     urls = []
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
+        ours = str(message["params"].get("documentURL", "")).startswith(
+            "file:"
+        )  # not the browser's own first page
+        if message["method"] == "Network.requestWillBeSent" and ours:
             urls.append(message["params"]["request"]["url"])
-    return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:", "chrome:"))]
+    return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:"))]
 
 
 def _complaints(browser: Any) -> list[str]:
