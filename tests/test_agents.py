@@ -54,6 +54,7 @@ def test_rows_of_the_tables() -> None:
     "sql",
     [
         "select * from read_csv('/etc/passwd')",
+        "select * from '/etc/passwd'",
         "select * from SCAN_PARQUET ('x')",
         "select nonsense from ranks",
         "x",

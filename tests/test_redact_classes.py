@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from nccl_insight.cli.sandbox import check_sql
 from nccl_insight.errors import UsageError
 from nccl_insight.redact import Redactor, collect
 from nccl_insight.redact.residue import residue
 from nccl_insight.tables.run import build_run
+from nccl_insight.tables.sql import check_sql
 from tests.runs import TINY_SHM
 
 LINES = TINY_SHM.read_text().splitlines()

@@ -54,17 +54,9 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
     ) -> None:
         """Run SQL over the tables of a run."""
-        import polars as pl
-
         from nccl_insight import api
         from nccl_insight.cli.frames import show_frame
-        from nccl_insight.cli.sandbox import check_sql
+        from nccl_insight.tables.sql import check_sql, select
 
-        check_sql(sql)
-        run = api.load(paths)
-        context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
-        try:
-            result = context.execute(sql, eager=True)
-        except (pl.exceptions.PolarsError, ValueError) as error:
-            raise UsageError(f"query: {str(error).splitlines()[0]}") from error
-        typer.echo(show_frame(result, format_), nl=False)
+        check_sql(sql)  # before the inputs are read, which may take long
+        typer.echo(show_frame(select(api.load(paths), sql), format_), nl=False)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.facts.lateness import SYNCHRONISING
 from nccl_insight.tables.run import Run
 
 _EQUAL_INPUT = ("AllReduce", "Reduce", "Broadcast")
 _MOST_MISMATCHES = 20
-_SYNCHRONOUS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def _stalled(
 ) -> list[Stalled]:
     """The first open operation of a group that all its dumped ranks, at least two, have issued and not finished."""
     first = pending["collective_seq"].min()
-    rows = pending.filter((pl.col("collective_seq") == first) & pl.col("op").is_in(_SYNCHRONOUS)).unique(
+    rows = pending.filter((pl.col("collective_seq") == first) & pl.col("op").is_in(SYNCHRONISING)).unique(
         "rank", keep="first", maintain_order=True
     )
     here = set(rows["rank"].to_list())
@@ -428,7 +428,7 @@ def _lagging(group: Group, frame: pl.DataFrame, pending: pl.DataFrame) -> list[L
     if not behind:
         return []
     late = pending.filter(pl.col("rank").is_in(behind)).sort("collective_seq", "time_created_ns", "rank")
-    late = late.filter((pl.col("collective_seq") <= ahead_seq) & pl.col("op").is_in(_SYNCHRONOUS))
+    late = late.filter((pl.col("collective_seq") <= ahead_seq) & pl.col("op").is_in(SYNCHRONISING))
     if late.is_empty():
         return []
     behind = sorted(set(late["rank"].to_list()))

@@ -1,11 +1,14 @@
-"""``query`` reads the run's tables and nothing else: no function that opens files or connections."""
+"""SQL over the tables of a run, and over nothing else: no function that opens files or connections."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+import polars as pl
+
 from nccl_insight.errors import UsageError
+from nccl_insight.tables.run import Run
 
 # Comments and texts in quotes: what stands in them is no SQL. A doubled quote goes on.
 _SKIPPED: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*(?:'|\Z)", re.S)
@@ -30,3 +33,17 @@ def check_sql(sql: str) -> None:
         )
     if _ENDLESS.search(bare):
         raise UsageError("query: WITH RECURSIVE is not supported")
+
+
+def select(run: Run, sql: str) -> pl.DataFrame:
+    """The result of a SELECT over the tables of a run, by their names.
+
+    Raises:
+        UsageError: the SQL is wrong, or could read anything but the tables.
+    """
+    check_sql(sql)
+    context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
+    try:
+        return context.execute(sql, eager=True)
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise UsageError(f"query: {str(error).splitlines()[0]}") from error
