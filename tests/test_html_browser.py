@@ -71,6 +71,16 @@ def _open(browser: Any, path: Path, anchor: str = "", *, width: int = 1280, dark
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get("about:blank")
     browser.get(path.as_uri() + anchor)
+    _loaded(browser)
+
+
+def _loaded(browser: Any) -> None:
+    """Waits for the whole page: on a busy machine the driver hands over a page that is still being parsed."""
+    whole = "return location.protocol === 'file:' && document.readyState === 'complete'"
+    deadline = time.monotonic() + 60
+    while not browser.execute_script(whole):
+        assert time.monotonic() < deadline, "the page did not load"
+        time.sleep(0.05)
 
 
 def _requests(browser: Any) -> list[str]:
@@ -149,6 +159,7 @@ def test_theme_follows_the_system_and_the_toggle_survives_a_reload(
     _open(browser, report("failing"), dark=True)
     browser.execute_script("localStorage.clear()")
     browser.refresh()
+    _loaded(browser)
     dark = browser.execute_script(background)
     _open(browser, report("failing"))
     light = browser.execute_script(background)
@@ -162,6 +173,7 @@ def test_theme_follows_the_system_and_the_toggle_survives_a_reload(
     ink = "return getComputedStyle(document.querySelector('#plot-ranks .xtick text')).fill"
     assert browser.execute_script(ink) == "rgb(231, 235, 243)", "charts follow the theme"
     browser.refresh()
+    _loaded(browser)
     assert browser.execute_script(background) == dark
     assert browser.find_element("id", "theme").get_attribute("aria-pressed") == "true"
     browser.execute_script("localStorage.clear()")
