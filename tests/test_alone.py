@@ -11,27 +11,26 @@ from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import read_logs
 from nccl_insight.tables.assemble.tables import assemble
 from nccl_insight.tables.schema import SCHEMA, conform
-
-SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
+from tests import message_samples
 
 
 def test_every_message_alone(tmp_path: Path) -> None:
     catalog = default_catalog()
     classifier = Classifier(catalog)
     log = tmp_path / "one.log"
-    for sample in sorted(SAMPLES.glob("*.txt")):
-        texts = [line.replace("\\n", "\n") for line in sample.read_text("utf-8").splitlines() if line.strip()]
+    for rule, samples in message_samples.by_rule().items():
+        texts = [sample.text for sample in samples]
         for head in ("gpu1:1:2 [3] NCCL INFO ", "gpu1:1:2 [3] x.cc:1 NCCL WARN "):
             log.write_text("".join(f"{head}{text}\n" for text in texts), encoding="utf-8")
             part = read_logs([(find_inputs([str(log)])[0], ChunkIndex())], classifier, 1)
-            assert part.fate.unknown + part.fate.foreign == 0, sample.stem
+            assert part.fate.unknown + part.fate.foreign == 0, rule
             made, later = assemble([part], catalog.grammar)
             for name, table in later.items():
                 frames = list(table.frames())
-                assert table.height > 0, (sample.stem, name)
+                assert table.height > 0, (rule, name)
                 made[name] = frames[0]
             for name, frame in made.items():
                 columns = SCHEMA.get(name, {})
                 assert list(conform(name, frame).schema.items())[: len(columns)] == list(
                     {k: v() if isinstance(v, type) else v for k, v in columns.items()}.items()
-                ), (sample.stem, name)
+                ), (rule, name)

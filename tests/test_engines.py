@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -17,12 +16,12 @@ from nccl_insight.language.compile import compile_message
 from nccl_insight.language.load import default_grammar
 from nccl_insight.language.reference import Reference, trailing_blanks
 from nccl_insight.readers.nccl_log import extract
+from tests import message_samples
 
 GRAMMAR = default_grammar()
 REFERENCE = Reference(GRAMMAR)
 RULES = sorted(GRAMMAR.messages)
-SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
-# Every rule is checked on its samples and their mutations; generated sentences go through a slice of the rules, a
+# Every rule is checked on its samples; their mutations and generated sentences go through a slice of the rules, a
 # different one for every seed. NCCL_INSIGHT_ENGINE_EXAMPLES=200 NCCL_INSIGHT_ENGINE_SLICES=1 is the full run.
 EXAMPLES = int(os.environ.get("NCCL_INSIGHT_ENGINE_EXAMPLES", "8"))
 SLICES = int(os.environ.get("NCCL_INSIGHT_ENGINE_SLICES", "24"))
@@ -31,10 +30,7 @@ SLICE = [name for i, name in enumerate(RULES) if i % SLICES == SEED % SLICES]
 
 
 def samples(rule: str) -> list[str]:
-    path = SAMPLES / f"{rule}.txt"
-    if not path.exists():
-        return []
-    return [line.replace("\\n", "\n") for line in path.read_text("utf-8").splitlines() if line.strip()]
+    return [sample.text for sample in message_samples.by_rule().get(rule, [])]
 
 
 def mutations(text: str, count: int, seed: str) -> list[str]:
@@ -77,13 +73,16 @@ def compare(rule: str, texts: list[str]) -> None:
                 assert row == parsed.captures, f"{rule}: {text!r}"
 
 
+@pytest.mark.parametrize("file", sorted(message_samples.by_file()))
+def test_samples(file: str) -> None:
+    for rule in message_samples.by_file()[file]:
+        compare(rule, [text.rstrip() for text in samples(rule)])
+
+
 @pytest.mark.parametrize("rule", SLICE)
-def test_samples_and_mutations(rule: str) -> None:
-    texts = samples(rule)
-    for text in samples(rule):
-        texts += mutations(text, EXAMPLES, f"{rule} {text} {SEED}")
-    if not texts:
-        pytest.fail(f"fixtures/messages/{rule}.txt is missing")
+def test_mutations(rule: str) -> None:
+    texts = [m for text in samples(rule) for m in mutations(text, EXAMPLES, f"{rule} {text} {SEED}")]
+    assert texts
     compare(rule, texts)
 
 

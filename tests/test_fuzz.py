@@ -13,18 +13,17 @@ from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import read_logs
 from nccl_insight.tables.assemble.tables import assemble
+from tests import message_samples
 from tests.runs import RUNS
 
 SECONDS = float(os.environ.get("NCCL_INSIGHT_FUZZ_SECONDS", "8"))
 SEED = int(os.environ.get("NCCL_INSIGHT_FUZZ_SEED", "1"))
-SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
 
 
 def seeds() -> list[bytes]:
     logs = [p.read_bytes()[:20_000] for p in sorted(RUNS.glob("*/*.log"))]
-    texts = [p.read_text("utf-8").splitlines() for p in sorted(SAMPLES.glob("*.txt"))]
     head = "gpu-7:1234:5678 [3] NCCL INFO "
-    messages = "\n".join(head + line.replace("\\n", "\n") for lines in texts for line in lines)
+    messages = "\n".join(head + text for text in message_samples.texts())
     return [*logs, messages.encode()[:200_000]]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from nccl_insight.errors import GrammarError
@@ -12,10 +10,11 @@ from nccl_insight.language.compile import check, outline
 from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, grammar_digest, grammar_files, read_grammar
 from nccl_insight.language.syntax import Message
+from nccl_insight.readers.nccl_log.extract import row_of
 from nccl_insight.tables.normalise import NORMALISERS
+from tests import message_samples
 
 GRAMMAR = default_grammar()
-SAMPLES = Path(__file__).parents[1] / "fixtures" / "messages"
 FIELDS = r"""
 INT: /-?[0-9]+/
 HEX: /[0-9a-f]+/
@@ -42,20 +41,34 @@ def test_every_rule_has_samples_that_only_it_accepts() -> None:
     catalog = default_catalog()
     wrong: list[str] = []
     for name in sorted(GRAMMAR.messages):
-        path = SAMPLES / f"{name}.txt"
-        texts = path.read_text("utf-8").splitlines() if path.exists() else []
-        texts = [t.replace("\\n", "\n") for t in texts if t.strip()]
-        if not texts:
+        samples = message_samples.by_rule().get(name, [])
+        if not samples:
             wrong.append(f"{name}: no sample")
-        for text in texts:
-            accepted = [c for c in catalog.candidates(text.rstrip()) if catalog.try_rule(c, text.rstrip())]
+        for text in (sample.text.rstrip() for sample in samples):
+            accepted = [c for c in catalog.candidates(text) if catalog.try_rule(c, text)]
             if accepted != [name]:
                 wrong.append(f"{name}: {text[:80]!r} accepted by {accepted}")
     assert wrong == []
 
 
+@pytest.mark.parametrize("file", sorted(message_samples.by_file()))
+def test_samples_give_their_values(file: str) -> None:
+    catalog = default_catalog()
+    for rule, samples in message_samples.by_file()[file].items():
+        dtypes = dict(catalog.compiled(rule).columns)
+        for sample in samples:
+            match = catalog.try_rule(rule, sample.text.rstrip())
+            assert match is not None, (rule, sample.text)
+            assert row_of(match, dtypes) == sample.values, (rule, sample.text)
+
+
 def test_no_sample_without_a_rule() -> None:
-    assert sorted(p.stem for p in SAMPLES.glob("*.txt") if p.stem not in GRAMMAR.messages) == []
+    assert sorted(set(message_samples.by_rule()) - set(GRAMMAR.messages)) == []
+
+
+def test_samples_stand_under_the_name_of_their_grammar_file() -> None:
+    for file, rules in message_samples.by_file().items():
+        assert {GRAMMAR.messages[rule].origin.split(":")[0] for rule in rules} == {f"{file}.lark"}
 
 
 def test_directives_name_things_that_exist() -> None:

@@ -58,7 +58,7 @@ class Reference:
             )
             if name in guards:
                 terminal = self._grammar.terminals[body.strip()]
-                inner = terminal.pattern.removesuffix("+")
+                inner = re.sub(r"(?<!\\)/", r"\\/", terminal.pattern.removesuffix("+"))
                 ahead = re.escape(guards[name]).replace("/", "\\/").replace("\n", "\\n")
                 lines.append(f"{name}: GUARDED_{name.upper()}")
                 lines.append(f"GUARDED_{name.upper()}: /(?:(?!{ahead}){inner})+/")
