@@ -211,14 +211,19 @@ def test_outputs_are_checked_before_the_work(tmp_path: Path, log: Path) -> None:
         outputs.claim(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def interruptible() -> None:
+    """A shell starts background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_leave_no_copy_of_the_input(tmp_path: Path, number: signal.Signals) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "nccl_insight", "analyze", "-", "--isolated"],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(temporary)}, preexec_fn=interruptible,  # noqa: PLW1509
     )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(LOG.encode() * 10_000)

@@ -9,7 +9,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
@@ -25,6 +25,7 @@ STDIN: Final = "<stdin>"
 _SMALL_BYTES = 16 * 1024 * 1024
 _SMALL_PACKED_BYTES = 256 * 1024
 _COPY_BYTES: Final = 1 << 20
+_WAIT_MS: Final = 200
 _SKIPPED_SUFFIXES = frozenset(
     {
         ".pyc", ".so", ".html", ".png", ".jpg", ".svg", ".pdf", ".py", ".md", ".toml", ".pt", ".pth", ".safetensors",
@@ -164,14 +165,39 @@ def _nothing() -> Path:
     return path
 
 
+def _arriving(stream: IO[bytes]) -> Callable[[int], bytes]:
+    """Reads at most so many bytes as soon as there are some; Ctrl-C ends the wait.
+
+    polars takes SIGINT with a handler that lets a waiting ``read`` go on, so the wait must not be in ``read``: ``poll``
+    never goes on by itself.
+    """
+    try:
+        handle = stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return stream.read
+    waiter = select.poll()
+    waiter.register(handle, select.POLLIN | select.POLLHUP)
+    # What the stream's own buffer holds is not seen by poll; nothing was read from it before.
+    first = getattr(stream, "read1", stream.read)
+
+    def read(size: int) -> bytes:
+        while not waiter.poll(_WAIT_MS):
+            pass
+        data: bytes = first(size)
+        return data
+
+    return read
+
+
 def _spool(stream: IO[bytes], display: str, limits: Limits) -> _Found:
     """What can be read only once copied to a temporary file, so that evidence can be read back."""
+    read = _arriving(stream)
     path = temporary.place("input")
     left = limits.spool_mib << 20
     damage = ""
     try:
         with path.open("wb") as out:
-            while block := stream.read(min(_COPY_BYTES, left + 1)):
+            while block := read(min(_COPY_BYTES, left + 1)):
                 out.write(block[:left])
                 left -= len(block)
                 if left < 0:
@@ -198,7 +224,7 @@ def _from_pipe(path: Path, display: str, limits: Limits) -> _Found:
         waiter = select.poll()
         waiter.register(handle, select.POLLIN | select.POLLHUP)
         deadline = time.monotonic() + limits.pipe_wait_s
-        while not waiter.poll(200):
+        while not waiter.poll(_WAIT_MS):
             if time.monotonic() > deadline:
                 raise UsageError(
                     f"{display}: nobody wrote to this pipe for {limits.pipe_wait_s} s (limit pipe-wait-s)"

@@ -10,8 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import Final, NamedTuple
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
@@ -20,6 +20,7 @@ from nccl_insight.language.syntax import Grammar, Message
 
 _KEY = 5
 _INSIDE = 6
+_BLANKS: Final = re.compile(" +")
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Catalog:
 
     def match_collapsed(self, text: str) -> Match | None:
         """Like :meth:`match` for a text whose runs of blanks were folded into one."""
-        text = re.sub(" +", " ", text.strip())
+        text = _folded(text.strip())
         for entry in self._candidates_collapsed(text):
             found = self.try_rule(entry, text, blanks=True)
             if found is not None:
@@ -170,18 +171,26 @@ class Catalog:
         return None
 
     def _candidates_collapsed(self, text: str) -> list[str]:
-        key = text[:_KEY].split(" ")[0]
-        found = [
-            e
-            for k, entries in self._long.items()
-            if k.startswith(key)
-            for e in entries
-            if text.startswith(re.sub(" +", " ", e.prefix))
-        ]
-        found += [e for e in self._short.get(text[:1], ()) if text.startswith(e.prefix)]
+        places, floating = self._collapsed
+        fitting = [*places.get(text[:_KEY], ()), *places.get(text[:1], ())]
+        found = [e for e in fitting if text.startswith(e.prefix)]
         found.sort(key=lambda e: (-e.weight, e.name))
-        found += [e for e in self._floating if re.sub(" +", " ", e.required) in text]
+        found += [e for e in floating if e.required in text]
         return list(dict.fromkeys(e.name for e in found))
+
+    @cached_property
+    def _collapsed(self) -> tuple[dict[str, list[_Entry]], list[_Entry]]:
+        """Entries by how their literals begin once runs of blanks are folded, and those that begin with a value."""
+        places: dict[str, list[_Entry]] = defaultdict(list)
+        for entry in (e for entries in (*self._long.values(), *self._short.values()) for e in entries):
+            prefix = _folded(entry.prefix)
+            place = prefix[:_KEY] if len(prefix) >= _KEY else prefix[:1]
+            places[place].append(entry._replace(prefix=prefix))
+        return dict(places), [e._replace(required=_folded(e.required)) for e in self._floating]
+
+
+def _folded(text: str) -> str:
+    return _BLANKS.sub(" ", text) if "  " in text else text
 
 
 @cache
