@@ -77,6 +77,15 @@ def test_directives_name_things_that_exist() -> None:
             assert step in NORMALISERS, f"{message.name}: normaliser {step}"
 
 
+def test_directives_at_the_head_of_a_file_hold_for_its_messages() -> None:
+    head = "//! default-table: errors\n//! default-headless: yes\n\n"
+    rules = 'one: "a " rank\n\n//! table: none\n//! headless: no\n//! diagnosis: x\n//! role: root\ntwo: "b " rank\n'
+    grammar = read_grammar({"fields.lark": FIELDS, "a.lark": head + rules, "b.lark": 'three: "c " rank\n'})
+    found = {name: (m.table, m.headless) for name, m in grammar.messages.items()}
+    assert found == {"one": ("errors", True), "two": (None, False), "three": (None, False)}
+    assert grammar.columns["rank"].name == "rank"
+
+
 @pytest.mark.parametrize(
     "rule",
     [

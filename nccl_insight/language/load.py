@@ -41,10 +41,11 @@ _PLAIN = re.compile(r'"[^"\\]*"')
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 _DIRECTIVES = {
     "table", "set", "family", "normalise", "versions", "source", "headless", "type",
-    "diagnosis", "role", "when", "define", "default-diagnosis", "default-role",
+    "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
 }  # fmt: skip
 # Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
-_OWN_BLOCKS = {"define", "default-diagnosis", "default-role"}
+_OWN_BLOCKS = {"define", "default-diagnosis", "default-role", "default-table", "default-headless"}
+_INHERITED = {"default-table": "table", "default-headless": "headless"}
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
 _T = TypeVar("_T")
 _KERNELS = "kernels.lark"
@@ -101,12 +102,13 @@ def _add(directives: dict[str, str], key: str, value: str) -> None:
 
 
 def definitions(name: str, text: str) -> Iterator[Definition]:
-    """The definitions of a file in order.
+    """The definitions of a file in order; messages with the table and ``headless`` that hold for the file.
 
     Raises:
         GrammarError: a line that is neither definition, continuation, comment nor known directive.
     """
     directives: dict[str, str] = {}
+    inherited: dict[str, str] = {}
     header: tuple[str, str, int, dict[str, str]] | None = None
     body: list[str] = []
 
@@ -123,6 +125,7 @@ def definitions(name: str, text: str) -> Iterator[Definition]:
                 raise GrammarError(f"{name}:{number}: unknown directive {key.strip()!r}")
             _add(directives, key.strip(), value.strip())
         elif not stripped and _OWN_BLOCKS & directives.keys():
+            inherited |= {_INHERITED[k]: v for k, v in directives.items() if k in _INHERITED}
             directives = {}
         elif not stripped or stripped.startswith("//"):
             continue
@@ -130,7 +133,8 @@ def definitions(name: str, text: str) -> Iterator[Definition]:
             body.append(line)
         elif match := _HEADER.match(line):
             yield from flush()
-            header, body = (match[1], line[match.end() :], number, directives), []
+            given = {**inherited, **directives} if match[1].islower() and match[1][0] != "_" else directives
+            header, body = (match[1], line[match.end() :], number, given), []
             directives = {}
         else:
             raise GrammarError(f"{name}:{number}: not a definition: {stripped[:60]}")

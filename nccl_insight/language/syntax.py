@@ -90,8 +90,9 @@ class Message:
 
     @property
     def table(self) -> str | None:
-        """The table that rows of this message go to."""
-        return self.directives.get("table")
+        """The table that rows of this message go to; none for those that are counted only (``table: none``)."""
+        named = self.directives.get("table")
+        return None if named == "none" else named
 
     @property
     def headless(self) -> bool:
