@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from nccl_insight.errors import ExitCode, InsightError
+from nccl_insight.errors import ExitCode, InsightError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -67,9 +67,13 @@ def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str
     pattern that matches, ``-``), so a mistyped command is still told to be one.
     """
     given = list(arguments)
+    if given[:1] == ["help"]:
+        return [*given[1:], "--help"]
     if not given or given[0] in commands or (given[0].startswith("-") and given[0] != "-"):
         return given
     first = given[0]
+    if ("/" in first or "." in first) and not glob.has_magic(first) and not os.path.exists(first):
+        raise UsageError(f"{first}: no such file, and no command of that name")
     known = first == "-" or os.path.exists(first) or (glob.has_magic(first) and bool(glob.glob(first)))
     return ["analyze", *given] if known else given
 

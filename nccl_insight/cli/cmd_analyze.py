@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,7 +123,15 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """
         from nccl_insight import api
-        from nccl_insight.cli.output import check_outputs, one_of, parse_output, use_color, write_text
+        from nccl_insight.cli.output import (
+            check_outputs,
+            one_of,
+            parse_output,
+            terminal_width,
+            use_color,
+            write_text,
+        )
+        from nccl_insight.cli.progress import progress
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.inputs.limits import changed, parsed
         from nccl_insight.report import text
@@ -162,11 +168,13 @@ def register(app: typer.Typer) -> None:
             from nccl_insight.cli.following import follow as follow_inputs
 
             def show(seen: Analysis) -> None:
-                write_text("-", text.render(seen, color=colored, verbosity=-1 - min(quiet, 1)))
+                line = text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))
+                write_text("-", f"{datetime.datetime.now():%H:%M:%S}  {line}" if line else line)
 
             analysis, run = follow_inputs(paths, judge, show, idle) or judge()
         else:
-            analysis, run = judge()
+            with progress(paths, quiet=quiet > 0):
+                analysis, run = judge()
         if timeline is not None:
             from nccl_insight.report.timeline import chrome_json
 
@@ -185,7 +193,7 @@ def register(app: typer.Typer) -> None:
             write_bundle(bundle, analysis, run, redactor)
         if not any(target == "-" for _, target in outputs) and quiet < 2:
             if format_ == "text":
-                width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+                width = terminal_width()
                 shown = text.render(
                     analysis, color=colored, verbosity=verbose - quiet, width=width,
                     base=text.common_base(analysis), links=width is not None,

@@ -49,6 +49,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight import api
         from nccl_insight.cli.output import check_outputs, parse_output, write_text
+        from nccl_insight.cli.progress import progress
         from nccl_insight.engine.compare import compare
 
         if js not in {"inline", "cdn", "none"}:
@@ -56,8 +57,9 @@ def register(app: typer.Typer) -> None:
         outputs = [parse_output(o) for o in output]
         check_outputs([good, bad], [target for _, target in outputs])
         shown = parse_output(format_)[0]
-        runs = [api.load([path], details=False) for path in (good, bad)]
-        analyses = [api.analyze(run) for run in runs]
+        with progress([good, bad]):
+            runs = [api.load([path], details=False) for path in (good, bad)]
+            analyses = [api.analyze(run) for run in runs]
         for path, analysis in zip((good, bad), analyses, strict=True):
             if analysis.status == "not_judged":
                 raise NotJudgedError(f"{path}: no NCCL line and no trace in it; give the log of the run")

@@ -6,6 +6,8 @@ import datetime
 import json
 import os
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +27,37 @@ _CLASSES = {
 }  # fmt: skip
 
 
-def explanation(rule: Rule) -> str:
-    """The documentation of a diagnosis as ``explain`` prints it."""
+def explanation(rule: Rule, width: int | None = None, color: bool = False) -> str:
+    """The documentation of a diagnosis as ``explain`` prints it, wrapped at a width, headings painted."""
+    return "\n".join(_laid_out(_explanation(rule).split("\n"), width, color))
+
+
+def _laid_out(lines: list[str], width: int | None, color: bool) -> Iterator[str]:
+    """Paragraphs of plain words wrapped anew; lists, indented and marked lines stay as they are."""
+    paragraph: list[str] = []
+
+    def flush() -> Iterator[str]:
+        if paragraph and width is not None:
+            yield from textwrap.wrap(
+                " ".join(paragraph), width, break_long_words=False, break_on_hyphens=False
+            )
+        else:
+            yield from paragraph
+        paragraph.clear()
+
+    for number, line in enumerate(lines):
+        under = lines[number + 1] if number + 1 < len(lines) else ""
+        heading = len(under) > 2 and set(under) == {"-"}
+        rule_line = len(line) > 2 and set(line) == {"-"}
+        if not line or heading or rule_line or line[0] in " *|" or number == 0:
+            yield from flush()
+            yield f"\x1b[1m{line}\x1b[0m" if color and (heading or number == 0) else line
+        else:
+            paragraph.append(line)
+    yield from flush()
+
+
+def _explanation(rule: Rule) -> str:
     kind = rule.finding_class.value
     head = (
         f"{rule.code} {rule.name}\n"
@@ -45,8 +76,8 @@ def explanation(rule: Rule) -> str:
     return "\n\n".join(parts)
 
 
-def catalogue(rules: list[Rule], format_: str) -> str:
-    """The list of diagnoses as text, markdown or JSON."""
+def catalogue(rules: list[Rule], format_: str, width: int | None = None) -> str:
+    """The list of diagnoses as text, markdown or JSON; for a terminal text has a head and fits its width."""
     if format_ == "json":
         rows = [
             {
@@ -66,10 +97,32 @@ def catalogue(rules: list[Rule], format_: str) -> str:
         return "\n".join(lines)
     if format_ != "text":
         raise UsageError(f"--format: must be one of text, md, json, not {format_!r}")
-    width = max((len(r.name) for r in rules), default=0)
-    return "\n".join(
-        f"{r.code}  {r.name:<{width}}  {r.finding_class.value}  {r.severity.value:<7}  {r.summary}"
-        for r in rules
+    room = max((len(r.name) for r in rules), default=0)
+    listed = [line for r in rules for line in _row(r, room, width)]
+    if width is None or not rules:
+        return "\n".join(listed)
+    key = ", ".join(f"{letter} {words}" for letter, words in _CLASSES.items())
+    head = f"{'code':<5}  {'name':<{room}}  class  severity  what"
+    return "\n".join([head, *listed, "", *_wrapped(f"class: {key}", width, "       ")])
+
+
+def _row(rule: Rule, room: int, width: int | None) -> list[str]:
+    """One line per diagnosis; where that is too wide, its summary stands under it."""
+    head = f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {rule.severity.value:<8}"
+    if width is None:
+        return [
+            f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value}  {rule.severity.value:<7}  {rule.summary}"
+        ]
+    if len(head) + 2 + len(rule.summary) <= width:
+        return [f"{head}  {rule.summary}"]
+    return [head.rstrip(), *_wrapped(f"       {rule.summary}", width, "       ")]
+
+
+def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
+    if width is None:
+        return [text]
+    return textwrap.wrap(
+        text, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -106,6 +159,7 @@ def register(app: typer.Typer) -> None:
         format_: str = typer.Option("text", "--format", help="text, md or json."),
     ) -> None:
         """List the diagnoses: code, name, class, severity, summary."""
+        from nccl_insight.cli.output import terminal_width
         from nccl_insight.engine.policy.config import resolve
         from nccl_insight.rules import discover
 
@@ -113,7 +167,7 @@ def register(app: typer.Typer) -> None:
         if patterns:
             wanted = {name for pattern in patterns for name in resolve(pattern)}
             known = [rule for rule in known if rule.name in wanted]
-        typer.echo(catalogue(known, format_))
+        typer.echo(catalogue(known, format_, terminal_width()))
 
     @app.command()
     def explain(
@@ -124,6 +178,7 @@ def register(app: typer.Typer) -> None:
         ),
     ) -> None:
         """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
+        from nccl_insight.cli.output import terminal_width, use_color
         from nccl_insight.engine.policy.config import resolve
         from nccl_insight.report.line import explain_text
         from nccl_insight.rules import discover
@@ -138,7 +193,9 @@ def register(app: typer.Typer) -> None:
                 raise
             typer.echo(told)
             return
-        typer.echo("\n\n\n".join(explanation(by_name[name]) for name in wanted))
+        width, color = terminal_width(), use_color("auto")
+        text = "\n\n\n".join(explanation(by_name[name], width, color) for name in wanted)
+        typer.echo(text, color=color)
 
     config = typer.Typer(help="Settings of nccl-insight.", no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(config, name="config")

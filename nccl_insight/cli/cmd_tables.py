@@ -45,18 +45,65 @@ def register(app: typer.Typer) -> None:
                 written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
         typer.echo(f"{written} tables written to {output}", err=True)
 
-    @app.command()
+    @app.command(
+        epilog="Examples:  query --tables run.log | query --schema ranks | "
+        "query 'select host, count(*) as n from ranks group by host' run.log | "
+        "query 'select rank, total_s from init_timings order by total_s desc limit 5' logs/ | "
+        "query 'select transport, count(*) as n from connections group by transport' run.log | "
+        "query 'select op, size_bytes, median(busbw_gbps) as busbw from collectives group by op, size_bytes' traces/ | "
+        "query 'select line, text from errors order by line' run.log"
+    )
     def query(
-        sql: str = typer.Argument(..., help="SQL, e.g. 'select host, count(*) from ranks group by host'."),
-        paths: list[str] = typer.Argument(
-            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
+        words: list[str] = typer.Argument(
+            None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
         ),
-        format_: str = typer.Option("table", "--format", help="table, csv or ndjson."),
+        format_: str = typer.Option("table", "--format", help="table, csv, json or ndjson."),
+        list_tables: bool = typer.Option(
+            False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
+        ),
+        of: str = typer.Option(
+            None, "--schema", metavar="TABLE", help="The columns of a table and their types."
+        ),
+        output: str = typer.Option(
+            "-", "--output", "-o", metavar="FILE", help="File instead of standard output."
+        ),
     ) -> None:
         """Run SQL over the tables of a run."""
         from nccl_insight import api
         from nccl_insight.cli.frames import show_frame
-        from nccl_insight.tables.sql import check_sql, select
+        from nccl_insight.cli.output import terminal_width, write_text
+        from nccl_insight.cli.progress import progress
+        from nccl_insight.tables import sql as language
 
-        check_sql(sql)  # before the inputs are read, which may take long
-        typer.echo(show_frame(select(api.load(paths), sql), format_), nl=False)
+        given = list(words or [])
+        width = terminal_width() if output == "-" else None
+        if of is not None:
+            write_text(output, show_frame(language.columns(of), format_, width))
+            return
+        if list_tables:
+            frame = language.overview(api.load(given) if given else None)
+            write_text(output, show_frame(frame, format_, width))
+            return
+        sql, paths = _sql_and_paths(given)
+        language.check_sql(sql)  # before the inputs are read, which may take long
+        with progress(paths):
+            frame = language.select(api.load(paths), sql)
+        write_text(output, show_frame(frame, format_, width))
+
+
+def _sql_and_paths(given: list[str]) -> tuple[str, list[str]]:
+    """The SQL and the paths, in either order: what begins like a query is one.
+
+    Raises:
+        UsageError: one of them is missing.
+    """
+    found = [
+        word for word in given if word.lstrip(" (").lower().startswith(("select", "with", "show", "explain"))
+    ]
+    sql = next((word for word in found if " " in word.strip()), given[0] if given else "")
+    paths = list(given)
+    if sql in paths:
+        paths.remove(sql)
+    if not sql or not paths:
+        raise UsageError("query: give a SELECT and a path; query --tables lists the tables")
+    return sql, paths

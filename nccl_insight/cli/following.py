@@ -24,7 +24,10 @@ def follow(
     idle_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Analysis, Run] | None:
-    """Calls ``judge`` whenever an input grew or appeared, and ``show`` whenever the findings changed.
+    """Calls ``judge`` whenever an input grew or appeared, and ``show`` whenever the findings changed and stayed.
+
+    What a half-written init looks like is no verdict: findings are shown when the next look, at grown inputs or at
+    inputs that have not grown, gives the same ones; at the end whatever they are.
 
     Ends on Ctrl-C, or when nothing grew for ``idle_s`` seconds, and gives back the last judgment. Archives are opened
     only when they have changed.
@@ -36,6 +39,7 @@ def follow(
         raise UsageError("--follow needs files; standard input and pipes are read to their end anyway")
     seen: dict[str, tuple[int, ...]] = {}
     shown: tuple[tuple[str, str], ...] | None = None
+    waiting: tuple[tuple[str, str], ...] | None = None
     last: tuple[Analysis, Run] | None = None
     quiet_s = 0.0
     pause_s = INTERVAL_S
@@ -50,15 +54,22 @@ def follow(
                 except NotJudgedError:
                     before = None
                 else:
-                    if _state(last[0]) != shown:
-                        shown = _state(last[0])
+                    state = _state(last[0])
+                    if state != shown and state == waiting:
+                        shown = state
                         show(last[0])
+                    waiting = state
                 if before is not None:
                     discard(before[1].inputs)
                 # A log that grows all the time is read half of the time at most.
                 pause_s = max(INTERVAL_S, time.monotonic() - begun)
+            elif last is not None and waiting != shown:
+                shown = waiting
+                show(last[0])
             sleep(pause_s)
             quiet_s += pause_s
     except KeyboardInterrupt:
         pass
+    if last is not None and waiting != shown:
+        show(last[0])
     return last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from nccl_insight.errors import UsageError
+from nccl_insight.report.sanitize import one_line
 
 
 def _inert(frame: pl.DataFrame) -> pl.DataFrame:
@@ -62,8 +64,11 @@ def _write_parquet(first: pl.DataFrame, frames: Iterator[pl.DataFrame], path: Pa
     register_io_source(source, schema=first.schema).sink_parquet(path)
 
 
-def show_frame(frame: pl.DataFrame, kind: str) -> str:
-    """A result as an aligned table, csv or ndjson.
+def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
+    """A result as an aligned table, json (one array), csv or ndjson.
+
+    A table that is wider than ``width`` loses its empty columns; if that is not enough, each row becomes a block of
+    ``column: value`` lines. None never does either, so that piped output does not depend on a terminal.
 
     Raises:
         UsageError: unknown kind.
@@ -72,10 +77,52 @@ def show_frame(frame: pl.DataFrame, kind: str) -> str:
         return _flat(frame).write_csv()
     if kind == "ndjson":
         return frame.write_ndjson()
+    if kind == "json":
+        return frame.write_json() + "\n"
     if kind != "table":
-        raise UsageError(f"--format {kind!r}: use table, csv or ndjson")
+        raise UsageError(f"--format {kind!r}: use table, csv, json or ndjson")
+    if width is None:
+        return _grid(frame)
+    full = _grid(frame)
+    if _fits(full, width):
+        return full
+    kept = [name for name in frame.columns if frame[name].null_count() < frame.height]
+    dropped = len(frame.columns) - len(kept)
+    slim = _grid(frame.select(kept)) if kept else full
+    said = f"({dropped} empty columns left out)\n" if dropped else ""
+    if _fits(slim, width):
+        return slim + said
+    return _blocks(frame.select(kept) if kept else frame, width) + said
+
+
+def _fits(text: str, width: int) -> bool:
+    return all(len(line) <= width for line in text.splitlines())
+
+
+def _texts(frame: pl.DataFrame) -> list[list[str]]:
+    """Values as text on one line, harmless to a terminal."""
+    return [["" if v is None else one_line(str(v)) for v in row] for row in frame.iter_rows()]
+
+
+def _blocks(frame: pl.DataFrame, width: int) -> str:
+    """One block per row: ``column  value``, values wrapped behind their column."""
     names = frame.columns
-    rows = [["" if v is None else str(v) for v in row] for row in frame.iter_rows()]
+    room = max((len(name) for name in names), default=0)
+    lines: list[str] = []
+    for number, row in enumerate(_texts(frame), 1):
+        lines.append(f"-- row {number} ".ljust(min(width, 40), "-"))
+        for name, value in zip(names, row, strict=True):
+            if value:
+                lines += textwrap.wrap(
+                    value, max(width, room + 20), initial_indent=f"{name:<{room}}  ",
+                    subsequent_indent=" " * (room + 2), break_long_words=False, break_on_hyphens=False,
+                )  # fmt: skip
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _grid(frame: pl.DataFrame) -> str:
+    names = frame.columns
+    rows = _texts(frame)
     widths = [max([len(n), *(len(r[i]) for r in rows)]) for i, n in enumerate(names)]
     lines = [names, ["-" * w for w in widths], *rows]
     return "".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -89,6 +90,11 @@ def write_text(target: str, text: str) -> None:
         raise
     except OSError as error:
         raise UsageError(f"standard output: cannot be written ({error.strerror or error})") from error
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is; None where it is none, so that output does not depend on one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def use_color(choice: str) -> bool:

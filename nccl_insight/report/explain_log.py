@@ -54,7 +54,8 @@ def _trouble(run: Run) -> Section | None:
     loud = run.table("errors").filter(is_loud(pl.col("level")) & (pl.col("level") != "DIAG"))
     if loud.is_empty():
         return None
-    first = safe(loud.get_column("text").drop_nulls().head(1).to_list()[:1] or "", 200)
+    texts = loud.get_column("text").drop_nulls()
+    first = safe(texts.item(0), 200) if texts.len() else "its text is not in the log"
     count = plural(loud.height, "warning")
     more = "Run nccl-insight analyze for causes and what to do."
     return section("Trouble", [f"{count} in the log, the first: {first}", more])

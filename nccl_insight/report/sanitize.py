@@ -21,6 +21,9 @@ _HIDDEN = re.compile(
 )
 
 
+_WORD = 40
+
+
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -34,9 +37,14 @@ def sanitize(text: str, limit: int | None = None) -> str:
     total = len(text)
     if limit is not None and total > limit:
         text = text[:limit]
+        # Between words where one ends near; a long path or number is cut where it must be.
+        space = max(text.rfind(" "), text.rfind("\n"))
+        if space > 0 and limit - space <= _WORD:
+            text = text[:space]
+        left = total - len(text)
     text = _HIDDEN.sub(_visible, _ANSI.sub("", text))
     if limit is not None and total > limit:
-        text += f" ... ({total - limit:,} more characters)"
+        text += f" ... ({left:,} more characters)"
     return text
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.errors import UsageError
+from nccl_insight.tables import schema
 from nccl_insight.tables.run import Run
 
 # Comments and texts in quotes: what stands in them is no SQL. A doubled quote goes on.
@@ -15,6 +17,7 @@ _SKIPPED: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*(?:'|\Z)", re.S)
 _READER: Final = re.compile(r"\b(?:read|scan|load|copy|attach|install)\w*[\"`\]]?\s*\(", re.I)
 _QUOTED_PLACE: Final = re.compile(r"\b(?:from|join)\s*'", re.I)
 _ENDLESS: Final = re.compile(r"\bwith\s+recursive\b", re.I)
+_UNKNOWN_TABLE: Final = re.compile(r"relation '([^']{1,80})' was not found")
 _LONGEST: Final = 100_000
 
 
@@ -46,4 +49,45 @@ def select(run: Run, sql: str) -> pl.DataFrame:
     try:
         return context.execute(sql, eager=True)
     except (pl.exceptions.PolarsError, ValueError) as error:
-        raise UsageError(f"query: {str(error).splitlines()[0]}") from error
+        said = str(error).splitlines()[0]
+        unknown = _UNKNOWN_TABLE.search(said)
+        if unknown:
+            near = difflib.get_close_matches(unknown[1], sorted(run.tables), n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            said = f"no table is called {unknown[1]!r}; {hint}(query --tables lists them)"
+        raise UsageError(f"query: {said}") from error
+
+
+def overview(run: Run | None = None) -> pl.DataFrame:
+    """Names of the tables with their number of columns; of a run with their rows, the empty ones left out.
+
+    Columns: ``table, rows, columns`` (``rows`` only for a run).
+    """
+    if run is None:
+        rows = [(name, len(columns)) for name, columns in sorted(schema.SCHEMA.items())]
+        return pl.DataFrame(rows, schema={"table": pl.String, "columns": pl.Int64}, orient="row")
+    frames = {name: run.table(name) for name in sorted(run.tables)}
+    counted = [(name, frame.height, frame.width) for name, frame in frames.items() if frame.height]
+    return pl.DataFrame(
+        counted, schema={"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}, orient="row"
+    )
+
+
+def columns(table: str) -> pl.DataFrame:
+    """Columns of a contract table: ``column, type``; units stand in the names of the columns.
+
+    Raises:
+        UsageError: the contract has no table of that name; the message gives the nearest one.
+    """
+    if table not in schema.SCHEMA:
+        near = difflib.get_close_matches(table, sorted(schema.SCHEMA), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"no table is called {table!r}{hint} (query --tables lists them)")
+    rows = [(name, _type(kind)) for name, kind in schema.SCHEMA[table].items()]
+    return pl.DataFrame(rows, schema={"column": pl.String, "type": pl.String}, orient="row")
+
+
+def _type(kind: pl.DataType | type[pl.DataType]) -> str:
+    if isinstance(kind, pl.Enum):
+        return "one of " + ", ".join(kind.categories)
+    return str(kind)

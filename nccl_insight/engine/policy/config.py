@@ -63,18 +63,17 @@ def resolve(pattern: str, where: str = "") -> tuple[str, ...]:
         for rule in _rules()
         if rule.name == wanted.lower()
         or (upper.startswith("NI") and rule.code.startswith(upper))
-        or (any(c in wanted for c in "*?[") and fnmatchcase(rule.name, wanted.lower()))
+        or (
+            any(c in wanted for c in "*?[")
+            and (fnmatchcase(rule.name, wanted.lower()) or fnmatchcase(rule.code, upper))
+        )
     )
     if wanted and found:
         return found
-    known = (
-        {r.code for r in _rules()}
-        if upper[:2] == "NI" and upper[2:].isdigit()
-        else {r.name for r in _rules()}
-    )
-    raise UsageError(
-        f"{where + ': ' if where else ''}no diagnosis is called {pattern!r}{nearest(wanted, known)}"
-    )
+    # The digits of a code mean nothing to each other, so the nearest number is no guess at what was meant.
+    is_code = upper[:2] == "NI" and upper[2:].isdigit()
+    hint = "; `nccl-insight rules` lists all" if is_code else nearest(wanted, {r.name for r in _rules()})
+    raise UsageError(f"{where + ': ' if where else ''}no diagnosis is called {pattern!r}{hint}")
 
 
 def _fail(where: str, what: str) -> NoReturn:

@@ -143,13 +143,8 @@ def _where(finding: Finding) -> Markup | None:
 
 
 def _versus(finding: Finding) -> Markup | None:
-    unit = f" {finding.unit}" if finding.unit else ""
-    pairs = [("Observed", finding.observed), ("Expected", finding.expected)]
-    cells = [
-        el("div", el("dt", label), el("dd", one_line(value, 500) + ("" if value.endswith(unit) else unit)))
-        for label, value in pairs
-        if value
-    ]
+    pairs = zip(("Observed", "Expected"), words.observed_expected(finding), strict=True)
+    cells = [el("div", el("dt", label), el("dd", value)) for label, value in pairs if value]
     return el("dl", cells, class_="versus") if cells else None
 
 
@@ -190,8 +185,11 @@ def _measured(items: Sequence[Evidence]) -> Markup:
     rows = [
         el(
             "tr",
-            el("th", one_line(e.input, 120) or "all inputs", scope="row"),
-            el("td", sanitize(e.text, LINE_LIMIT)),
+            el(
+                "td",
+                sanitize(e.text, LINE_LIMIT),
+                el("div", one_line(e.input, 300) or "all inputs", class_="src"),
+            ),
             class_="hit",
         )
         for e in items

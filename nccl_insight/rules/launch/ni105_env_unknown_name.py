@@ -2,7 +2,8 @@
 
 What it finds
 -------------
-Names such as NCCL_SOCKET_IFNAMES that nothing reads, with the nearest valid name.
+Names such as NCCL_SOCKET_IFNAMES that nothing reads, with the nearest valid name. In a log it is information, because
+the job runs as it would without the name; ``lint`` warns of it, because the line to correct is at hand.
 
 Why it matters
 --------------

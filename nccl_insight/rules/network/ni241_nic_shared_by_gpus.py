@@ -81,9 +81,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     hosts = hosts_of(bad)
     ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
     idle = int(bad.item(0, "idle"))
+    nothing = f"while {plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing"
+    nic = f"share NIC {shared.item(0, 'net_dev')} {nothing}"
     yield Hit(
-        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} share NIC {shared.item(0, 'net_dev')} while "
-        f"{plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing",
+        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
+        if len(hosts) <= 1
+        else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
         explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
         expected="GPUs spread over the listed NICs",

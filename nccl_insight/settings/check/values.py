@@ -44,7 +44,7 @@ def check_value(
     shown = value if len(value) <= 80 else f"{value[:80]}..."
     return Issue(
         "env-invalid-value", severity, name, f"{name}={shown}: {text}",
-        f"Set {name} to {expected}, or remove it.", _why(variable), shown, expected, source_of(data, name),
+        f"Set {name} to {expected}, or remove it.", _why(variable, value), shown, expected, source_of(data, name),
     )  # fmt: skip
 
 
@@ -82,7 +82,9 @@ def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     return None
 
 
-def _why(variable: Variable) -> str:
+def _why(variable: Variable, value: str) -> str:
+    if NUMBER.fullmatch(value.strip()):
+        return ""  # it is read as it is written; the range is what is wrong
     if variable.library == "torch" and variable.type in {"int", "bool", "bool01", "boolword"}:
         return "PyTorch parses the text as a number and stops with an error where it cannot."
     if variable.type in {"int", "bool"}:

@@ -1,0 +1,88 @@
+"""Progress on standard error: only on a terminal, only after a second, gone before anything is printed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_AFTER_S: Final = 1.0
+_EVERY_S: Final = 0.25
+_MOST: Final = 99
+
+
+@contextlib.contextmanager
+def progress(paths: Sequence[str], *, quiet: bool = False) -> Iterator[None]:
+    """Tells during the block how much of the inputs was read, where the system counts that, and for how long.
+
+    Nothing is shown where standard error is no terminal, with ``quiet``, in CI, or before a second has passed.
+    """
+    if quiet or os.environ.get("CI") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    worker = threading.Thread(target=_show, args=(done.wait, list(paths)), daemon=True)
+    worker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        worker.join()
+
+
+def line(size_bytes: int, read_bytes: int | None, seconds: float) -> str:
+    """``reading 60 MB: 43 %, 3 s``; without a share where the system does not count what was read."""
+    if not size_bytes or read_bytes is None:
+        return f"reading, {seconds:.0f} s"
+    share = min(_MOST, 100 * read_bytes // size_bytes)
+    verb = "judging" if share >= _MOST else "reading"
+    return f"{verb} {size_bytes / 1e6:,.0f} MB: {share} %, {seconds:.0f} s"
+
+
+def _show(wait: Callable[[float], bool], paths: list[str]) -> None:
+    begun, before = time.monotonic(), _read_so_far()
+    if wait(_AFTER_S):
+        return
+    size = _size(paths)
+    while True:
+        now = _read_so_far()
+        read = None if now is None or before is None else now - before
+        sys.stderr.write("\r\x1b[K" + line(size, read, time.monotonic() - begun))
+        sys.stderr.flush()
+        if wait(_EVERY_S):
+            break
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
+
+
+def _read_so_far() -> int | None:
+    """Bytes that this process has read from files, by Linux' own count."""
+    try:
+        first = Path("/proc/self/io").read_text(encoding="ascii").splitlines()[0]
+        return int(first.removeprefix("rchar:"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _size(paths: list[str]) -> int:
+    """Bytes of the named files and of what is below the named directories."""
+    total = 0
+    for path in paths:
+        if os.path.isdir(path):
+            for folder, _, names in os.walk(path):
+                total += sum(_one(os.path.join(folder, name)) for name in names)
+        else:
+            total += _one(path)
+    return total
+
+
+def _one(path: str) -> int:
+    try:
+        return os.path.getsize(path) if os.path.isfile(path) else 0
+    except OSError:
+        return 0

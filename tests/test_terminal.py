@@ -1,0 +1,196 @@
+"""What commands say on a terminal: widths, hints, names, cut texts, progress."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nccl_insight.cli import progress, with_command
+from nccl_insight.cli.cmd_rules import catalogue, explanation
+from nccl_insight.cli.following import follow
+from nccl_insight.cli.frames import show_frame
+from nccl_insight.engine.policy.config import resolve
+from nccl_insight.errors import UsageError
+from nccl_insight.model import Analysis
+from nccl_insight.report import html
+from nccl_insight.report.explain_log import render as explain_log
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.rules import discover
+from nccl_insight.settings.check.values import check_value
+from nccl_insight.tables.run import Run, build_run
+from nccl_insight.tables.sql import columns, overview, select
+from tests import render_samples as samples
+from tests.cli import run_cli
+from tests.runs import TINY_SHM
+
+
+def test_globs_take_codes_and_names() -> None:
+    codes = {rule.name: rule.code for rule in discover()}
+    assert {codes[name] for name in resolve("NI21*")} == {c for c in codes.values() if c.startswith("NI21")}
+    assert {codes[name] for name in resolve("ni2?0")} == {c for c in codes.values() if re.match(r"NI2\d0", c)}
+    assert set(resolve("env-*")) == {name for name in codes if name.startswith("env-")}
+
+
+def test_a_code_that_nobody_has_gets_no_guess_and_a_name_does() -> None:
+    with pytest.raises(UsageError) as code:
+        resolve("NI999")
+    assert "did you mean" not in str(code.value)
+    assert "nccl-insight rules" in str(code.value)
+    with pytest.raises(UsageError, match="did you mean shm-too-small"):
+        resolve("shm-to-small")
+
+
+def test_help_is_a_command_and_a_missing_file_is_said_to_be_missing() -> None:
+    known = frozenset({"analyze", "rules"})
+    assert with_command(["help"], known) == ["--help"]
+    assert with_command(["help", "rules"], known) == ["rules", "--help"]
+    with pytest.raises(UsageError, match=r"nowhere\.log: no such file"):
+        with_command(["nowhere.log"], known)
+    assert with_command(["rulez"], known) == ["rulez"]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_catalogue_and_its_pages_fit_a_terminal(width: int) -> None:
+    rules = list(discover())
+    assert max(map(len, catalogue(rules, "text", width).splitlines())) <= width
+    for line in explanation(rules[0], width).splitlines():
+        assert len(line) <= width or " " not in line.strip()
+    listed = catalogue(rules, "text", width)
+    assert all(rule.code in listed and rule.summary.split()[-1] in listed for rule in rules)
+    assert "F stops the job" in listed
+
+
+def test_a_result_that_is_too_wide_loses_empty_columns_then_becomes_blocks() -> None:
+    frame = pl.DataFrame(
+        {"rank": [0, 1], "host": ["node00", "node01"], "bus_id": [None, None], "text": ["x" * 20] * 2}
+    )
+    assert show_frame(frame, "table", 80) == show_frame(frame, "table")
+    slim = show_frame(frame, "table", 40)
+    assert "bus_id" not in slim.splitlines()[0]
+    assert "1 empty columns left out" in slim
+    blocks = show_frame(frame, "table", 24)
+    assert "-- row 2 " in blocks
+    assert re.search(r"^host +node01$", blocks, re.M)
+    assert show_frame(frame, "json") == frame.write_json() + "\n"
+
+
+def test_a_text_of_a_log_cannot_move_the_cursor_of_a_result() -> None:
+    assert "\x1b" not in show_frame(pl.DataFrame({"text": ["a\x1b[2Jb"]}), "table")
+
+
+def test_tables_can_be_listed_described_and_mistyped() -> None:
+    run = build_run({"ranks": pl.DataFrame({"rank": [0, 1]})})
+    assert overview(run).select("table", "rows").rows() == [("ranks", 2)]
+    assert "connections" in overview()["table"]
+    assert dict(columns("steps").iter_rows())["duration_ns"] == "Int64"
+    assert dict(columns("env").iter_rows())["origin"] == "one of environment, config, file, default"
+    with pytest.raises(UsageError, match="did you mean steps"):
+        columns("step")
+    with pytest.raises(UsageError, match="did you mean ranks"):
+        select(run, "select * from rank")
+
+
+def test_query_takes_its_words_in_either_order() -> None:
+    sql = "select rank from ranks order by rank limit 1"
+    for arguments in ((sql, TINY_SHM), (TINY_SHM, sql)):
+        assert run_cli("query", *arguments, "--format", "csv").stdout == "rank\n0\n"
+    assert run_cli("query", "--schema", "rank").returncode == 2
+
+
+def test_a_cut_text_ends_between_words() -> None:
+    text = "the collective was entered by ranks 0-6, and rank 7 is still in its forward pass"
+    shown = one_line(text, 45)
+    assert shown == "the collective was entered by ranks 0-6, and ... (36 more characters)"
+    assert len(text) - len("the collective was entered by ranks 0-6, and") == 36
+
+
+def test_a_phrase_gets_no_unit_in_the_report() -> None:
+    finding = replace(
+        samples.finding(observed="0 of 368 with GDRDMA", expected="GDRDMA where it can be"),
+        unit="connections",
+    )
+    bare = replace(samples.finding("NI999", "other", observed="12", expected=">= 180"), unit="GB/s")
+    analysis, run = samples.failing()
+    page = html.render(replace(analysis, findings=(finding, bare)), run, js="none")
+    assert "<dd>0 of 368 with GDRDMA</dd>" in page
+    assert "<dd>GDRDMA where it can be</dd>" in page
+    assert "<dd>12 GB/s</dd>" in page
+    assert "<dd>&gt;= 180 GB/s</dd>" in page
+
+
+def test_the_first_warning_is_a_text_not_a_list() -> None:
+    errors = pl.DataFrame({"level": ["WARN", "WARN"], "text": ["libfabric:17778: no provider", "other"]})
+    told = explain_log(build_run({"errors": errors}))
+    assert "2 warnings in the log, the first: libfabric:17778: no provider" in told
+    assert "['" not in told
+
+
+def test_a_number_out_of_range_is_not_explained_by_how_digits_are_read() -> None:
+    too_large = check_value("NCCL_IB_TIMEOUT", "50")
+    no_number = check_value("NCCL_IB_TIMEOUT", "20s")
+    assert too_large is not None
+    assert no_number is not None
+    assert "digit" not in too_large.explanation
+    assert "digit" in no_number.explanation
+
+
+def test_a_half_written_log_is_not_judged_aloud(tmp_path: Path) -> None:
+    """What only one look shows is not told; what the next look confirms is."""
+    log = tmp_path / "run.log"
+    log.write_text("0")
+    early, late = samples.failing()[0], samples.healthy()[0]
+    verdicts = [early, late]
+    told: list[Analysis] = []
+
+    def judge() -> tuple[Analysis, Run]:
+        return verdicts[min(int(log.read_text()), 1)], build_run({})
+
+    def grow(seconds: float) -> None:
+        if log.read_text() == "0":
+            log.write_text("01")
+
+    follow([str(log)], judge, told.append, idle_s=6, sleep=grow)
+    assert told == [late]
+
+
+def test_following_tells_the_time_and_the_cause() -> None:
+    result = run_cli("analyze", TINY_SHM, "--follow", "--idle", "1")
+    first = result.stdout.splitlines()[0]
+    assert datetime.datetime.strptime(first[:8], "%H:%M:%S")
+    assert "/dev/shm" in first
+
+
+def test_progress_needs_a_terminal_and_says_the_share(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with progress.progress([str(TINY_SHM)]):
+        pass
+    assert capsys.readouterr().err == ""
+    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43 %, 3 s"
+    assert progress.line(60_000_000, 99_000_000, 9.0) == "judging 60 MB: 99 %, 9 s"
+    assert progress.line(0, None, 2.0) == "reading, 2 s"
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.progress([str(TINY_SHM)], quiet=True):
+        pass
+    assert capsys.readouterr().err == ""
+    waits = iter([False, False, True])
+    progress._show(lambda _seconds: next(waits), [str(TINY_SHM)])
+    shown = capsys.readouterr().err
+    assert shown.count("0 MB") == 2
+    assert shown.endswith("\r\x1b[K")
+
+
+def test_shells_can_complete_commands() -> None:
+    shown = run_cli("--help").stdout
+    assert "--install-completion" in shown
+    asked = {"_NCCL_INSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "nccl-insight expl", "COMP_CWORD": "1"}
+    complete = run_cli(env=asked)
+    assert sorted(complete.stdout.split()) == ["explain", "explain-log"]
