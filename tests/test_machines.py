@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
-from dataclasses import dataclass, field
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nccl_insight.live.capture.processes import Output
+from nccl_insight.live.preflight import nvml
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
+from nccl_insight.live.preflight.nvml import survey
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
+from tests.stand_ins.pynvml import Machine
 
 Files = dict[str, str]
 LIMITS = {
@@ -26,6 +34,12 @@ class Made(Node):
     """A node of files, with the answers of nvidia-smi by its first argument."""
 
     tools: dict[str, Output] = field(default_factory=dict)
+    library: Machine | None = None
+
+    def nvml(self, timeout_s: float = 4.0) -> Output:
+        if self.library is None:
+            return Output("missing")
+        return Output("hung") if self.library.hang_s else Output("ok", json.dumps(survey(self.library)))
 
     def limit(self, which: int) -> int | None:
         return LIMITS[which]
@@ -105,6 +119,16 @@ def made(tmp_path: Path, files: Files, tools: dict[str, Output] | None = None, *
     return Made(environ, tmp_path, "gpu07", "6.8.0", smi() if tools is None else tools)
 
 
+def asked(tmp_path: Path, files: Files, library: Machine, **environ: str) -> Made:
+    """As ``made``, with NVML instead of nvidia-smi."""
+    return replace(made(tmp_path, files, {}, **environ), library=library)
+
+
+def eight(change: dict[str, Any] | None = None, every: dict[str, Any] | None = None) -> Machine:
+    """Eight GPUs of which number 3 differs."""
+    return Machine([{**(every or {}), **((change or {}) if n == 3 else {})} for n in range(8)])
+
+
 def told(subject: Made) -> dict[str, Check]:
     return {c.name: c for c in quick_checks(subject) if c.status in (Status.FAIL, Status.WARN)}
 
@@ -123,7 +147,19 @@ def storage() -> Files:
 
 
 def amd() -> Files:
-    return {"dev/kfd": "", **{f"dev/dri/renderD{128 + n}": "" for n in range(8)}, "proc/cmdline": "iommu=pt"}
+    cards = {}
+    for n in range(8):
+        base = f"sys/class/drm/renderD{128 + n}/device"
+        cards |= {
+            f"{base}/vendor": "0x1002", f"{base}/current_link_width": "16", f"{base}/max_link_width": "16",
+            f"{base}/ras/umc_err_count": "ue: 0\nce: 3\n", f"{base}/mem_info_vram_used": "10567680",
+        }  # fmt: skip
+    return {
+        **cards,
+        "dev/kfd": "",
+        **{f"dev/dri/renderD{128 + n}": "" for n in range(8)},
+        "proc/cmdline": "iommu=pt",
+    }
 
 
 def limited() -> Files:
@@ -135,15 +171,24 @@ def unaddressed() -> Files:
     return {**gpus(8), **switches(), **{k: v for k, v in ethernet.items() if not k.endswith("/3")}}
 
 
+def down(physical: str) -> Files:
+    return {**dgx(), f"{IB}/mlx5_3/ports/1/state": "1: DOWN", f"{IB}/mlx5_3/ports/1/phys_state": physical}
+
+
 IB = "sys/class/infiniband"
 MACHINES: dict[str, tuple[Files, dict[str, Output] | None, dict[str, Status]]] = {
     "8 x H100, healthy": (dgx(), None, {}),
-    "a lost GPU": (lost(), None, {"lost gpus": Status.FAIL, "xid": Status.FAIL}),
+    "a lost GPU": (lost(), None, {"gpus": Status.FAIL, "lost gpus": Status.FAIL, "xid": Status.FAIL}),
     "a GPU with fewer NVLinks": (dgx(), smi(short=2), {"nvlink": Status.FAIL}),
     "a x8 slot": (
         {**dgx(), "sys/bus/pci/devices/0000:02:00.0/current_link_width": "8"}, None, {"pcie width": Status.WARN},
     ),
-    "a NIC that is down": ({**dgx(), f"{IB}/mlx5_3/ports/1/state": "1: DOWN"}, None, {}),
+    "a NIC that is down": (down("2: Polling"), None, {"nic down": Status.WARN}),
+    "a NIC that is disabled": (down("3: Disabled"), None, {}),
+    "a NIC at half rate": (
+        {**dgx(), f"{IB}/mlx5_5/ports/1/rate": "200 Gb/sec (2X NDR)"}, None, {"nic rate": Status.WARN},
+    ),
+    "a slower kind of NIC for storage": ({**dgx(), **nics(2, 8, "200 Gb/sec (4X HDR)")}, None, {}),
     "storage NICs beside the compute NICs": (storage(), None, {"nics": Status.WARN}),
     "MIG": ({**gpus(1), **nics(1)}, smi(1, 0, mig="Enabled"), {"mig": Status.WARN}),
     "a virtual machine with one GPU": (
@@ -154,7 +199,7 @@ MACHINES: dict[str, tuple[Files, dict[str, Output] | None, dict[str, Status]]] =
         {**gpus(4, "NVIDIA GB200"), "dev/nvidia-caps-imex-channels/channel0": "", **nics(4)}, smi(4), {},
     ),
     "no driver": ({"proc/cmdline": "x"}, {}, {}),
-    "a driver tool that hangs": (dgx(), {"--query-gpu": Output("hung")}, {"nvidia-smi": Status.FAIL}),
+    "a driver tool that hangs": (dgx(), {"--query-gpu": Output("hung")}, {"driver": Status.FAIL}),
     "no fabric manager": ({**gpus(8), **switches(False), **nics(8)}, None, {"fabric manager": Status.FAIL}),
     "Grace Blackwell without IMEX": ({**gpus(4, "NVIDIA GB200"), **nics(4)}, smi(4), {"imex": Status.WARN}),
     "limited partition": (limited(), None, {"partition key": Status.WARN}),
@@ -198,3 +243,123 @@ def test_nics_that_nccl_is_told_to_use(tmp_path: Path, setting: str, count: int)
 
 def test_a_prefix_names_more_devices_than_it_seems(tmp_path: Path) -> None:
     assert facts_of(made(tmp_path, {**gpus(8), **nics(12)}, NCCL_IB_HCA="mlx5_1"))["nics"] == 3.0
+
+
+# --- the same through NVML -----------------------------------------------------------------------------------
+
+DIFFERENCES: dict[str, tuple[dict[str, Any], str, Status, str]] = {
+    "lost": ({"lost": True}, "silent gpus", Status.FAIL, "GPU 3 does not answer"),
+    "memory errors": ({"ecc": 2}, "ecc", Status.FAIL, "GPU 3"),
+    "remapping failed": ({"rows": (0, 9, 0, 1)}, "row remapping", Status.FAIL, "GPU 3: row remapping failed"),
+    "remapping waits": ({"rows": (0, 1, 1, 0)}, "row remapping", Status.WARN, "a row waits"),
+    "heat": ({"reasons": 0x48}, "clocks", Status.WARN, "slowed down by heat"),
+    "power brake": ({"reasons": 0x88}, "clocks", Status.WARN, "power brake"),
+    "exclusive": ({"compute": 3}, "compute mode", Status.WARN, "Exclusive_Process"),
+    "MIG": ({"mig": (1, 1)}, "mig", Status.WARN, "split by MIG"),
+    "leftover": ({"processes": [(4711, 31 << 30)], "used": 32 << 30}, "leftovers", Status.WARN, "python3 4711, 31,744"),
+    "hidden use": ({"used": 30 << 30}, "gpu memory", Status.WARN, "GPU 3 30,720 MiB"),
+    "old slot": ({"generation": 4}, "pcie generation", Status.WARN, "the slot gives PCIe Gen4"),
+    "replays": ({"replays": 40_000}, "pcie replays", Status.WARN, "40,000"),
+    "less power": ({"power": 500_000}, "power limit", Status.WARN, "GPU 3 500 W; expected 700 W"),
+    "slow clock": ({"clock": 1200}, "clock limit", Status.WARN, "at most 1200 MHz"),
+    "two links down": ({"links": [1] * 16 + [0, 0]}, "nvlink", Status.FAIL, "GPU 3 has 16"),
+    "link errors": ({"link_errors": {7: 90_210}}, "nvlink errors", Status.WARN, "on link 7"),
+    "fabric": ({"fabric": (2, 0)}, "nvlink fabric", Status.FAIL, "still in progress"),
+    "fabric refused": ({"fabric": (3, 999)}, "nvlink fabric", Status.FAIL, "status 999"),
+    "recovery": ({"recovery": 2}, "recovery", Status.FAIL, "a restart of the node"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENCES))
+def test_one_gpu_that_differs_from_its_siblings(tmp_path: Path, name: str) -> None:
+    change, check, status, words = DIFFERENCES[name]
+    found = told(asked(tmp_path, {**dgx(), "proc/4711/comm": "python3"}, eight(change)))
+    assert {n: c.status for n, c in found.items()} == {check: status}
+    assert words in found[check].line()
+    assert found[check].fix
+
+
+@pytest.mark.parametrize(
+    ("every", "model", "checks"),
+    [
+        ({}, "NVIDIA H100 80GB HBM3", {}),
+        ({"links": [1] * 12}, "NVIDIA H100 80GB HBM3", {"nvlink": Status.WARN}),
+        ({"links": [1] * 8}, "NVIDIA H800", {}),
+        ({"power": 500_000}, "NVIDIA H100 80GB HBM3", {}),
+        ({"links": [], "fabric": (0, 0), "ecc": None, "rows": None, "speed": None}, "NVIDIA L40S", {}),
+        ({"processes": [(99, None)]}, "NVIDIA H100 80GB HBM3", {}),
+    ],
+)
+def test_what_all_gpus_have_alike_is_how_the_machine_is_set_up(
+    tmp_path: Path, every: dict[str, Any], model: str, checks: dict[str, Status]
+) -> None:
+    files = {**dgx(), **gpus(8, model), "proc/99/comm": "nvidia-cuda-mps"}
+    found = told(asked(tmp_path, files, eight(every={**every, "name": model})))
+    assert {n: c.status for n, c in found.items()} == checks, [c.line() for c in found.values()]
+
+
+def test_two_gpus_that_differ_cannot_be_told_apart(tmp_path: Path) -> None:
+    library = Machine([{"generation": 4}, {"replays": 5_000}])
+    assert told(asked(tmp_path, {**gpus(2), **switches(), **nics(2)}, library)) == {}
+
+
+def test_a_driver_that_hangs_is_asked_once(tmp_path: Path) -> None:
+    subject = replace(asked(tmp_path, dgx(), Machine(hang_s=9)), tools={"--query-gpu": Output("ok", "x")})
+    found = told(subject)
+    assert found["driver"].status is Status.FAIL
+    assert "NVML did not return within 4 s" in found["driver"].observed
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(9, "nvidia-smi"), (12, "nvidia-smi"), (18, "NVML failed: error 18")]
+)
+def test_nvml_that_cannot_start(tmp_path: Path, code: int, says: str) -> None:
+    """Without the library nvidia-smi is asked; any other reason is about the driver."""
+    subject = replace(made(tmp_path, dgx()), library=Machine(failure=code))
+    lines = [c.line() for c in quick_checks(subject) if c.name in ("gpu health", "driver")]
+    assert len(lines) == 1
+    assert says in lines[0]
+
+
+def probe(machine: dict[str, Any], timeout_s: float) -> Output:
+    """The real script in its own process, with the stand-in in place of nvidia-ml-py."""
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).with_name("stand_ins")),
+        "NVML_STAND_IN": json.dumps(machine),
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, str(nvml.__file__)],
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Output("hung")
+    return Output("ok" if done.returncode == 0 else "failed", done.stdout, done.stderr)
+
+
+def test_nvml_is_asked_in_a_process_of_its_own() -> None:
+    done = probe({"gpus": [{}, {"lost": True}]}, 60)
+    found = json.loads(done.text)
+    assert found["driver"] == "570.124.06"
+    assert found["gpus"][0]["bus_id"] == "0000:00:00.0"
+    assert [link["up"] for link in found["gpus"][0]["links"]] == [True] * 18
+    assert found["gpus"][1] == {"index": 1, "error": "GPU is lost"}
+
+
+def test_an_nvml_call_that_never_returns_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).with_name("stand_ins")))
+    monkeypatch.setenv("NVML_STAND_IN", json.dumps({"hang_s": 3600}))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert Node({}, tmp_path).nvml(timeout_s=1.0).state == "hung"
+
+
+def test_memory_errors_of_amd_gpus(tmp_path: Path) -> None:
+    files = {**amd(), "sys/class/drm/renderD130/device/ras/umc_err_count": "ue: 2\nce: 0"}
+    found = told(made(tmp_path, files, {}))
+    assert {n: c.status for n, c in found.items()} == {"ecc": Status.FAIL}
+    assert "renderD130 2" in found["ecc"].observed

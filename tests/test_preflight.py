@@ -47,6 +47,9 @@ class FakeNode(Node):
     def tool(self, *argv: str, timeout_s: float = 5.0) -> Output:
         return self.answer
 
+    def nvml(self, timeout_s: float = 4.0) -> Output:
+        return Output("missing")
+
     def limit(self, which: int) -> int | None:
         return dict(self.limits)[which]
 
@@ -95,7 +98,7 @@ def checks(subject: Node) -> dict[str, Check]:
 def test_a_good_node_passes(tmp_path: Path) -> None:
     found = checks(node(good(tmp_path)))
     assert {
-        c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "nvidia-smi", "clock")
+        c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "gpu health", "clock")
     } == {Status.PASS}
     assert "8 GPUs, NVIDIA H100 80GB HBM3, driver 570.124.06" in found["gpus"].observed
     assert "8 of 8 RDMA ports active, 400 Gb/s, InfiniBand" in found["nics"].observed
@@ -257,12 +260,12 @@ def test_the_health_of_a_gpu(tmp_path: Path, change: dict[str, str], name: str, 
 
 
 def test_a_driver_tool_that_hangs_fails_the_node(tmp_path: Path) -> None:
-    found = checks(node(good(tmp_path), answer=Output("hung")))["nvidia-smi"]
+    found = checks(node(good(tmp_path), answer=Output("hung")))["driver"]
     assert (found.status, found.action) == (Status.FAIL, Action.ISOLATE)
     failed = checks(
         node(tmp_path, answer=Output("failed", error="Failed to initialize NVML: Driver mismatch\n"))
     )
-    assert "Driver mismatch" in failed["nvidia-smi"].observed
+    assert "Driver mismatch" in failed["driver"].observed
 
 
 def test_little_locked_memory_is_no_failure_where_nothing_needs_rdma(tmp_path: Path) -> None:

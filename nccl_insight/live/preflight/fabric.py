@@ -8,19 +8,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nccl_insight.expect.hardware import find_gpu
+from nccl_insight.live.capture.processes import Output
+from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.model import Action
+from nccl_insight.units import plural
 
 _ERRORS = ("link_downed", "symbol_error", "link_error_recovery", "port_rcv_errors")
 _MANY = 10
-_TOOL_S = 4.0
+_LEAST_SIBLINGS = 4
 _FULL_MEMBER = 0x8000
 
 
 @dataclass(frozen=True)
 class Port:
-    """An RDMA port. ``rate_gbit`` as the kernel says it; ``state`` such as ACTIVE or DOWN."""
+    """An RDMA port as the kernel shows it: ``state`` such as ACTIVE or DOWN, ``physical`` such as Polling."""
 
     device: str
     number: str
@@ -29,6 +33,7 @@ class Port:
     layer: str
     firmware: str
     board: str
+    physical: str = ""
 
     @property
     def name(self) -> str:
@@ -58,6 +63,7 @@ def ports_of(node: Node) -> list[Port]:
                     node.read(f"{port}/link_layer") or "?",
                     node.read(f"{base}/fw_ver") or "",
                     node.read(f"{base}/board_id") or "",
+                    (node.read(f"{port}/phys_state") or "").split(":")[-1].strip(),
                 )
             )
     return [port for port in found if chosen(node.environ.get("NCCL_IB_HCA", ""), port)]
@@ -111,6 +117,33 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
     yield from _errors(node, active)
     yield from _partitions(node, active)
     yield from _addresses(node, active)
+
+
+def odd_ports(ports: list[Port]) -> Iterator[Check]:
+    """Ports that are down or slow while most of the same model are not.
+
+    A port that the administrator has disabled, and the unused ports of cards with two, are no trouble.
+    """
+    for board in sorted({p.board for p in ports}):
+        same = [p for p in ports if p.board == board]
+        active = [p for p in same if p.active]
+        off = [p for p in same if not p.active and p.physical != "Disabled"]
+        if off and len(same) >= _LEAST_SIBLINGS and 4 * len(off) <= len(same):
+            shown = ", ".join(f"{p.name} is {p.state}{', ' + p.physical if p.physical else ''}" for p in off)
+            waiting = any(p.state in ("INIT", "ARMED") for p in off)
+            yield Check("nic down", Status.WARN, f"{shown}; {len(active)} others of the same model are active",
+                        "ACTIVE, as the others",
+                        "the subnet manager has not set it up: sminfo; ibdiagnet" if waiting
+                        else f"ibstat {off[0].device}; check cable, transceiver and switch port", "NI217",
+                        Action.TRIAGE)  # fmt: skip
+        usual = statistics.mode(p.rate_gbit for p in active) if active else 0.0
+        slow = [p for p in active if p.rate_gbit < usual]
+        if slow and len(active) >= _LEAST_SIBLINGS and 4 * len(slow) <= len(active):
+            shown = ", ".join(f"{p.name} {p.rate_gbit:.0f} Gb/s" for p in slow)
+            yield Check("nic rate", Status.WARN, shown, f"{usual:.0f} Gb/s, as {len(active) - len(slow)} others of the "
+                        "same model",
+                        f"mlxlink -d {slow[0].device} -m (root); check cable, transceiver and switch port", "NI220",
+                        Action.TRIAGE)  # fmt: skip
 
 
 def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
@@ -182,7 +215,7 @@ def switch_checks(node: Node, models: list[str]) -> Iterator[Check]:
     if any(re.search(r"\bGB[23]00\b", model) for model in models):
         channels = node.entries("/dev/nvidia-caps-imex-channels")
         if channels:
-            yield Check("imex", Status.PASS, f"{len(channels)} channels")
+            yield Check("imex", Status.PASS, plural(len(channels), "channel"))
         else:
             yield Check("imex", Status.WARN, "no IMEX channel", "/dev/nvidia-caps-imex-channels/channel0",
                         "nvidia-imex-ctl -N; load the driver with NVreg_CreateImexChannel0=1", "NI302",
@@ -197,37 +230,50 @@ def _processes(node: Node) -> set[str] | None:
     return {node.read(f"/proc/{entry}/comm") or "" for entry in node.entries("/proc") if entry.isdigit()}
 
 
-def link_checks(node: Node) -> Iterator[Check]:
-    """NVLinks as ``nvidia-smi nvlink -s`` lists them: links that are down, or fewer than the siblings have."""
-    done = node.tool("nvidia-smi", "nvlink", "-s", timeout_s=_TOOL_S)
-    if done.state != "ok":
+def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
+    """NVLinks that are down, fewer than the siblings or the model have, or repeat far more than the others."""
+    links: dict[str, list[bool]] = {g.index: [k.up for k in g.links] for g in answer.gpus if g.links}
+    speeds = [g.link_gbps for g in answer.gpus if g.link_gbps]
+    if answer.state == "hung":
         return
-    links: dict[str, list[float | None]] = {}
+    if answer.source != "NVML":
+        links, speeds = _listed_links(node.tool("nvidia-smi", "nvlink", "-s", timeout_s=TOOL_S))
+    have = {gpu: sum(up) for gpu, up in links.items()}
+    if not any(have.values()):
+        return
+    most = max(have.values())
+    short = {gpu: count for gpu, count in have.items() if count < most}
+    model = find_gpu(next(iter(node.gpu_names()), ""))
+    whole = model.links if model is not None and model.fabric == "nvswitch" else None
+    look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; look for Xid 74"
+    if short:
+        shown = ", ".join(f"GPU {gpu} has {count}" for gpu, count in sorted(short.items()))
+        yield Check("nvlink", Status.FAIL if len(short) < len(have) else Status.WARN, f"{shown} active links",
+                    f"{most}, as the other GPUs have", look, "NI313", Action.ISOLATE)  # fmt: skip
+    elif whole is not None and most < whole and len(have) > 1:
+        yield Check("nvlink", Status.WARN, f"{most} active links on each of {len(have)} GPUs",
+                    f"{whole} on this model (fewer on some variants)", look, "NI313", Action.TRIAGE)  # fmt: skip
+    else:
+        speed = f", {statistics.median(speeds):g} GB/s each" if speeds else ""
+        yield Check("nvlink", Status.PASS, f"{most} links per GPU{speed}")
+    yield from link_errors(answer)
+
+
+def _listed_links(done: Output) -> tuple[dict[str, list[bool]], list[float]]:
+    """Links and speeds that ``nvidia-smi nvlink -s`` lists."""
+    links: dict[str, list[bool]] = {}
+    speeds: list[float] = []
     gpu = ""
-    for line in done.text.splitlines():
+    for line in done.text.splitlines() if done.state == "ok" else ():
         if head := re.match(r"GPU ([0-9]+):", line.strip()):
             gpu = head[1]
             links[gpu] = []
-        elif gpu and (link := re.match(r"Link [0-9]+:\s*(?:([0-9.]+) GB/s|(\S.*))", line.strip())):
-            links[gpu].append(float(link[1]) if link[1] else None)
-    have = {g: [speed for speed in found if speed is not None] for g, found in links.items()}
-    if not any(have.values()):
-        return
-    most = max(len(found) for found in have.values())
-    short = {g: len(found) for g, found in have.items() if len(found) < most}
-    down = {g: len(links[g]) - len(found) for g, found in have.items() if len(found) < len(links[g])}
-    if short:
-        shown = ", ".join(f"GPU {g}: {count}" for g, count in sorted(short.items()))
-        yield Check("nvlink", Status.FAIL if len(short) < len(have) else Status.WARN, f"active links {shown}",
-                    f"{most}, as the other GPUs have", "nvidia-smi nvlink -s; nvidia-smi nvlink -e; look for Xid 74",
-                    "NI313", Action.ISOLATE)  # fmt: skip
-    elif down:
-        yield Check("nvlink", Status.WARN, f"inactive links on GPU {', '.join(sorted(down))}", "all links active",
-                    "nvidia-smi nvlink -s (links that the board does not use are inactive on all GPUs alike)",
-                    "NI313", Action.TRIAGE)  # fmt: skip
-    else:
-        speed = statistics.median(s for found in have.values() for s in found)
-        yield Check("nvlink", Status.PASS, f"{most} links per GPU, {speed:g} GB/s each")
+        elif gpu and (
+            link := re.match(r"Link [0-9]+:\s*(?:([0-9]+(?:\.[0-9]+)?) GB/s|(\S.*))", line.strip())
+        ):
+            links[gpu].append(link[1] is not None)
+            speeds += [float(link[1])] if link[1] else []
+    return links, speeds
 
 
 def describe(ports: list[Port]) -> Mapping[str, float | None]:

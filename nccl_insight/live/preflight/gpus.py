@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nccl_insight.live.preflight.health import Answer, health_checks
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.model import Action
+from nccl_insight.xids import MEANINGS
 
-_NVIDIA = "0x10de"
+_NVIDIA, _AMD = "0x10de", "0x1002"
+_USED_BYTES = 1 << 30
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)")
 #: Xid codes after which the GPU or its links need service (NVIDIA's Xid catalog: memory, NVLink, bus, GSP).
 _HARDWARE_XIDS = frozenset({48, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 155, 156, 158})
-_QUERY = (
-    "index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "remapped_rows.pending", "remapped_rows.failure",
-    "clocks_throttle_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown",
-    "compute_mode", "mig.mode.current", "memory.used", "pcie.link.width.current", "pcie.link.width.max",
-)  # fmt: skip
-_TOOL_S = 4.0
-_USED_MIB = 1024.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ def gpus_of(node: Node) -> list[Gpu]:
     return found
 
 
-def gpu_checks(node: Node) -> Iterator[Check]:
+def gpu_checks(node: Node, answer: Answer) -> Iterator[Check]:
     """Checks of the GPUs of this node; nothing where there is none."""
     gpus = gpus_of(node)
     lost = [gpu for gpu in gpus if gpu.lost]
@@ -73,8 +69,11 @@ def gpu_checks(node: Node) -> Iterator[Check]:
             "NI515", Action.ISOLATE,
         )  # fmt: skip
     yield from _widths(gpus)
-    yield from _xids(node)
-    yield from _tool(node, bool(gpus))
+    if gpus:
+        yield from _xids(node)
+        yield from health_checks(node, answer, known_lost=len(lost))
+    else:
+        yield from _amd(node)
 
 
 def _widths(gpus: list[Gpu]) -> Iterator[Check]:
@@ -85,9 +84,10 @@ def _widths(gpus: list[Gpu]) -> Iterator[Check]:
     rest = [g for g in gpus if g not in narrow]
     shown = ", ".join(f"{g.bus_id} x{g.width} of x{g.widest}" for g in narrow[:4])
     yield Check(
-        "pcie width", Status.WARN, shown, "x16, as the other GPUs have" if rest else "the width the GPU supports",
-        "sudo lspci -vv -s <bus id> | grep -i lnksta; reseat the GPU or riser if only some are narrow", "NI601",
-        Action.TRIAGE if rest else Action.NONE,
+        "pcie width", Status.WARN, shown,
+        f"x{narrow[0].widest}, as the other GPUs have" if rest else "the width the GPU supports",
+        f"sudo lspci -vv -s {narrow[0].bus_id} | grep -i lnksta; reseat the GPU or riser if only some are narrow",
+        "NI601", Action.TRIAGE if rest else Action.NONE,
     )  # fmt: skip
 
 
@@ -102,11 +102,13 @@ def _xids(node: Node) -> Iterator[Check]:
     grave = {bus: codes & _HARDWARE_XIDS for bus, codes in found.items() if codes & _HARDWARE_XIDS}
     if grave:
         shown = "; ".join(
-            f"GPU {bus}: Xid {', '.join(map(str, sorted(c)))}" for bus, c in sorted(grave.items())
+            f"GPU {_whole(bus)}: {', '.join(_meaning(code) for code in sorted(codes))}"
+            for bus, codes in sorted(grave.items())
         )
         yield Check(
             "xid", Status.FAIL, f"{shown} since boot", "no hardware Xid since boot",
-            "drain the node, wait until it is idle, then run dcgmi diag -r 3", "NI515", Action.ISOLATE,
+            "drain the node, then reset the GPU or restart the node; dcgmi diag -r 3 before it takes jobs again",
+            "NI515", Action.ISOLATE,
         )  # fmt: skip
     elif found:
         codes = sorted({code for every in found.values() for code in every})
@@ -115,86 +117,57 @@ def _xids(node: Node) -> Iterator[Check]:
         yield Check("xid", Status.PASS, "none since boot")
 
 
-def _tool(node: Node, expected: bool) -> Iterator[Check]:
-    """What only nvidia-smi says. A tool that does not return is a finding by itself: the driver hangs."""
-    if not expected:
-        return
-    done = node.tool(
-        "nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits", timeout_s=_TOOL_S
-    )
-    if done.state == "missing":
-        yield Check("nvidia-smi", Status.SKIP, "not installed: ECC, remapped rows, clocks not checked")
-        return
-    if done.state == "hung":
-        yield Check(
-            "nvidia-smi", Status.FAIL, f"did not return within {_TOOL_S:.0f} s", "an answer within a second",
-            "look for Xid messages in dmesg; drain the node and reset the GPUs", "NI515", Action.ISOLATE,
-        )  # fmt: skip
-        return
-    rows = [
-        dict(zip(_QUERY, (v.strip() for v in line.split(",")), strict=False))
-        for line in done.text.splitlines()
+def _amd(node: Node) -> Iterator[Check]:
+    """What the amdgpu driver shows in files: memory errors, link widths, memory in use."""
+    cards = [
+        (entry, f"/sys/class/drm/{entry}/device")
+        for entry in node.entries("/sys/class/drm")
+        if entry.startswith("renderD") and node.read(f"/sys/class/drm/{entry}/device/vendor") == _AMD
     ]
-    rows = [row for row in rows if len(row) == len(_QUERY)]
-    if done.state == "failed" or not rows:
-        said = next(
-            (line.strip() for line in (done.error + done.text).splitlines() if line.strip()), "no answer"
-        )
-        yield Check(
-            "nvidia-smi", Status.WARN, f"failed: {said[:160]}", "an answer", "nvidia-smi; dmesg | grep -i nvrm",
-            "NI517", Action.TRIAGE,
-        )  # fmt: skip
-        return
-    yield from _health(rows)
-
-
-def _health(rows: list[dict[str, str]]) -> Iterator[Check]:
-    checks = (
-        ("ecc", "ecc.errors.uncorrected.volatile.total", Status.FAIL, "uncorrected ECC errors since the driver started",
-         "0", "drain the node and reset the GPU; replace it if they come back", Action.ISOLATE),
-        ("row remapping", "remapped_rows.failure", Status.FAIL, "row remapping failed", "no failure",
-         "take the GPU out of service and have it replaced", Action.ISOLATE),
-        ("row remapping", "remapped_rows.pending", Status.WARN, "a row waits to be remapped", "none pending",
-         "reset the GPU when the node is idle", Action.TRIAGE),
-        ("clocks", "clocks_throttle_reasons.hw_thermal_slowdown", Status.WARN, "slowed down by heat", "not active",
-         "check fans, air flow and inlet temperature (nvidia-smi -q -d TEMPERATURE)", Action.TRIAGE),
-        ("clocks", "clocks_throttle_reasons.hw_power_brake_slowdown", Status.WARN, "slowed down by the power brake",
-         "not active", "check the power supplies of the machine", Action.TRIAGE),
-    )  # fmt: skip
-    clean = True
-    for name, key, status, what, expected, fix, action in checks:
-        bad = [row["index"] for row in rows if _bad(row[key])]
-        if bad:
-            clean = False
-            yield Check(name, status, f"GPU {', '.join(bad)}: {what}", expected, fix, "NI515", action)
-    exclusive = [r["index"] for r in rows if r["compute_mode"].lower() not in ("default", "[n/a]", "n/a", "")]
-    if exclusive:
-        yield Check("compute mode", Status.WARN, f"GPU {', '.join(exclusive)}: {rows[0]['compute_mode']}", "Default",
-                    "sudo nvidia-smi -c 0", "-", Action.CONFIG)  # fmt: skip
-    split = [r["index"] for r in rows if r["mig.mode.current"].lower() == "enabled"]
-    if split:
-        yield Check("mig", Status.WARN, f"GPU {', '.join(split)} is split by MIG: NCCL cannot join its instances",
-                    "MIG off for multi-GPU jobs", "sudo nvidia-smi -mig 0", "-", Action.CONFIG)  # fmt: skip
-    used = [(r["index"], float(r["memory.used"])) for r in rows if re.fullmatch(r"[0-9.]+", r["memory.used"])]
-    busy = [f"GPU {index} {mib:.0f} MiB" for index, mib in used if mib > _USED_MIB]
+    broken, narrow, busy, counted = [], [], [], 0
+    for entry, base in cards:
+        errors = re.search(r"ue:\s*([0-9]+)", node.read(f"{base}/ras/umc_err_count") or "")
+        counted += errors is not None
+        if errors is not None and int(errors[1]):
+            broken.append(f"{entry} {errors[1]}")
+        width = _number(node.read(f"{base}/current_link_width"))
+        widest = _number(node.read(f"{base}/max_link_width"))
+        if width and widest and width < widest:
+            narrow.append(f"{entry} x{width} of x{widest}")
+        used = node.read(f"{base}/mem_info_vram_used") or ""
+        if used.isdigit() and int(used) > _USED_BYTES:
+            busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
+    if broken:
+        yield Check("ecc", Status.FAIL, f"uncorrected memory errors: {', '.join(broken)}", "0",
+                    "drain the node; amd-smi metric --ecc; replace the GPU if they come back", "NI515",
+                    Action.ISOLATE)  # fmt: skip
+    if narrow:
+        yield Check("pcie width", Status.WARN, ", ".join(narrow), "the width the GPU supports",
+                    "sudo lspci -vv | grep -i lnksta; reseat the GPU or riser", "NI601", Action.TRIAGE)  # fmt: skip
     if busy:
         yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
-                    "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv", "-",
-                    Action.TRIAGE)  # fmt: skip
-    if clean:
-        names: Mapping[str, str] = {"ecc": "no uncorrected ECC error", "rows": "no row waits for remapping"}
+                    "amd-smi process", "-", Action.TRIAGE)  # fmt: skip
+    if not counted:
         yield Check(
-            "gpu health", Status.PASS, f"{len(rows)} GPUs: {', '.join(names.values())}, clocks not throttled"
+            "gpu health",
+            Status.SKIP,
+            "the driver shows no error counters here (see amd-smi metric --ecc)",
         )
-
-
-def _bad(value: str) -> bool:
-    """Whether a value says trouble: a count above 0, Yes or Active. ``[N/A]`` and unknown words say nothing."""
-    return bool(re.fullmatch(r"[1-9][0-9]*", value)) or value.lower() in ("yes", "active")
+    elif not broken:
+        yield Check("gpu health", Status.PASS, f"{counted} GPUs: no uncorrected memory error")
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() and int(text) < 64 else None
+
+
+def _meaning(code: int) -> str:
+    return f"Xid {code}" + (f" ({MEANINGS[code]})" if code in MEANINGS else "")
+
+
+def _whole(bus: str) -> str:
+    """The kernel's log leaves out the function of a PCI address."""
+    return bus if "." in bus else f"{bus}.0"
 
 
 def _ids(gpus: list[Gpu]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import platform
 import resource
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -14,6 +16,7 @@ from pathlib import Path
 from nccl_insight.live.capture.environment import gpu_count
 from nccl_insight.live.capture.processes import Output, run_short
 
+_NVML = Path(__file__).with_name("nvml.py")
 _MOST_RECORDS = 200_000
 _TIMEX_BYTES = 512
 _TIME_ERROR = 5
@@ -117,6 +120,12 @@ class Node:
         except (OSError, AttributeError):
             return None
         return None if state < 0 else state != _TIME_ERROR
+
+    def nvml(self, timeout_s: float = 4.0) -> Output:
+        """What NVML says, as JSON, asked in a process of its own; ``missing`` without nvidia-ml-py."""
+        if importlib.util.find_spec("pynvml") is None:
+            return Output("missing")
+        return run_short((sys.executable, str(_NVML)), timeout_s)
 
     def tool(self, *argv: str, timeout_s: float = 5.0) -> Output:
         """Runs a tool of the system; its time limit always holds."""

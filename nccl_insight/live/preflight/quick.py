@@ -11,17 +11,19 @@ from nccl_insight.live.preflight.fabric import (
     compute_ports,
     describe,
     link_checks,
+    odd_ports,
     port_checks,
     ports_of,
     switch_checks,
 )
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
+from nccl_insight.live.preflight.health import ask
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.model import Action, Severity
 from nccl_insight.settings.lint import lint_environment
 from nccl_insight.settings.lint.model import CODES
-from nccl_insight.units import format_bytes
+from nccl_insight.units import format_bytes, plural
 
 Facts = dict[str, "str | float | None"]
 _MIB = 1 << 20
@@ -54,8 +56,9 @@ def quick_checks(node: Node) -> Iterator[Check]:
     yield from _environment(node)
     yield _gpus(node, gpus)
     if gpus:
-        yield from gpu_checks(node)
-        yield from link_checks(node)
+        answer = ask(node)
+        yield from gpu_checks(node, answer)
+        yield from link_checks(node, answer)
         yield from switch_checks(node, node.gpu_names())
     yield _libraries(node)
     yield from _ports(nics)
@@ -113,10 +116,16 @@ def _gpus(node: Node, gpus: int) -> Check:
         )
     names = node.gpu_names()
     driver = _driver(node)
+    lost = sum(gpu.lost for gpu in gpus_of(node))
+    if lost:
+        return Check(
+            "gpus", Status.FAIL, f"{max(0, gpus - lost)} of {plural(gpus, 'GPU')} answer", str(gpus),
+            "see the line on lost GPUs", "NI515", Action.ISOLATE,
+        )  # fmt: skip
     return Check(
         "gpus",
         Status.WARN if len(set(names)) > 1 else Status.PASS,
-        f"{gpus} GPUs{', ' + ', '.join(sorted(set(names))) if names else ''}{', driver ' + driver if driver else ''}",
+        ", ".join([plural(gpus, "GPU"), *sorted(set(names)), *([f"driver {driver}"] if driver else [])]),
         "one model" if len(set(names)) > 1 else "",
     )
 
@@ -153,14 +162,29 @@ def _ports(nics: list[Port]) -> Iterator[Check]:
             "NI217",
             Action.TRIAGE,
         )
-    elif len(rates) > 1 or len({n.layer for n in active}) > 1:
+        return
+    odd = list(odd_ports(nics))
+    yield from odd
+    rest = sorted({n.device for n in active} - {n.device for n in compute_ports(nics)})
+    if len({n.layer for n in active}) > 1 or (len(rates) > 1 and not odd and not _told_apart(active)):
         same = ",".join(sorted({n.device for n in compute_ports(nics)}))
         yield Check(
             "nics", Status.WARN, shown, "one rate and link layer",
-            f"if the others are for storage or management: export NCCL_IB_HCA=={same}", "NI220", Action.CONFIG,
+            f"if the others are for storage or management: export NCCL_IB_HCA='={same}'", "NI220", Action.CONFIG,
         )  # fmt: skip
     else:
-        yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else ""))
+        other = (
+            f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage"
+            if len(rates) > 1 and not odd
+            else ""
+        )
+        yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else "") + other)
+
+
+def _told_apart(active: list[Port]) -> bool:
+    """Whether every model of NIC has one rate: the models then have different purposes."""
+    boards = {(n.board, n.rate_gbit) for n in active}
+    return all(n.board for n in active) and len(boards) == len({board for board, _ in boards})
 
 
 def _shared_memory(node: Node) -> Iterator[Check]:

@@ -44,39 +44,12 @@ from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
+from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, WAITING
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
 NEEDS = ("errors", "diagnostics")
-MEANINGS = {
-    13: "graphics engine exception, usually an illegal access by a kernel",
-    31: "GPU memory page fault, usually an illegal access by a kernel",
-    43: "GPU stopped processing; the process was at fault or was killed",
-    45: "preemptive cleanup after an earlier error or a killed process",
-    48: "double-bit ECC error",
-    61: "internal microcontroller error",
-    62: "internal microcontroller halt",
-    63: "a memory row remapping is recorded; it takes effect at the next reset",
-    64: "memory row remapping or page retirement failed",
-    69: "graphics engine class error",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    92: "high rate of single-bit ECC errors",
-    94: "contained memory error: the program that had the page ended",
-    95: "uncontained memory error",
-    109: "context switch time-out",
-    119: "GSP firmware time-out",
-    120: "GSP firmware error",
-    137: "NVLink privilege error, usually a peer or program that accessed memory it may not",
-    140: "unrecovered ECC error",
-    144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
-    148: "NVLink NVLPW_CTRL error", 149: "NVLink NETIR error", 150: "NVLink MSE error",
-    154: "the recovery action that the GPU needs changed",
-}  # fmt: skip
-_BY_PROGRAM = (13, 31, 43, 45, 69, 137)
-_WAIT = (63, 92)
-_NVLINK5 = (144, 145, 146, 147, 148, 149, 150)
 _HARD_ACTION = re.compile(r"GPU Reset Required|Node Reboot Required|Drain and Reset|Drain P2P", re.I)
 _RELEASED = re.compile(r"to 0x0\b|\(None\)\s*$")
 _PID = re.compile(r"pid='?(\d+)")
@@ -97,13 +70,13 @@ class _Kind:
 def _weight(xid: int | None, text: str, switch: bool) -> Severity:
     if switch:
         return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
-    if xid in _WAIT:
+    if xid in WAITING:
         return Severity.INFO
-    if xid in _BY_PROGRAM:
+    if xid in BY_PROGRAM:
         return Severity.WARNING
     if xid == 154:
         return Severity.ERROR if _HARD_ACTION.search(text) else Severity.INFO
-    if xid in _NVLINK5:
+    if xid in NVLINK5:
         return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
     return Severity.ERROR if xid in MEANINGS else Severity.WARNING
 
@@ -176,7 +149,7 @@ def _hit(kind: _Kind, found: Trouble) -> Hit:
     who = rank_words(ranks) if ranks else ""
     where = " on ".join(part for part in (who, named(hosts)) if part)
     hard = kind.severity is Severity.ERROR
-    program = kind.xid in _BY_PROGRAM
+    program = kind.xid in BY_PROGRAM
     return Hit(
         title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning} "
         f"({plural(len(lines), 'line')}{', ' + where if where else ''})",
@@ -206,7 +179,7 @@ def _hit(kind: _Kind, found: Trouble) -> Hit:
 def _told_by_nccl(run: Run) -> Iterator[Hit]:
     """Events that NCCL's diagnostics found in the kernel logs of the hosts, since boot and not only in this job."""
     for number, switch, hit in events(run):
-        by_program = not switch and number in _BY_PROGRAM
+        by_program = not switch and number in BY_PROGRAM
         meaning = "" if switch else MEANINGS.get(number, "")
         yield replace(
             hit,

@@ -1,0 +1,347 @@
+"""Health of the GPUs as NVML tells it, or nvidia-smi where NVML is missing: one record, one set of checks."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nccl_insight.live.capture.processes import Output
+from nccl_insight.live.preflight import nvml
+from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.node import Node
+from nccl_insight.model import Action
+from nccl_insight.units import plural
+
+QUERY = (
+    "index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "remapped_rows.pending", "remapped_rows.failure",
+    "clocks_throttle_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown",
+    "compute_mode", "mig.mode.current", "memory.used", "pcie.link.width.current", "pcie.link.width.max",
+)  # fmt: skip
+TOOL_S = 4.0
+_USED_MIB = 1024.0
+_MANY = 100
+_FAR = 10
+#: Programs that may keep a context on an idle node.
+_SERVICES = re.compile(r"nvidia-cuda-mps|nv-hostengine|dcgm|nvidia-persist|Xorg|gnome-shell|nvtop")
+#: What the driver asks for (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION of nvml.h).
+_RECOVERY = {
+    1: "a reset of the GPU", 2: "a restart of the node", 3: "to drain peer-to-peer traffic",
+    4: "to drain and reset the GPU", 5: "to recover the IMEX domain", 6: "a reset of the bus",
+    7: "a restart of the system",
+}  # fmt: skip
+_FABRIC = {1: "not started", 2: "still in progress"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """An NVLink: whether it is up, and its replays and recoveries since the driver started."""
+
+    number: int
+    up: bool
+    errors: int = 0
+
+
+@dataclass(frozen=True)
+class Health:
+    """State of one GPU; None is not known. Memory in MiB, power in W, ``link_gbps`` as the driver rates a link."""
+
+    index: str
+    bus_id: str = ""
+    name: str = ""
+    error: str = ""
+    ecc: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    hot: bool | None = None
+    power_brake: bool | None = None
+    compute_mode: str = ""
+    mig: bool | None = None
+    memory_mib: float | None = None
+    processes: tuple[tuple[int, float | None], ...] = ()
+    generation: int | None = None
+    gpu_generation: int | None = None
+    replays: int | None = None
+    power_limit_w: float | None = None
+    power_default_w: float | None = None
+    clock_mhz: int | None = None
+    links: tuple[Link, ...] = ()
+    link_gbps: float | None = None
+    fabric_state: int | None = None
+    fabric_status: int | None = None
+    recovery: int | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the driver said about all GPUs. ``state`` as of :class:`Output`; ``source`` is NVML or nvidia-smi."""
+
+    state: str
+    source: str = ""
+    error: str = ""
+    gpus: tuple[Health, ...] = ()
+
+
+def ask(node: Node) -> Answer:
+    """Asks NVML, and nvidia-smi where that is not installed. A driver that hangs is asked once only."""
+    done = node.nvml()
+    if done.state == "hung":
+        return Answer("hung", "NVML")
+    if done.state == "ok":
+        answer = _document(done.text)
+        if "gpus" in answer:
+            return Answer("ok", "NVML", gpus=tuple(_of_nvml(item) for item in answer["gpus"]))
+        if answer and not nvml.unavailable(answer):
+            return Answer("failed", "NVML", str(answer.get("error", "no answer")))
+    return _of_tool(
+        node.tool("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", timeout_s=TOOL_S)
+    )  # fmt: skip
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_nvml(item: dict[str, Any]) -> Health:
+    fabric = item.get("fabric") or {}
+    plain = (
+        "bus_id", "name", "error", "ecc", "remap_pending", "remap_failed", "hot", "power_brake", "mig", "memory_mib",
+        "generation", "gpu_generation", "replays", "power_limit_w", "power_default_w", "clock_mhz", "link_gbps",
+        "recovery",
+    )  # fmt: skip
+    return Health(
+        index=str(item.get("index", "?")),
+        compute_mode=item.get("compute_mode") or "",
+        processes=tuple((p["pid"], p["mib"]) for p in item.get("processes", ())),
+        links=tuple(Link(k["link"], k["up"], k["errors"]) for k in item.get("links", ())),
+        fabric_state=fabric.get("state"),
+        fabric_status=fabric.get("status"),
+        **{key: item[key] for key in plain if item.get(key) is not None},
+    )
+
+
+def _of_tool(done: Output) -> Answer:
+    if done.state in ("missing", "hung"):
+        return Answer(done.state, "nvidia-smi")
+    rows = [
+        dict(zip(QUERY, (v.strip() for v in line.split(",")), strict=False))
+        for line in done.text.splitlines()
+    ]
+    rows = [row for row in rows if len(row) == len(QUERY)]
+    if done.state == "failed" or not rows:
+        said = next(
+            (line.strip() for line in (done.error + done.text).splitlines() if line.strip()), "no answer"
+        )
+        return Answer("failed", "nvidia-smi", said)
+    return Answer("ok", "nvidia-smi", gpus=tuple(_of_row(row) for row in rows))
+
+
+def _of_row(row: dict[str, str]) -> Health:
+    mode, used = row["compute_mode"], row["memory.used"]
+    ecc = row["ecc.errors.uncorrected.volatile.total"]
+    return Health(
+        index=row["index"],
+        bus_id=row["pci.bus_id"].lower()[-12:],
+        ecc=int(ecc) if ecc.isdigit() else None,
+        remap_pending=_flag(row["remapped_rows.pending"]),
+        remap_failed=_flag(row["remapped_rows.failure"]),
+        hot=_flag(row["clocks_throttle_reasons.hw_thermal_slowdown"]),
+        power_brake=_flag(row["clocks_throttle_reasons.hw_power_brake_slowdown"]),
+        compute_mode="" if mode.lower() in ("[n/a]", "n/a") else mode,
+        mig=row["mig.mode.current"].lower() == "enabled",
+        memory_mib=float(used) if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", used) else None,
+    )
+
+
+def _flag(value: str) -> bool | None:
+    """A count above 0, Yes or Active is trouble; ``[N/A]`` and unknown words say nothing."""
+    if value.isdigit():
+        return int(value) > 0
+    return {"yes": True, "active": True, "no": False, "not active": False}.get(value.lower())
+
+
+def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[Check]:
+    """What the answer says about the GPUs. A driver that does not answer is a finding by itself.
+
+    ``known_lost``: GPUs that the bus has already shown to be gone.
+    """
+    if answer.state == "missing":
+        yield Check(
+            "gpu health", Status.SKIP,
+            "neither NVML (nvidia-ml-py) nor nvidia-smi is installed: ECC, remapped rows and clocks were not checked",
+        )  # fmt: skip
+        return
+    if answer.state == "hung":
+        yield Check(
+            "driver", Status.FAIL,
+            f"{answer.source} did not return within {TOOL_S:.0f} s: memory, clocks and links were not checked",
+            "an answer within a second",
+            "look for Xid messages in dmesg; drain the node and reset the GPUs", "NI515", Action.ISOLATE,
+        )  # fmt: skip
+        return
+    if answer.state == "failed":
+        yield Check(
+            "driver", Status.WARN, f"{answer.source} failed: {answer.error[:160]}", "an answer",
+            "nvidia-smi; dmesg | grep -i nvrm", "NI517", Action.TRIAGE,
+        )  # fmt: skip
+        return
+    silent = [gpu for gpu in answer.gpus if gpu.error]
+    gpus = [gpu for gpu in answer.gpus if not gpu.error]
+    if len(silent) > known_lost:
+        yield Check(
+            "silent gpus", Status.FAIL,
+            "; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4]),
+            f"{len(answer.gpus)} GPUs that answer", "drain the node, then reset the GPU or power-cycle the machine",
+            "NI515", Action.ISOLATE,
+        )  # fmt: skip
+    bad = [*_memory_and_clocks(gpus), *_fabric(gpus)]
+    yield from bad
+    yield from _modes(gpus)
+    yield from _leftovers(node, gpus)
+    yield from _siblings(gpus)
+    if not bad and gpus:
+        unknown = "" if any(g.ecc is not None for g in gpus) else " (ECC is not known)"
+        yield Check(
+            "gpu health", Status.PASS,
+            f"{plural(len(gpus), 'GPU')} by {answer.source}: no uncorrected ECC error{unknown}, "
+            "no row waits for remapping, clocks not throttled",
+        )  # fmt: skip
+
+
+def _named(gpus: Sequence[Health]) -> str:
+    return ", ".join(gpu.index for gpu in gpus[:8])
+
+
+def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
+    checks = (
+        ("ecc", "ecc", Status.FAIL, "uncorrected ECC errors since the driver started", "0",
+         "drain the node and reset the GPU; replace it if they come back", Action.ISOLATE),
+        ("row remapping", "remap_failed", Status.FAIL, "row remapping failed", "no failure",
+         "take the GPU out of service and have it replaced", Action.ISOLATE),
+        ("row remapping", "remap_pending", Status.WARN, "a row waits to be remapped", "none pending",
+         "reset the GPU when the node is idle", Action.TRIAGE),
+        ("clocks", "hot", Status.WARN, "slowed down by heat", "not active",
+         "check fans, air flow and inlet temperature (nvidia-smi -q -d TEMPERATURE)", Action.TRIAGE),
+        ("clocks", "power_brake", Status.WARN, "slowed down by the power brake", "not active",
+         "check the power supplies of the machine", Action.TRIAGE),
+    )  # fmt: skip
+    for name, field, status, what, expected, fix, action in checks:
+        bad = [gpu for gpu in gpus if getattr(gpu, field)]
+        if bad:
+            yield Check(name, status, f"GPU {_named(bad)}: {what}", expected, fix, "NI515", action)
+    asking = [gpu for gpu in gpus if gpu.recovery in _RECOVERY]
+    if asking:
+        wish = _RECOVERY[asking[0].recovery or 0]
+        yield Check("recovery", Status.FAIL, f"GPU {_named(asking)}: the driver asks for {wish}", "nothing to recover",
+                    "drain the node and do so; see nvidia-smi -q | grep -A2 'GPU Recovery'", "NI515",
+                    Action.ISOLATE)  # fmt: skip
+
+
+def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
+    waiting = [gpu for gpu in gpus if gpu.fabric_state in _FABRIC]
+    refused = [gpu for gpu in gpus if gpu.fabric_state == 3 and gpu.fabric_status]
+    if waiting:
+        state = _FABRIC[waiting[0].fabric_state or 1]
+        yield Check("nvlink fabric", Status.FAIL, f"GPU {_named(waiting)}: registration with the fabric is {state}",
+                    "completed", "systemctl status nvidia-fabricmanager (GB200: nvidia-imex); see its log", "NI304",
+                    Action.TRIAGE)  # fmt: skip
+    if refused:
+        yield Check("nvlink fabric", Status.FAIL,
+                    f"GPU {_named(refused)}: registration ended with status {refused[0].fabric_status}", "status 0",
+                    "read the log of nvidia-fabricmanager; reset the GPU and restart the service", "NI304",
+                    Action.TRIAGE)  # fmt: skip
+
+
+def _modes(gpus: Sequence[Health]) -> Iterator[Check]:
+    exclusive = [gpu for gpu in gpus if gpu.compute_mode.lower() not in ("", "default")]
+    if exclusive:
+        yield Check("compute mode", Status.WARN, f"GPU {_named(exclusive)}: {exclusive[0].compute_mode}", "Default",
+                    "sudo nvidia-smi -c 0", "-", Action.CONFIG)  # fmt: skip
+    split = [gpu for gpu in gpus if gpu.mig]
+    if split:
+        yield Check("mig", Status.WARN, f"GPU {_named(split)} is split by MIG: NCCL cannot join its instances",
+                    "MIG off for multi-GPU jobs", "sudo nvidia-smi -mig 0", "-", Action.CONFIG)  # fmt: skip
+
+
+def _leftovers(node: Node, gpus: Sequence[Health]) -> Iterator[Check]:
+    left = []
+    for gpu in gpus:
+        for pid, mib in gpu.processes:
+            name = node.read(f"/proc/{pid}/comm") or ""
+            if not _SERVICES.match(name):
+                size = "" if mib is None else f", {mib:,.0f} MiB"
+                left.append(f"GPU {gpu.index}: {name or 'process'} {pid}{size}")
+    if left:
+        more = f" and {len(left) - 4} more" if len(left) > 4 else ""
+        yield Check("leftovers", Status.WARN, f"programs still run on {'; '.join(left[:4])}{more}", "idle GPUs",
+                    "end them if they belong to an earlier job (nvidia-smi; ps -o pid,user,lstart,args -p PID)", "-",
+                    Action.TRIAGE)  # fmt: skip
+        return
+    busy = [f"GPU {g.index} {g.memory_mib:,.0f} MiB" for g in gpus if (g.memory_mib or 0) > _USED_MIB]
+    if busy:
+        yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
+                    "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; a process of another "
+                    "container shows on the host only", "-", Action.TRIAGE)  # fmt: skip
+
+
+def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
+    """GPUs that differ from the others of their model on this node."""
+    yield from _different(gpus, "generation", "pcie generation", "the slot gives PCIe Gen{0}", "Gen{0}, as the others",
+                          "compare the slots in the BIOS and with lspci -vv; reseat the GPU or riser")  # fmt: skip
+    yield from _different(gpus, "power_limit_w", "power limit", "{0:.0f} W", "{0:.0f} W, as the others",
+                          "sudo nvidia-smi -pl WATTS, or find who lowered it")  # fmt: skip
+    yield from _different(gpus, "clock_mhz", "clock limit", "at most {0} MHz", "{0} MHz, as the others",
+                          "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc takes a limit away")  # fmt: skip
+    far = _far({g.index: g.replays for g in gpus if g.replays is not None})
+    if far:
+        shown = ", ".join(f"GPU {i} {n:,}" for i, n in far.items())
+        yield Check("pcie replays", Status.WARN, f"{shown} since the driver started", "about as many as the others",
+                    "reseat the GPU or riser; nvidia-smi -q -d PCIE shows whether the count still grows", "NI601",
+                    Action.TRIAGE)  # fmt: skip
+
+
+def _different(
+    gpus: Sequence[Health], field: str, name: str, seen: str, expected: str, fix: str
+) -> Iterator[Check]:
+    """Fewer than half of at least three GPUs of a model have less than the rest."""
+    for model in sorted({gpu.name for gpu in gpus}):
+        values = {
+            g.index: getattr(g, field) for g in gpus if g.name == model and getattr(g, field) is not None
+        }
+        if len(values) < 3:
+            continue
+        usual = statistics.mode(values.values())
+        low = {index: value for index, value in values.items() if value < usual}
+        if low and 2 * len(low) < len(values):
+            shown = ", ".join(f"GPU {index} {seen.format(value)}" for index, value in low.items())
+            yield Check(name, Status.WARN, shown, expected.format(usual), fix, "NI601", Action.TRIAGE)
+
+
+def _far(counts: dict[str, int]) -> dict[str, int]:
+    """Counters run since the driver started, so only one far above its siblings stands out."""
+    typical = statistics.median(counts.values()) if len(counts) > 2 else None
+    if typical is None:
+        return {}
+    return {i: n for i, n in counts.items() if n > _MANY and n > _FAR * max(1.0, typical)}
+
+
+def link_errors(answer: Answer) -> Iterator[Check]:
+    """GPUs whose NVLinks repeat far more than those of the others, with the worst link of each."""
+    far = _far({g.index: sum(link.errors for link in g.links) for g in answer.gpus if g.links})
+    for gpu in answer.gpus:
+        if gpu.index in far:
+            worst = max(gpu.links, key=lambda link: link.errors)
+            yield Check(
+                "nvlink errors", Status.WARN,
+                f"GPU {gpu.index}: {far[gpu.index]:,} replays and recoveries, "
+                f"{worst.errors:,} of them on link {worst.number}",
+                "about as many as the others", "nvidia-smi nvlink -e; look for Xid 74; if the count grows under load, "
+                "have the GPU board or baseboard checked", "NI313", Action.TRIAGE,
+            )  # fmt: skip

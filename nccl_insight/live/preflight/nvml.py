@@ -1,0 +1,177 @@
+"""Asks NVIDIA's management library (NVML, through nvidia-ml-py) about the GPUs; run as a script, in its own process.
+
+A call into a driver that hangs never returns, so the gate runs this file with a deadline and reads one JSON document
+from it. Only the standard library and ``pynvml`` are imported here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+# Values of nvml.h that are the same in all releases.
+_UNCORRECTED, _SINCE_LOAD = 1, 0
+_SM_CLOCK = 1
+_HARDWARE_SLOWDOWN, _THERMAL, _POWER_BRAKE = 0x8, 0x40, 0x80
+_REPLAYS, _RECOVERIES = 0, 1
+_MOST_LINKS = 36
+_SPEED_FIELD, _RECOVERY_FIELD = 90, 230
+_NO_LIBRARY = {9, 12}  # driver not loaded, library not found
+_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
+
+
+def survey(library: Any) -> dict[str, Any]:
+    """State of all GPUs: ``driver`` and ``gpus``, or ``error`` and ``code`` where NVML cannot start.
+
+    What a GPU or a release of the library does not support is None. A GPU that does not answer has ``error``.
+    """
+    failure: type[Exception] = library.NVMLError
+    try:
+        library.nvmlInit()
+    except failure as error:
+        return {"error": str(error), "code": getattr(error, "value", None)}
+    try:
+        count = int(library.nvmlDeviceGetCount())
+        return {
+            "driver": _text(library.nvmlSystemGetDriverVersion()),
+            "gpus": [_gpu(library, failure, index) for index in range(count)],
+        }
+    except failure as error:
+        return {"error": str(error), "code": getattr(error, "value", None)}
+
+
+def unavailable(answer: dict[str, Any]) -> bool:
+    """Whether there is no NVML to ask, which says nothing about the GPUs."""
+    return answer.get("code") in _NO_LIBRARY
+
+
+def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
+    try:
+        handle = library.nvmlDeviceGetHandleByIndex(index)
+    except failure as error:
+        return {"index": index, "error": str(error)}
+
+    def ask(name: str, *arguments: object) -> Any:
+        call: Callable[..., Any] | None = getattr(library, name, None)
+        if call is None:
+            return None
+        try:
+            return call(handle, *arguments)
+        except failure:
+            return None
+
+    try:
+        uuid = _text(library.nvmlDeviceGetUUID(handle))
+    except failure as error:
+        return {"index": index, "error": str(error)}
+    rows = ask("nvmlDeviceGetRemappedRows")
+    reasons = ask("nvmlDeviceGetCurrentClocksEventReasons")
+    reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons
+    memory, mig, bus = (ask(f"nvmlDeviceGet{name}") for name in ("MemoryInfo", "MigMode", "PciInfo"))
+    return {
+        "index": index,
+        "uuid": uuid,
+        "name": _text(ask("nvmlDeviceGetName")),
+        "bus_id": _bus_id(_text(getattr(bus, "busId", None))),
+        "ecc": ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_LOAD),
+        "remap_pending": None if rows is None else bool(rows[2]),
+        "remap_failed": None if rows is None else bool(rows[3]),
+        "hot": None if reasons is None else bool(reasons & _THERMAL),
+        "power_brake": None if reasons is None else bool(reasons & _POWER_BRAKE),
+        "slowed": None if reasons is None else bool(reasons & _HARDWARE_SLOWDOWN),
+        "compute_mode": _MODES.get(ask("nvmlDeviceGetComputeMode")),
+        "mig": None if mig is None else bool(mig[0]),
+        "memory_mib": None if memory is None else memory.used / (1 << 20),
+        "processes": [
+            {"pid": int(p.pid), "mib": None if p.usedGpuMemory is None else p.usedGpuMemory / (1 << 20)}
+            for p in ask("nvmlDeviceGetComputeRunningProcesses") or ()
+        ],
+        "width": ask("nvmlDeviceGetCurrPcieLinkWidth"),
+        "widest": ask("nvmlDeviceGetMaxPcieLinkWidth"),
+        "generation": ask("nvmlDeviceGetMaxPcieLinkGeneration"),
+        "gpu_generation": ask("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+        "replays": ask("nvmlDeviceGetPcieReplayCounter"),
+        "power_limit_w": _watts(ask("nvmlDeviceGetPowerManagementLimit")),
+        "power_default_w": _watts(ask("nvmlDeviceGetPowerManagementDefaultLimit")),
+        "clock_mhz": ask("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
+        "links": _links(library, failure, handle),
+        "link_gbps": _scaled(_field(library, failure, handle, _SPEED_FIELD), 1e-3),
+        "fabric": _fabric(library, failure, handle),
+        "recovery": _field(library, failure, handle, _RECOVERY_FIELD),
+    }
+
+
+def _links(library: Any, failure: type[Exception], handle: Any) -> list[dict[str, Any]]:
+    """NVLinks that the GPU has: whether each is up, and its replays and recoveries since the driver started."""
+    found = []
+    for link in range(_MOST_LINKS):
+        try:
+            up = bool(library.nvmlDeviceGetNvLinkState(handle, link))
+        except failure:
+            continue
+        errors = 0
+        for counter in (_REPLAYS, _RECOVERIES) if up else ():
+            try:
+                errors += int(library.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter))
+            except failure:
+                continue
+        found.append({"link": link, "up": up, "errors": errors})
+    return found
+
+
+def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, int] | None:
+    """State (0 none, 1 not started, 2 in progress, 3 completed) and status of the NVLink fabric's registration."""
+    if not hasattr(library, "c_nvmlGpuFabricInfo_t"):
+        return None
+    info = library.c_nvmlGpuFabricInfo_t()
+    try:
+        library.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
+    except failure:
+        return None
+    return {"state": int(info.state), "status": int(info.status)}
+
+
+def _field(library: Any, failure: type[Exception], handle: Any, number: int) -> int | None:
+    try:
+        value = library.nvmlDeviceGetFieldValues(handle, [number])[0]
+    except (failure, AttributeError, IndexError):
+        return None
+    return int(value.value.uiVal) if value.nvmlReturn == 0 else None
+
+
+def _scaled(value: int | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return _scaled(milliwatts, 1e-3)
+
+
+def _text(value: object) -> str:
+    return (
+        value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+    )
+
+
+def _bus_id(text: str) -> str:
+    """As the kernel writes it: ``00000000:1B:00.0`` is ``0000:1b:00.0``."""
+    domain, _, rest = text.lower().partition(":")
+    return f"{domain[-4:]}:{rest}" if rest else domain
+
+
+def main() -> int:
+    """Prints the survey as JSON; 3 where ``pynvml`` is missing."""
+    try:
+        import pynvml
+    except ImportError:
+        return 3
+    sys.stdout.write(json.dumps(survey(pynvml)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the modules beside this file are not those that pynvml means
+    raise SystemExit(main())

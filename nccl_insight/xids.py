@@ -1,0 +1,38 @@
+"""What the driver's Xid numbers mean (NVIDIA's Xid catalog, https://docs.nvidia.com/deploy/xid-errors/)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Number -> meaning, for those that say something about a job of many GPUs.
+MEANINGS: Final = {
+    13: "graphics engine exception, usually an illegal access by a kernel",
+    31: "GPU memory page fault, usually an illegal access by a kernel",
+    43: "GPU stopped processing; the process was at fault or was killed",
+    45: "preemptive cleanup after an earlier error or a killed process",
+    48: "double-bit ECC error",
+    61: "internal microcontroller error",
+    62: "internal microcontroller halt",
+    63: "a memory row remapping is recorded; it takes effect at the next reset",
+    64: "memory row remapping or page retirement failed",
+    69: "graphics engine class error",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    92: "high rate of single-bit ECC errors",
+    94: "contained memory error: the program that had the page ended",
+    95: "uncontained memory error",
+    109: "context switch time-out",
+    119: "GSP firmware time-out",
+    120: "GSP firmware error",
+    137: "NVLink privilege error, usually a peer or program that accessed memory it may not",
+    140: "unrecovered ECC error",
+    144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
+    148: "NVLink NVLPW_CTRL error", 149: "NVLink NETIR error", 150: "NVLink MSE error",
+    154: "the recovery action that the GPU needs changed",
+}  # fmt: skip
+#: Usually the program's fault: the GPU goes on.
+BY_PROGRAM: Final = (13, 31, 43, 45, 69, 137)
+#: Recorded for the next reset; nothing is wrong now.
+WAITING: Final = (63, 92)
+#: Errors of NVLink 5, which say themselves whether they are fatal.
+NVLINK5: Final = (144, 145, 146, 147, 148, 149, 150)
