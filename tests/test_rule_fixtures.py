@@ -18,7 +18,7 @@ from nccl_insight.rules.page import FILE, pages
 FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
 PAGES = Path(__file__).parents[1] / "nccl_insight" / "rules"
 # Rules on traces, side files and host facts, and on what several inputs say together: their tests are in Python.
-IN_PYTHON = re.compile(r"NI(6[0-9]{2}|90[5-9]|408|510|511|503)")
+IN_PYTHON = re.compile(r"NI(6[0-9]{2}|90[5-9]|910|408|510|511|503)")
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,15 @@ from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
+from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
 from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import MEMO
 from nccl_insight.language.load import default_grammar
-from nccl_insight.model import Analysis, Finding, Suppressed, ToolInfo
+from nccl_insight.model import Analysis, Finding, NotJudged, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -50,28 +52,43 @@ def analyze(
     coverage = coverage_of(run)
     # Without anything to judge, what the readers noted about the inputs is still told.
     judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
-    drafts, not_judged, notes = run_rules(run, judged)
+    everything = parts(run)
+    runs = [part_run(run, part) for part in everything if part.judged]
+    placed: list[Draft] = []
+    open_: list[list[NotJudged]] = []
+    notes: list[str] = []
+    for own in runs:
+        drafts, gaps, said = run_rules(own, [r for r in judged if own is run or r.name not in WHOLE])
+        if len(everything) > 1:
+            drafts += run_rules(run, [r for r in judged if r.name in WHOLE])[0] if own is runs[0] else []
+        placed += place(own, drafts, policy.severity_of)
+        open_.append(gaps)
+        notes += [note for note in said if note not in notes]
+    not_judged = unjudged(open_)
     if len(chosen) < len(installed):
         notes.append(f"{plural(len(installed) - len(chosen), 'rule')} not selected by the policy")
-    findings, suppressed = _finish(run, place(run, drafts, policy.severity_of), policy)
+    findings, suppressed = _finish(run, once(placed), policy)
     inputs = inputs_of(run)
-    status, reasons = status_of(run, findings, coverage, policy.min_coverage)
-    seen = progress(run)
+    states = [status_of(own, findings, coverage, policy.min_coverage) for own in runs]
+    status, reasons = merged_status(states)
+    last = runs[0] if len(runs) == 1 else run
+    seen = progress(last)
     return Analysis(
         status=status,
         findings=findings,
-        job=job_of(run),
+        job=job_of(last),
         coverage=coverage,
         inputs=inputs,
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
-        notes=(*measured_sentences(run), *notes, *policy.notes()),
+        notes=(*measured_sentences(last), *notes, *policy.notes()),
         headline=headline(status, findings, reasons, inputs),
-        summary=outline(run),
+        summary=outline(last),
         reasons=reasons,
         progress=seen,
-        more=more_of(run, not_judged, coverage, status, symptom),
+        more=more_of(last, not_judged, coverage, status, symptom),
+        jobs=job_parts(run),
     )
 
 

@@ -220,7 +220,7 @@ def _doubts(run: Run) -> Iterator[str]:
         yield "an input breaks off in the middle"
     if run.has("endings"):
         yield ending(run)
-    said = _trouble(run)
+    said = trouble_line(run)
     if said:
         yield said
     if not everyone:
@@ -256,7 +256,7 @@ def _would_say(run: Run) -> bool:
     return bool(known) and all(low <= v[:2] < high for v in known)
 
 
-def _trouble(run: Run) -> str:
+def trouble_line(run: Run) -> str:
     """The last line of trouble that is not known to be harmless, quoted; empty when there is none."""
     found = causes(run).filter(pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("line").is_not_null())
     if found.is_empty():

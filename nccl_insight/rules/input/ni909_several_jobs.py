@@ -1,8 +1,8 @@
-"""The traces are not of one job.
+"""The inputs are not one job.
 
 What it finds
 -------------
-Profiler traces that state different numbers of ranks, or that were recorded hours apart.
+Logs of several jobs, and profiler traces that state different numbers of ranks or were recorded hours apart.
 
 Why it matters
 --------------
@@ -10,16 +10,19 @@ Ranks of different jobs must not be compared: rank 1 of one does not wait for ra
 
 How it decides
 --------------
-By the number of ranks in the header of each trace (`distributedInfo.world_size`) and by its times, six hours apart or
-more. Traces that state no number belong to the only job of their time.
+Logs: no communicator has ranks of both, and they differ in size or release of NCCL, are on the same GPUs, or follow
+each other in one log while the first ended well. Traces: the number of ranks in their headers
+(`distributedInfo.world_size`) and their times, six hours apart or more; traces that state no number belong to the only
+job of their time.
 
 What to do
 ----------
-Give the traces of one job at a time to see its findings alone.
+Read the findings by their files: each job is judged by itself. Give one job at a time to see its findings alone.
 
 False positives
 ---------------
-Long recordings of one job, hours apart: they are then compared each by itself, which loses nothing.
+Programs of several independent parts (a trainer and its inference engines): each part is judged by itself. Long
+recordings of one job, hours apart: they are then compared each by itself, which loses nothing.
 
 References
 ----------
@@ -32,9 +35,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._trace_notes import noted
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "L"
 SEVERITY = Severity.INFO
@@ -44,7 +49,8 @@ NEEDS = ("inputs",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding, with the first trace of each job as evidence."""
+    """One finding each for logs and for traces, with the first line or trace of each job as evidence."""
+    yield from _logs(run)
     texts, _ = noted(run, "several-jobs")
     if not texts:
         return
@@ -65,4 +71,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             Ref(i, 0, f"a trace of a job of {'an unknown number of' if w is None else w} ranks")
             for i, w in firsts.select("input_id", "world_size").head(5).iter_rows()
         ),
+    )
+
+
+def _logs(run: Run) -> Iterator[Hit]:
+    last = [p for p in parts(run) if p.judged]
+    if len(last) < 2:
+        return
+    sizes = [part_run(run, p).table("communicators")["nranks"].max() for p in last]
+    known = [plural(n, "rank") for n in sizes if isinstance(n, int)]
+    shown = ", ".join(known[:4]) + (f" and {len(known) - 4} more" if len(known) > 4 else "")
+    yield Hit(
+        title=f"The inputs hold {len(last)} jobs: {shown}",
+        explanation="Each of them is judged by itself, and the verdict is the worst of them.",
+        observed=f"{len(last)} jobs",
+        expected="the logs of one job",
+        unit="jobs",
+        next_step="give the logs of one job at a time",
+        evidence=tuple(p.begins for p in last if p.begins is not None)[:5],
     )

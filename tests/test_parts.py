@@ -1,0 +1,170 @@
+"""Several jobs and several attempts in the inputs: told apart, listed, judged apart."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nccl_insight
+from nccl_insight.facts.parts import parts
+from nccl_insight.model import Analysis
+
+RESTART = (
+    "[2026-01-02 03:04:05,123] torch.distributed.elastic.agent.server.api: [INFO] "
+    "[default] Worker group FAILED. 3/3 attempts left; will restart worker group"
+)
+SHM_FULL = (
+    "misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-Ab12Cd to 9637892 bytes, "
+    "error: No space left on device (28)"
+)
+
+
+def world(
+    comm: str, *, pids: int = 100, n: int = 2, host: str = "node1", done: bool = True, closed: bool = True,
+    first_gpu: int = 0, version: str = "2.27.7", ranks: range | None = None,
+) -> list[str]:  # fmt: skip
+    """The lines of one communicator of ``n`` ranks."""
+    shown = range(n) if ranks is None else ranks
+    head = {r: f"{host}:{pids + r}:{pids + r} [{r}] " for r in shown}
+    at = {
+        r: f"comm 0x{pids + r:x} rank {r} nranks {n} cudaDev {r} nvmlDev {r} busId {first_gpu + r + 1}b000"
+        for r in shown
+    }
+    lines = [f"{head[r]}NCCL INFO NCCL version {version}+cuda12.8" for r in shown if r == 0]
+    lines += [f"{head[r]}NCCL INFO ncclCommInitRank {at[r]} commId {comm} - Init START" for r in shown]
+    if done:
+        lines += [f"{head[r]}NCCL INFO ncclCommInitRank {at[r]} commId {comm} - Init COMPLETE" for r in shown]
+    if closed:
+        lines += [
+            f"{head[r]}NCCL INFO {re.sub('nvmlDev [0-9] ', '', at[r])} - Destroy COMPLETE" for r in shown
+        ]
+    return lines
+
+
+def failed(comm: str, **more: int) -> list[str]:
+    pid = more.get("pids", 100)
+    return [*world(comm, closed=False, **more), f"node1:{pid}:{pid} [0] {SHM_FULL}"]  # type: ignore[arg-type]
+
+
+def judge(tmp_path: Path, **files: list[str]) -> Analysis:
+    paths = []
+    for name, lines in files.items():
+        path = tmp_path / f"{name}.log"
+        path.write_text("\n".join(lines) + "\n")
+        paths.append(path)
+    return nccl_insight.analyze(paths)
+
+
+def test_replicas_of_one_rank_are_not_several_jobs(tmp_path: Path) -> None:
+    """What should be one job and is many is the check separate-jobs."""
+    lines = [line for k in range(3) for line in world(f"0x{k}", pids=100 + 10 * k, n=1)]
+    assert judge(tmp_path, a=lines).jobs == ()
+
+
+def named(analysis: Analysis) -> dict[str, str]:
+    return {f.name: f.severity.value for f in analysis.findings}
+
+
+def test_one_job_has_no_parts(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=world("0xa"))
+    assert (analysis.jobs, analysis.status) == ((), "ok")
+    assert not {"several-jobs", "several-attempts"} & set(named(analysis))
+
+
+def test_the_last_attempt_is_judged(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=[*failed("0xa"), *world("0xb", pids=300)])
+    assert analysis.status == "ok"
+    assert named(analysis) == {"several-attempts": "info"}
+    assert [(j.label, j.judged) for j in analysis.jobs] == [
+        ("attempt 1 of 2", False),
+        ("attempt 2 of 2", True),
+    ]
+    assert "No space left on device" in analysis.jobs[0].reached
+    assert [e.line for e in analysis.findings[0].evidence] == [8, 2]
+
+
+def test_a_failure_of_the_last_attempt_is_a_finding(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=[*failed("0xa"), *failed("0xb", pids=300)])
+    assert analysis.status == "findings"
+    found = [f for f in analysis.findings if f.name == "shm-too-small"]
+    assert [e.line for f in found for e in f.evidence] == [12]
+
+
+def test_the_launcher_says_that_it_starts_again(tmp_path: Path) -> None:
+    """The ranks were killed without a word: only torchrun's line tells."""
+    first = world("0xa", closed=False)
+    analysis = judge(tmp_path, a=[*first, RESTART, *world("0xb", pids=300, host="node2")])
+    assert [j.label for j in analysis.jobs] == ["attempt 1 of 2", "attempt 2 of 2"]
+    assert analysis.status == "ok"
+
+
+def test_a_requeued_job_is_another_attempt(tmp_path: Path) -> None:
+    line = "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-01-02T03:04:05 DUE TO JOB REQUEUE ***"
+    analysis = judge(tmp_path, a=[*world("0xa", closed=False), line, *world("0xb", pids=300, host="node7")])
+    assert [j.judged for j in analysis.jobs] == [False, True]
+    assert "REQUEUE" in analysis.jobs[0].reached
+    assert analysis.status == "ok"
+
+
+def test_a_container_gives_the_same_process_numbers_again(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=[*failed("0xa"), *world("0xb")])
+    assert [j.label for j in analysis.jobs] == ["attempt 1 of 2", "attempt 2 of 2"]
+    assert analysis.status == "ok"
+    assert analysis.job.nccl_versions == ("2.27.7",)
+
+
+def test_what_ended_well_is_a_job_of_its_own(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=[*world("0xa"), *failed("0xb", pids=300)])
+    assert [j.label for j in analysis.jobs] == ["job 1", "job 2"]
+    assert all(j.judged for j in analysis.jobs)
+    assert named(analysis) == {"several-jobs": "info", "shm-too-small": "error"}
+
+
+def test_a_failure_of_any_job_counts(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=failed("0xa"), b=world("0xb", pids=300, n=4))
+    assert named(analysis) == {"several-jobs": "info", "shm-too-small": "error"}
+    assert [(j.label, j.nranks) for j in analysis.jobs] == [("job 1", 2), ("job 2", 4)]
+    assert [Path(j.inputs[0]).name for j in analysis.jobs] == ["a.log", "b.log"]
+
+
+def test_jobs_of_different_releases_are_no_mix_of_versions(tmp_path: Path) -> None:
+    analysis = judge(
+        tmp_path, a=world("0xa"), b=world("0xb", pids=300, host="node2", version="2.21.5", first_gpu=4)
+    )
+    assert named(analysis) == {"several-jobs": "info"}
+
+
+def test_files_of_one_communicator_are_one_job(tmp_path: Path) -> None:
+    one, other = world("0xa", n=4, ranks=range(2)), world("0xa", n=4, ranks=range(2, 4), host="node2")
+    assert judge(tmp_path, a=one, b=other).jobs == ()
+
+
+def test_groups_without_a_common_communicator_are_one_job(tmp_path: Path) -> None:
+    """Tensor-parallel groups of two nodes: equal in size and release, on other GPUs."""
+    assert judge(tmp_path, a=world("0xa"), b=world("0xb", pids=300, host="node2")).jobs == ()
+    side_by_side = [*world("0xa", closed=False), *world("0xb", pids=300, first_gpu=4, closed=False)]
+    assert judge(tmp_path, c=side_by_side).jobs == ()
+
+
+def test_a_process_that_goes_on_keeps_the_job_whole(tmp_path: Path) -> None:
+    """A failed group is made anew by processes of which one is the same."""
+    lines = [*failed("0xa"), *world("0xb", pids=300), "node1:100:100 [0] NCCL INFO Using network Socket"]
+    assert judge(tmp_path, a=lines).jobs == ()
+
+
+def test_the_folders_of_torchrun_name_the_attempts(tmp_path: Path) -> None:
+    for number, lines in enumerate((failed("0xa"), world("0xb", pids=300))):
+        folder = tmp_path / "run" / f"attempt_{number}" / "0"
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text("\n".join(lines) + "\n")
+    analysis = nccl_insight.analyze([tmp_path / "run"])
+    assert [j.label for j in analysis.jobs] == ["attempt 1 of 2", "attempt 2 of 2"]
+    assert analysis.status == "ok"
+
+
+def test_very_many_jobs_are_judged_together(tmp_path: Path) -> None:
+    path = tmp_path / "suite.log"
+    path.write_text(
+        "\n".join(line for k in range(40) for line in world(f"0x{k:x}", pids=100 + 10 * k)) + "\n"
+    )
+    assert len(parts(nccl_insight.load([path]))) == 1
