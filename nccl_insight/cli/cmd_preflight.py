@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
+    from nccl_insight.live.preflight.bandwidth import Surroundings
     from nccl_insight.live.preflight.bench import Measured
     from nccl_insight.live.preflight.model import Check, Result
 
@@ -74,6 +75,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.live.capture.environment import world_of
         from nccl_insight.live.preflight import expect as expectations
         from nccl_insight.live.preflight import outputs
+        from nccl_insight.live.preflight.health import Answer, ask
         from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
         from nccl_insight.live.preflight.node import Node
         from nccl_insight.live.preflight.quick import facts_of, quick_checks
@@ -104,8 +106,9 @@ def register(app: typer.Typer) -> None:
             world is not None and world.rank != 0
         ):  # what all ranks measured together is judged by rank 0 alone
             wanted = [w for w in wanted if w.key not in expectations.MEASURED]
-        facts = facts_of(node)
-        checks = list(quick_checks(node))
+        answer = ask(node) if node.gpus() else Answer("missing")
+        facts = facts_of(node, answer)
+        checks = list(quick_checks(node, answer))
         if names:
             unknown = [n for n in names if n not in {c.name for c in checks}]
             checks = [c for c in checks if c.name in names]
@@ -114,8 +117,18 @@ def register(app: typer.Typer) -> None:
             ]
         measured = None
         if level != "quick":
+            from nccl_insight.live.preflight.bandwidth import Surroundings
+            from nccl_insight.live.preflight.fabric import layer_of, ports_of
+
             failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
-            measured = _measure(backend, nproc, deadline or _DEADLINES[level], output, world, failing)
+            measured = _measure(
+                backend, nproc, deadline or _DEADLINES[level], output, world, failing,
+                Surroundings(
+                    nics=_whole(facts["nics"]), nic_gbit=_rate(facts["nic_gbit"]), layer=layer_of(ports_of(node)),
+                    pcie_generation=_whole(facts["pcie_gen"]),
+                ),
+                {w.key for w in wanted},
+            )  # fmt: skip
             checks += measured.checks
             if facts["gpus"] and (world is None or world.local_rank == 0):
                 from nccl_insight.live.preflight.bench import diagnostics
@@ -142,7 +155,7 @@ def register(app: typer.Typer) -> None:
             write_text(target, _render(result, kind))
         if write_expect is not None and not result.failed and result.judged:
             lasting = (
-                facts if backend == "nccl" else {**facts, "busbw": None}
+                facts if backend == "nccl" else {**facts, **dict.fromkeys(expectations.RATES)}
             )  # CPU tensors vary with the load
             count = expectations.save(write_expect, lasting)
             typer.echo(f"{write_expect}: {count} expectations recorded", err=True)
@@ -154,6 +167,14 @@ def register(app: typer.Typer) -> None:
         elif result.code != 0:
             typer.echo(result.last_line())
         raise typer.Exit(codes.get(int(result.code), int(result.code)))
+
+
+def _rate(value: str | float | None) -> float | None:
+    return value if isinstance(value, float) else None
+
+
+def _whole(value: str | float | None) -> int | None:
+    return int(value) if isinstance(value, float) else None
 
 
 def _judged(gpus: int, names: list[str], checks: Sequence[Check]) -> bool:
@@ -177,8 +198,9 @@ def parse_report(text: str) -> tuple[str, str]:
 
 
 def _measure(
-    backend: str, nproc: int, deadline: float, output: Path | None, world: World | None, failing: list[str]
-) -> Measured:
+    backend: str, nproc: int, deadline: float, output: Path | None, world: World | None, failing: list[str],
+    around: Surroundings, given: Collection[str],
+) -> Measured:  # fmt: skip
     import os
     import shutil
     import tempfile
@@ -195,11 +217,15 @@ def _measure(
     parent.require_torch()
     plan = bench.plan_for(backend, together=world is not None, verdict=failing)
     if world is not None or output is not None:
-        return bench.measure(plan, _kept(output, world), nproc or gpus, deadline, variables, world)
+        return bench.measure(
+            plan, _kept(output, world), nproc or gpus, deadline, variables, world, (), around, given
+        )
     directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
     keep = True
     try:
-        measured = bench.measure(plan, directory, nproc or gpus, deadline, variables, world)
+        measured = bench.measure(
+            plan, directory, nproc or gpus, deadline, variables, world, (), around, given
+        )
         keep = any(c.status.value == "FAIL" for c in measured.checks)
         return measured
     finally:

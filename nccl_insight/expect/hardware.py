@@ -127,6 +127,13 @@ def networks() -> Mapping[str, Network]:
 
 
 @cache
+def copies() -> Mapping[str, Network]:
+    """Shares of the raw rate that copies reach: ``host`` (over PCIe) and ``peer`` (over NVSwitch)."""
+    data = read_data("copies.toml")
+    return {name: Network(name, True, _figures(data[name], data["source"])) for name in ("host", "peer")}
+
+
+@cache
 def find_gpu(name: str) -> Gpu | None:
     """The GPU model of a product name (``NVIDIA H100 80GB HBM3``, ``H100``); None if the table does not have it."""
     plain = " ".join(_VENDOR_WORDS.sub(" ", name).split())

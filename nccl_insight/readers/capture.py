@@ -38,7 +38,8 @@ NODES = {
     "node": pl.Int32, "host": pl.String, "ranks": pl.List(pl.Int32), "verdict": pl.List(pl.String),
 }  # fmt: skip
 PAIRS = {
-    "round": pl.Int32, "first": pl.Int32, "second": pl.Int32, "size_bytes": pl.UInt64, "nranks": pl.Int32,
+    "round": pl.Int32, "first": pl.Int32, "second": pl.Int32, "local_rank": pl.Int32, "size_bytes": pl.UInt64,
+    "nranks": pl.Int32,
     "busbw_gbps": pl.Float64,
 }  # fmt: skip
 
@@ -50,7 +51,9 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``benchmarks``, ``capture_ranks``, ``host_bandwidth``, ``peer_bandwidth``, ``capture_nodes`` and
-    ``node_pairs`` (bus bandwidth of two nodes at a time, node numbers as in ``capture_nodes``)."""
+    ``node_pairs`` (bus bandwidth of two nodes at a time, node numbers as in ``capture_nodes``;
+    with a ``local_rank`` that of one rank of each, which takes its own NIC).
+    """
     content = _side.read_content(source)
     by_kind: dict[str, list[dict[str, Any]]] = {}
     broken = 0

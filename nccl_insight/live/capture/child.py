@@ -6,30 +6,20 @@ Only this module imports torch, and only inside functions. Every line of its res
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import itertools
 import json
 import os
 import socket
 import sys
 import time
-import zlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from nccl_insight.bandwidth import busbw_factor
-from nccl_insight.live.capture import schedule
+from nccl_insight.live.capture import copies, operations, schedule
 from nccl_insight.live.capture.plan import Plan
 
 FORMAT_VERSION = 1
-_NAMES = {
-    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
-    "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
-}  # fmt: skip
-#: torch name -> bytes of an element, largest n such that all whole numbers up to n are exact
-DTYPES = {"float32": (4, 1 << 24), "float16": (2, 1 << 11), "bfloat16": (2, 1 << 8), "int32": (4, 1 << 31)}
 _PREFIX = "nccl_insight"
 
 
@@ -60,260 +50,6 @@ def probe() -> dict[str, object]:
     }  # fmt: skip
 
 
-def _seconds_per_iteration(
-    torch: Any, dist: Any, plan: Plan, device: Any, action: Callable[[], None], slow: bool
-) -> list[float]:
-    """Time of every operation on this rank: CUDA events, or the wall clock on CPUs."""
-    for _ in range(plan.warmup):
-        action()
-    dist.barrier()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(plan.iterations + 1)]
-        marks[0].record()
-        for mark in marks[1:]:
-            if slow:
-                time.sleep(plan.slow_ms / 1e3)
-            action()
-            mark.record()
-        torch.cuda.synchronize()
-        return [float(a.elapsed_time(b)) / 1e3 for a, b in itertools.pairwise(marks)]
-    times = []
-    for _ in range(plan.iterations):
-        started = time.perf_counter()
-        if slow:
-            time.sleep(plan.slow_ms / 1e3)
-        action()
-        times.append(time.perf_counter() - started)
-    return times
-
-
-def _pattern(torch: Any, count: int, largest: int, device: Any, first: int = 0) -> Any:
-    """Whole numbers 1..``largest`` over and over, so that elements that changed places are noticed."""
-    return torch.arange(first, first + count, dtype=torch.int64, device=device).remainder_(largest).add_(1)
-
-
-def _operation(
-    torch: Any, dist: Any, op: str, elements: int, device: Any, dtype_name: str
-) -> tuple[Callable[[], None], Callable[[], int]]:
-    """The operation on buffers of ``elements`` in all, and a check that counts wrong elements of this rank.
-
-    Sums are checked with numbers small enough to be exact in the data type, whatever the order of adding.
-    """
-    rank, world = dist.get_rank(), dist.get_world_size()
-    share = max(1, elements // world)
-    dtype, exact = getattr(torch, dtype_name), DTYPES[dtype_name][1]
-    weights = world * (world + 1) // 2
-    weighted = weights <= exact  # else every rank gives the same, which still tells a lost contribution
-    total = weights if weighted else world
-    mine_factor = rank + 1 if weighted else 1
-    for_sum = max(1, min(251, exact // max(1, total)))
-
-    def typed(values: Any) -> Any:
-        return values.to(dtype)
-
-    def full(count: int) -> Any:
-        return torch.zeros((count,), dtype=dtype, device=device)
-
-    def wrong(got: Any, want: Any) -> int:
-        return int((got != want).sum().item())
-
-    def summed(count: int, factor: int, first: int = 0) -> Any:
-        return typed(_pattern(torch, count, for_sum, device, first) * factor)
-
-    def block(source: int, target: int, count: int) -> Any:
-        """What rank ``source`` sends to rank ``target``: another start of the pattern for each pair."""
-        return typed(_pattern(torch, count, min(251, exact), device, source * 7 + target * 13))
-
-    if op == "all_reduce":
-        data = full(elements)
-
-        def check_reduce() -> int:
-            fresh = summed(elements, mine_factor)
-            dist.all_reduce(fresh)
-            return wrong(fresh, summed(elements, total))
-
-        return (lambda: dist.all_reduce(data) and None), check_reduce
-    if op == "broadcast":
-        data = full(elements)
-
-        def check_broadcast() -> int:
-            fresh = block(rank, 0, elements)
-            dist.broadcast(fresh, src=0)
-            return wrong(fresh, block(0, 0, elements))
-
-        return (lambda: dist.broadcast(data, src=0) and None), check_broadcast
-    if op == "all_gather":
-        mine, out = block(rank, 0, share), full(share * world)
-        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-
-        def check_gather() -> int:
-            out.zero_()
-            gather(out, mine)
-            return sum(wrong(out[r * share : (r + 1) * share], block(r, 0, share)) for r in range(world))
-
-        return (lambda: gather(out, mine) and None), check_gather
-    if op == "reduce_scatter":
-        source, part = summed(share * world, mine_factor), full(share)
-        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-
-        def check_scatter() -> int:
-            part.zero_()
-            scatter(part, source)
-            return wrong(part, summed(share, total, rank * share))
-
-        return (lambda: scatter(part, source) and None), check_scatter
-    if op == "all_to_all":
-        source = torch.cat([block(rank, target, share) for target in range(world)])
-        out = full(share * world)
-
-        def check_alltoall() -> int:
-            out.zero_()
-            dist.all_to_all_single(out, source)
-            return sum(wrong(out[r * share : (r + 1) * share], block(r, rank, share)) for r in range(world))
-
-        return (lambda: dist.all_to_all_single(out, source) and None), check_alltoall
-    following, before = (rank + 1) % world, (rank - 1) % world
-    mine, out = block(rank, following, elements), full(elements)
-
-    def exchange() -> None:
-        pair = [dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, out, before)]
-        for work in dist.batch_isend_irecv(pair):
-            work.wait()
-
-    def check_exchange() -> int:
-        out.zero_()
-        exchange()
-        return wrong(out, block(before, rank, elements))
-
-    return exchange, check_exchange
-
-
-def _fits(torch: Any, dist: Any, device: Any, elements: int) -> bool:
-    """Whether every rank has the memory that an operation and its check take (buffers, expected values, masks)."""
-    if device.type != "cuda":
-        return True
-    free = torch.tensor([float(torch.cuda.mem_get_info(device)[0])], dtype=torch.float64, device=device)
-    dist.all_reduce(free, op=dist.ReduceOp.MIN)
-    # data, fresh copy, expected values, int64 pattern and its product, mask
-    return float(free[0]) > elements * (3 * 4 + 3 * 8 + 1) + (512 << 20)
-
-
-def _measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) -> dict[str, object]:
-    """One row: times over all ranks and elements that came out wrong, agreed between ranks."""
-    world = dist.get_world_size()
-    element_bytes = DTYPES[plan.dtype][0]
-    whole = op in ("all_gather", "reduce_scatter", "all_to_all")
-    elements = max(1, size // element_bytes)
-    elements = max(world, elements // world * world) if whole else elements
-    if op == "sendrecv" and world == 1:
-        return {}
-    if not _fits(torch, dist, device, elements):
-        return {
-            "skipped": "not enough free GPU memory",
-            "op": _NAMES[op],
-            "size_bytes": elements * element_bytes,
-        }
-    action, check = _operation(torch, dist, op, elements, device, plan.dtype)
-    bad = check()
-    each = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
-    bad += check()
-    seconds = sum(each) / len(each)
-    host = float(zlib.crc32(socket.gethostname().encode()))
-    mine = torch.tensor([seconds, float(bad), host, min(each), max(each)], dtype=torch.float64, device=device)
-    every = [torch.zeros_like(mine) for _ in range(world)]
-    dist.all_gather(every, mine)
-    times = [float(t[0]) for t in every]
-    mean = sum(times) / world
-    size = elements * element_bytes
-    algbw = size / mean / 1e9 if mean > 0 else None
-    factor = busbw_factor(_NAMES[op], world)
-    return {
-        "op": _NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": plan.dtype,
-        "red_op": "sum" if op in ("all_reduce", "reduce_scatter") else None, "root": 0 if op == "broadcast" else None,
-        "time_us": mean * 1e6, "time_min_us": min(times) * 1e6, "time_max_us": max(times) * 1e6,
-        "iteration_min_us": min(float(t[3]) for t in every) * 1e6,
-        "iteration_max_us": max(float(t[4]) for t in every) * 1e6,
-        "algbw_gbps": algbw, "busbw_gbps": algbw * factor if algbw is not None and factor else None,
-        "wrong": int(sum(float(t[1]) for t in every)), "nranks": world,
-        "n_hosts": len({float(t[2]) for t in every}),
-        "in_place": op in ("all_reduce", "broadcast"),
-    }  # fmt: skip
-
-
-@contextlib.contextmanager
-def _near(torch: Any, device: Any) -> Iterator[int | None]:
-    """On the CPUs of the GPU's NUMA node, since memory of another socket halves a copy; gives that node."""
-    found = torch.cuda.get_device_properties(device)
-    parts = [getattr(found, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
-    if any(p is None for p in parts):
-        yield None
-        return
-    domain, bus, slot = (int(p or 0) for p in parts)
-    base = Path("/sys/bus/pci/devices") / f"{domain:04x}:{bus:02x}:{slot:02x}.0"
-    before = os.sched_getaffinity(0)
-    node = None
-    try:
-        node = int((base / "numa_node").read_text())
-        cpus = {
-            cpu
-            for span in (base / "local_cpulist").read_text().strip().split(",")
-            for cpu in range(int(span.split("-")[0]), int(span.split("-")[-1]) + 1)
-        }
-        os.sched_setaffinity(0, cpus & before or before)
-    except (OSError, ValueError):
-        node = None
-    try:
-        yield node if node is not None and node >= 0 else None
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def _copies(torch: Any, device: Any) -> Iterator[dict[str, object]]:
-    """Host-to-device and device-to-host bandwidth of this rank's GPU, pinned and pageable, from its own socket."""
-    size = 256 << 20
-    with _near(torch, device) as numa:
-        on_gpu = torch.ones(size, dtype=torch.uint8, device=device)
-        for pinned in (True, False):
-            on_host = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-            on_host.fill_(1)  # untouched pages all map to one page of zeros, which copies too fast
-            for direction, target, source in (("h2d", on_gpu, on_host), ("d2h", on_host, on_gpu)):
-                target.copy_(source)
-                torch.cuda.synchronize(device)
-                started = time.perf_counter()
-                for _ in range(5):
-                    target.copy_(source, non_blocking=pinned)
-                torch.cuda.synchronize(device)
-                yield {
-                    "direction": direction, "pinned": pinned, "size_bytes": size, "numa_node": numa,
-                    "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
-                }  # fmt: skip
-
-
-def _peers(torch: Any) -> Iterator[dict[str, object]]:
-    """Peer access and copy bandwidth between every two GPUs that this process sees."""
-    count = torch.cuda.device_count()
-    size = 128 << 20
-    for src in range(count):
-        for dst in range(count):
-            if src == dst:
-                continue
-            source = torch.ones(size, dtype=torch.uint8, device=f"cuda:{src}")
-            target = torch.empty(size, dtype=torch.uint8, device=f"cuda:{dst}")
-            target.copy_(source)
-            torch.cuda.synchronize(dst)
-            torch.cuda.synchronize(src)
-            started = time.perf_counter()
-            for _ in range(5):
-                target.copy_(source, non_blocking=True)
-            torch.cuda.synchronize(src)
-            torch.cuda.synchronize(dst)
-            yield {
-                "src": src, "dst": dst, "peer_access": bool(torch.cuda.can_device_access_peer(src, dst)),
-                "size_bytes": size, "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
-            }  # fmt: skip
-
-
 def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder: Recorder) -> None:
     """Copies of one GPU after the other, so that none measures another's traffic; then pairs of GPUs.
 
@@ -325,14 +61,14 @@ def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder:
     for turn in range(int(turns[0]) + 1):
         if turn == local:
             try:
-                for row in _copies(torch, device):
+                for row in copies.of_host(torch, device):
                     recorder.add("copy", rank=rank, host=socket.gethostname(), **row)
             except RuntimeError as error:
                 recorder.add("failed", what="copies", why=str(error).splitlines()[0])
         dist.barrier()
     if local == 0:
         try:
-            for row in _peers(torch):
+            for row in copies.between_gpus(torch):
                 recorder.add("peer", rank=rank, host=socket.gethostname(), **row)
         except RuntimeError as error:
             recorder.add("failed", what="peers", why=str(error).splitlines()[0])
@@ -364,32 +100,53 @@ def _nodes(store: Any, rank: int, world: int, local: int, plan: Plan, recorder: 
 def _pairs(
     torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder
 ) -> None:
-    """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each."""
-    rank, world = dist.get_rank(), dist.get_world_size()
+    """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each.
+
+    With several ranks per node each then measures with its like of the other node, which takes its own NIC.
+    """
     data = torch.zeros(max(1, plan.pair_bytes // 4), device=device)
-    for number, matching in enumerate(schedule.rounds(len(nodes))):
-        groups = [(pair, dist.new_group(sorted(nodes[pair[0]] + nodes[pair[1]]))) for pair in matching]
-        own = next(((p, g) for p, g in groups if rank in nodes[p[0]] + nodes[p[1]]), None)
-        seconds = 0.0
-        if own is not None:
-            group = own[1]
-            each = _group_seconds(torch, dist, plan, device, data, group)
-            seconds = sum(each) / len(each)
-        times = torch.zeros(world, dtype=torch.float64, device=device)
-        times[rank] = seconds
-        dist.all_reduce(times)
-        for (first, second), _ in groups if rank == 0 else ():
-            members = nodes[first] + nodes[second]
-            mean = sum(float(times[r]) for r in members) / len(members)
-            factor = busbw_factor("AllReduce", len(members)) or 1.0
-            recorder.add(
-                "pair", round=number, first=first, second=second, size_bytes=data.numel() * 4, nranks=len(members),
-                busbw_gbps=data.numel() * 4 / mean / 1e9 * factor if mean > 0 else None,
-            )  # fmt: skip
-        for _, group in groups:
-            if own is not None and group is own[1]:
-                dist.destroy_process_group(group)
-        dist.barrier()
+    rounds = schedule.rounds(len(nodes))
+    rails = schedule.rails([len(ranks) for ranks in nodes], len(rounds))
+    for number, matching in enumerate(rounds):
+        groups: list[tuple[int, int, int | None, list[int]]] = [
+            (a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching
+        ]
+        single = [
+            (a, b, local, [nodes[a][local], nodes[b][local]]) for a, b in matching for local in range(rails)
+        ]
+        for together in (groups, single):
+            rates = _rates(torch, dist, plan, device, data, [ranks for *_, ranks in together])
+            for (first, second, local, ranks), rate in zip(together, rates, strict=True):
+                if dist.get_rank() == 0:
+                    recorder.add(
+                        "pair", round=number, first=first, second=second, local_rank=local,
+                        size_bytes=data.numel() * 4, nranks=len(ranks), busbw_gbps=rate,
+                    )  # fmt: skip
+
+
+def _rates(
+    torch: Any, dist: Any, plan: Plan, device: Any, data: Any, members: list[list[int]]
+) -> list[float | None]:
+    """Bus bandwidth of groups that have no rank in common, all at the same time."""
+    if not members:
+        return []
+    rank, world = dist.get_rank(), dist.get_world_size()
+    groups = [dist.new_group(sorted(ranks)) for ranks in members]
+    own = next((g for g, ranks in zip(groups, members, strict=True) if rank in ranks), None)
+    times = torch.zeros(world, dtype=torch.float64, device=device)
+    if own is not None:
+        each = _group_seconds(torch, dist, plan, device, data, own)
+        times[rank] = sum(each) / len(each)
+    dist.all_reduce(times)
+    if own is not None:
+        dist.destroy_process_group(own)
+    dist.barrier()
+    rates = []
+    for ranks in members:
+        mean = sum(float(times[r]) for r in ranks) / len(ranks)
+        factor = busbw_factor("AllReduce", len(ranks)) or 1.0
+        rates.append(data.numel() * 4 / mean / 1e9 * factor if mean > 0 else None)
+    return rates
 
 
 def _group_seconds(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, group: Any) -> list[float]:
@@ -474,7 +231,7 @@ def measure(plan: Plan, directory: Path) -> None:
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
     for op in plan.ops:
         for size in plan.sizes:
-            found = _measure(torch, dist, plan, device, op, size)
+            found = operations.measure(torch, dist, plan, device, op, size)
             if found and rank == 0:
                 recorder.add("skipped" if "skipped" in found else "row", **found)
     if plan.profile_steps:

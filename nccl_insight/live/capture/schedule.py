@@ -10,6 +10,7 @@ from dataclasses import dataclass
 Pair = tuple[int, int]
 _LEAST_ROUNDS = 3
 _SLOW = 0.7
+_MOST_GROUPS = 1024
 _MOST_OF = 2 / 3
 
 
@@ -49,6 +50,12 @@ def rounds(nodes: int) -> list[list[Pair]]:
         every.append(sorted((min(p), max(p)) for p in pairs if -1 not in p))
     wanted = min(len(every), max(_LEAST_ROUNDS, math.ceil(math.log2(nodes))))
     return [every[i * len(every) // wanted] for i in range(wanted)]
+
+
+def rails(sizes: Sequence[int], turns: int) -> int:
+    """How many ranks per node measure with their like of the partner: all, unless that takes too many groups."""
+    least = min(sizes, default=0)
+    return least if least > 1 and least * len(sizes) // 2 * turns <= _MOST_GROUPS else 0
 
 
 def suspects(measured: Sequence[Measurement]) -> Suspects:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from nccl_insight import api
-from nccl_insight.expect import hardware
-from nccl_insight.expect.machine import build
-from nccl_insight.expect.model import expectations
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
-from nccl_insight.live.capture.schedule import Measurement, suspects
+from nccl_insight.live.preflight.bandwidth import KEYS, Surroundings, bandwidth_checks, best
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.model import Action, Finding, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
 
-_LARGE_BYTES = 1 << 20
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "sendrecv")
 _DCGM_S = 40.0
 
 
@@ -38,19 +34,22 @@ class Measured:
 
 
 def plan_for(backend: str, together: bool = False, verdict: Sequence[str] = ()) -> Plan:
-    """A short all-reduce sweep without traces; ``together`` adds the rounds of nodes two by two."""
+    """A short sweep of each operation without traces; ``together`` adds the rounds of nodes two by two."""
     sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
     return Plan(
-        backend=backend, sizes=sizes, iterations=10, warmup=3, profile_steps=0,
+        backend=backend, ops=OPERATIONS, sizes=sizes, iterations=10, warmup=3, profile_steps=0,
         pair_bytes=sizes[-1] // 4 if together else 0, verdict=tuple(verdict) or (("",) if together else ()),
     )  # fmt: skip
 
 
 def measure(
     plan: Plan, directory: Path, nproc: int, deadline_s: float, environ: Mapping[str, str], world: World | None = None,
-    child: Sequence[str] = (),
+    child: Sequence[str] = (), around: Surroundings | None = None, given: Collection[str] = (),
 ) -> Measured:  # fmt: skip
-    """Runs the plan and judges the processes, their results, and what their logs say (also after a hang)."""
+    """Runs the plan and judges the processes, their results, and what their logs say (also after a hang).
+
+    ``around`` and ``given`` as in :func:`bandwidth_checks`.
+    """
     done = capture(plan, directory, nproc, deadline_s, environ, world, child, diagnostics=True)
     if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
         return Measured((_ended(done),), {}, done.hung, judged=not done.unusable)
@@ -59,7 +58,7 @@ def measure(
     run = api.load([directory])
     checks = [_ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO]
-    checks += [*_siblings(run), *_pairwise(run), *_expected(run)]
+    checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), done.hung)
 
 
@@ -95,7 +94,7 @@ def _results(run: Run, done: Captured) -> list[Check]:
             )
         ]
     wrong = rows.filter(pl.col("wrong") > 0)
-    best = _best(rows)
+    largest = {op: rate for op in KEYS if (rate := best(rows, op)) is not None}
     checks = [
         Check("correctness", Status.PASS, f"{rows.height} results right on {done.ranks} ranks")
         if wrong.is_empty()
@@ -104,46 +103,11 @@ def _results(run: Run, done: Captured) -> list[Check]:
             "take the node out and run dcgmi diag -r 3", "-", Action.ISOLATE,
         )
     ]  # fmt: skip
-    if best is not None:
-        checks.append(Check("bandwidth", Status.PASS, f"all-reduce busbw {best:.3g} GB/s"))
+    if largest:
+        shown = ", ".join(f"{op} {rate:.3g}" for op, rate in largest.items())
+        checks.append(Check("bandwidth", Status.PASS, f"busbw {shown} GB/s"))
     else:
         checks.append(Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"))
-    return checks
-
-
-def _siblings(run: Run) -> list[Check]:
-    """GPUs and pairs whose copies are clearly slower than those of their siblings on the same node."""
-    checks = []
-    copies, peers = run.table("host_bandwidth"), run.table("peer_bandwidth")
-    if copies.height:
-        pinned = copies.filter("pinned")
-        slow = _odd(pinned, ["host", "direction"])
-        if slow.height:
-            named = ", ".join(
-                f"rank {r['rank']} {r['direction']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
-                for r in slow.iter_rows(named=True)
-            )
-            checks.append(Check("host copies", Status.WARN, named, "like the other GPUs of the node",
-                                "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta", "NI601",
-                                Action.TRIAGE))  # fmt: skip
-        elif pinned.height:
-            rates = pinned["gbps"].to_list()
-            checks.append(
-                Check("host copies", Status.PASS, f"{min(rates):.1f} to {max(rates):.1f} GB/s pinned")
-            )
-    if peers.height:
-        slow = _odd(peers, ["host", "peer_access"])
-        if slow.height:
-            named = ", ".join(
-                f"{r['src']}->{r['dst']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
-                for r in slow.head(4).iter_rows(named=True)
-            )
-            checks.append(Check("peer copies", Status.WARN, named, "like the other pairs of the node",
-                                "nvidia-smi nvlink -s; nvidia-smi topo -p2p n", "NI313", Action.TRIAGE))  # fmt: skip
-        else:
-            checks.append(
-                Check("peer copies", Status.PASS, f"{min(peers['gbps'].to_list()):.1f} GB/s or more per pair")
-            )
     return checks
 
 
@@ -166,93 +130,6 @@ def diagnostics(tool: Callable[..., Output]) -> list[Check]:
     return [
         Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")
     ]
-
-
-def _pairwise(run: Run) -> list[Check]:
-    """What the other nodes' own checks said, and nodes or pairs that were slow in the rounds two by two."""
-    nodes, rows = run.table("capture_nodes"), run.table("node_pairs")
-    hosts = dict(nodes.select("node", "host").iter_rows()) if nodes.height else {}
-    checks = []
-    for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
-        for text in verdict if index else ():
-            if text:
-                checks.append(Check(f"node {host}", Status.FAIL, text, "", "see that node's own output", "-",
-                                    Action.TRIAGE, node=host))  # fmt: skip
-    if not rows.height:
-        return checks
-    measured = [
-        Measurement(*row)
-        for row in rows.drop_nulls("busbw_gbps").select("round", "first", "second", "busbw_gbps").iter_rows()
-    ]
-    found = suspects(measured)
-    typical = f"about {found.typical_gbps:.3g} GB/s, the median of all pairs"
-    for index, rate in found.nodes:
-        status = Status.FAIL if rate < 0.5 * found.typical_gbps else Status.WARN
-        checks.append(
-            Check(f"node {hosts.get(index, index)}", status,
-                  f"{rate:.3g} GB/s with every partner (node {index}, ranks {_ranks(nodes, index)})", typical,
-                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE,
-                  node=str(hosts.get(index, "")))
-        )  # fmt: skip
-    for m in found.pairs:
-        checks.append(
-            Check("node pair", Status.WARN,
-                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.3g} GB/s; "
-                  "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
-                  Action.TRIAGE)
-        )  # fmt: skip
-    if not found.nodes and not found.pairs:
-        checks.append(Check("node pairs", Status.PASS, f"{plural(len(measured), 'pair')}, {typical}"))
-    return checks
-
-
-def _ranks(nodes: pl.DataFrame, index: int) -> str:
-    return format_ranks(nodes.filter(pl.col("node") == index)["ranks"].to_list()[0])
-
-
-def _expected(run: Run) -> list[Check]:
-    """The largest all-reduce against what this machine type should give."""
-    table = run.table("benchmarks")
-    if not {"gpu", "n_hosts"} <= set(table.columns):
-        return []
-    rows = table.filter(
-        (pl.col("op") == "AllReduce") & pl.col("busbw_gbps").is_not_null() & pl.col("gpu").is_not_null()
-    )
-    if rows.is_empty():
-        return []
-    best = rows.sort("size_bytes").row(-1, named=True)
-    ranks, hosts = int(best["nranks"]), int(best["n_hosts"] or 1)
-    if hosts != 1 or ranks < 2 or hardware.find_gpu(best["gpu"]) is None:
-        return []
-    machine = build(best["gpu"], gpus_per_node=ranks)
-    expected = next(iter(expectations(machine, ("AllReduce",), (int(best["size_bytes"]),))), None)
-    if expected is None:
-        return []
-    low, value = expected.busbw_low_gbps, float(best["busbw_gbps"])
-    if value >= low:
-        return [
-            Check(
-                "expected busbw", Status.PASS, f"{value:.0f} GB/s of {expected.busbw_gbps:.0f} GB/s expected"
-            )
-        ]
-    return [
-        Check("expected busbw", Status.WARN, f"{value:.0f} GB/s", f"{low:.0f} GB/s or more on {ranks} x {best['gpu']}",
-              "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output", "NI601",
-              Action.TRIAGE)
-    ]  # fmt: skip
-
-
-def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
-    """Rows below 70 % of the median of at least three of their kind."""
-    kinds = rows.with_columns(
-        pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n")
-    )
-    return kinds.filter((pl.col("n") >= 3) & (pl.col("gbps") < 0.7 * pl.col("typical")))
-
-
-def _best(rows: pl.DataFrame) -> float | None:
-    large = rows.filter((pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("busbw_gbps").is_not_null())
-    return max(large["busbw_gbps"].to_list(), default=None)
 
 
 def _finding(finding: Finding) -> Check:
@@ -286,7 +163,7 @@ def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:
 
     return {
         "h2d_gbps": least(pinned, "h2d"), "d2h_gbps": least(pinned, "d2h"), "p2p_gbps": least(peers),
-        "busbw": _best(run.table("benchmarks")), "ranks": float(done.ranks),
+        **{key: best(run.table("benchmarks"), op) for op, key in KEYS.items()}, "ranks": float(done.ranks),
         "nodes": float(len(hosts)) if hosts else None,
         "transport": ",".join(networks or inside) or None,
         "nccl": in_log[0] if in_log else versions["nccl"], "cuda": versions["cuda"], "torch": versions["torch"],

@@ -21,17 +21,20 @@ else:
     import tomli as tomllib
 
 NUMBERS = (
-    "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps",
-    "ranks", "nodes",
+    "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "allgather_busbw",
+    "reducescatter_busbw", "alltoall_busbw", "sendrecv_busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps", "ranks", "nodes",
+    "pcie_gen",
 )  # fmt: skip
-MEASURED = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps", "ranks", "nodes", "transport", "cuda")
-_RATES = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps")
+RATES = (
+    "busbw", "allgather_busbw", "reducescatter_busbw", "alltoall_busbw", "sendrecv_busbw", "h2d_gbps", "d2h_gbps",
+    "p2p_gbps",
+)  # fmt: skip
+MEASURED = (*RATES, "ranks", "nodes", "transport", "cuda")
 VERSIONS = ("driver", "nccl", "cuda", "torch")
 TEXTS = ("transport", "gpu_model")
 KEYS = NUMBERS + VERSIONS + TEXTS
 _UNITS = {
-    "busbw": " GB/s", "h2d_gbps": " GB/s", "d2h_gbps": " GB/s", "p2p_gbps": " GB/s", "nic_gbit": " Gb/s",
-    "shm_gib": " GiB", "memlock_gib": " GiB",
+    **dict.fromkeys(RATES, " GB/s"), "nic_gbit": " Gb/s", "shm_gib": " GiB", "memlock_gib": " GiB",
 }  # fmt: skip
 _FORM = re.compile(r"\s*([a-z_]+)\s*(==|!=|>=|<=|=|>|<)\s*(.+?)\s*")
 _CODES = {"busbw": "NI601", "transport": "NI210", "nics": "NI240", "shm_gib": "NI401", "memlock_gib": "NI407"}
@@ -109,11 +112,11 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
         if value is None or value in ("", 0.0):
             continue
         if isinstance(value, float):
-            number = value * margin if key in _RATES else value
+            number = value * margin if key in RATES else value
             shown = (
                 "inf"
                 if number == float("inf")
-                else f"{math.floor(number * 100) / 100 if key in _RATES else number:.15g}"
+                else f"{math.floor(number * 100) / 100 if key in RATES else number:.15g}"
             )
             rows.append(f'{key} = "{"=" if key in ("gpus", "nics", "ranks", "nodes") else ">="}{shown}"')
         else:

@@ -12,12 +12,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 from nccl_insight.errors import UsageError
+from nccl_insight.live.preflight.expect import RATES
 from nccl_insight.live.preflight.model import Check, Result, Status
 from nccl_insight.model import Action
 
 FORMATS = ("text", "json", "junit", "prometheus")
 #: Facts that are measured each time, so that a fall of them says something.
-TRENDS = ("busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps")
+TRENDS = RATES
 _LEAST_RUNS = 3
 _RUNS = 20
 _FALL = 0.9

@@ -17,7 +17,7 @@ from nccl_insight.live.preflight.fabric import (
     switch_checks,
 )
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
-from nccl_insight.live.preflight.health import ask
+from nccl_insight.live.preflight.health import Answer, ask
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.model import Action, Severity
@@ -30,8 +30,8 @@ _MIB = 1 << 20
 _GIB = 1 << 30
 
 
-def facts_of(node: Node) -> Facts:
-    """What expectations can be about, as far as it shows without running anything."""
+def facts_of(node: Node, answer: Answer | None = None) -> Facts:
+    """What expectations can be about, as far as it shows without running anything; ``answer`` is the driver's."""
     nics = ports_of(node)
     shm = node.size_of("/dev/shm")
     memlock = node.limit(resource.RLIMIT_MEMLOCK)
@@ -40,6 +40,9 @@ def facts_of(node: Node) -> Facts:
         "gpus": float(max(0, node.gpus() - sum(gpu.lost for gpu in gpus_of(node)))),
         "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
         **describe(nics),
+        "pcie_gen": min((float(g.generation) for g in answer.gpus if g.generation), default=None)
+        if answer
+        else None,
         "driver": _driver(node),
         "torch": node.package("torch"),
         "nccl": node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
@@ -49,14 +52,14 @@ def facts_of(node: Node) -> Facts:
     }
 
 
-def quick_checks(node: Node) -> Iterator[Check]:
-    """All quick checks of the node."""
+def quick_checks(node: Node, answer: Answer | None = None) -> Iterator[Check]:
+    """All quick checks of the node. ``answer``: what its driver has said already (None: it is asked now)."""
     gpus = node.gpus()
     nics = ports_of(node)
     yield from _environment(node)
     yield _gpus(node, gpus)
     if gpus:
-        answer = ask(node)
+        answer = ask(node) if answer is None else answer
         yield from gpu_checks(node, answer)
         yield from link_checks(node, answer)
         yield from switch_checks(node, node.gpu_names())

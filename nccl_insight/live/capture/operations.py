@@ -1,0 +1,201 @@
+"""Collectives of a capture, with a check of every element and the time of every turn. torch is passed in."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from nccl_insight.bandwidth import busbw_factor
+from nccl_insight.live.capture.plan import Plan
+
+_NAMES = {
+    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
+    "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
+}  # fmt: skip
+#: torch name -> bytes of an element, largest n such that all whole numbers up to n are exact
+DTYPES = {"float32": (4, 1 << 24), "float16": (2, 1 << 11), "bfloat16": (2, 1 << 8), "int32": (4, 1 << 31)}
+
+
+def _seconds_per_iteration(
+    torch: Any, dist: Any, plan: Plan, device: Any, action: Callable[[], None], slow: bool
+) -> list[float]:
+    """Time of every operation on this rank: CUDA events, or the wall clock on CPUs."""
+    for _ in range(plan.warmup):
+        action()
+    dist.barrier()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(plan.iterations + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            if slow:
+                time.sleep(plan.slow_ms / 1e3)
+            action()
+            mark.record()
+        torch.cuda.synchronize()
+        return [float(a.elapsed_time(b)) / 1e3 for a, b in itertools.pairwise(marks)]
+    times = []
+    for _ in range(plan.iterations):
+        started = time.perf_counter()
+        if slow:
+            time.sleep(plan.slow_ms / 1e3)
+        action()
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def _pattern(torch: Any, count: int, largest: int, device: Any, first: int = 0) -> Any:
+    """Whole numbers 1..``largest`` over and over, so that elements that changed places are noticed."""
+    return torch.arange(first, first + count, dtype=torch.int64, device=device).remainder_(largest).add_(1)
+
+
+def _operation(
+    torch: Any, dist: Any, op: str, elements: int, device: Any, dtype_name: str
+) -> tuple[Callable[[], None], Callable[[], int]]:
+    """The operation on buffers of ``elements`` in all, and a check that counts wrong elements of this rank.
+
+    Sums are checked with numbers small enough to be exact in the data type, whatever the order of adding.
+    """
+    rank, world = dist.get_rank(), dist.get_world_size()
+    share = max(1, elements // world)
+    dtype, exact = getattr(torch, dtype_name), DTYPES[dtype_name][1]
+    weights = world * (world + 1) // 2
+    weighted = weights <= exact  # else every rank gives the same, which still tells a lost contribution
+    total = weights if weighted else world
+    mine_factor = rank + 1 if weighted else 1
+    for_sum = max(1, min(251, exact // max(1, total)))
+
+    def typed(values: Any) -> Any:
+        return values.to(dtype)
+
+    def full(count: int) -> Any:
+        return torch.zeros((count,), dtype=dtype, device=device)
+
+    def wrong(got: Any, want: Any) -> int:
+        return int((got != want).sum().item())
+
+    def summed(count: int, factor: int, first: int = 0) -> Any:
+        return typed(_pattern(torch, count, for_sum, device, first) * factor)
+
+    def block(source: int, target: int, count: int) -> Any:
+        """What rank ``source`` sends to rank ``target``: another start of the pattern for each pair."""
+        return typed(_pattern(torch, count, min(251, exact), device, source * 7 + target * 13))
+
+    if op == "all_reduce":
+        data = full(elements)
+
+        def check_reduce() -> int:
+            fresh = summed(elements, mine_factor)
+            dist.all_reduce(fresh)
+            return wrong(fresh, summed(elements, total))
+
+        return (lambda: dist.all_reduce(data) and None), check_reduce
+    if op == "broadcast":
+        data = full(elements)
+
+        def check_broadcast() -> int:
+            fresh = block(rank, 0, elements)
+            dist.broadcast(fresh, src=0)
+            return wrong(fresh, block(0, 0, elements))
+
+        return (lambda: dist.broadcast(data, src=0) and None), check_broadcast
+    if op == "all_gather":
+        mine, out = block(rank, 0, share), full(share * world)
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+        def check_gather() -> int:
+            out.zero_()
+            gather(out, mine)
+            return sum(wrong(out[r * share : (r + 1) * share], block(r, 0, share)) for r in range(world))
+
+        return (lambda: gather(out, mine) and None), check_gather
+    if op == "reduce_scatter":
+        source, part = summed(share * world, mine_factor), full(share)
+        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+        def check_scatter() -> int:
+            part.zero_()
+            scatter(part, source)
+            return wrong(part, summed(share, total, rank * share))
+
+        return (lambda: scatter(part, source) and None), check_scatter
+    if op == "all_to_all":
+        source = torch.cat([block(rank, target, share) for target in range(world)])
+        out = full(share * world)
+
+        def check_alltoall() -> int:
+            out.zero_()
+            dist.all_to_all_single(out, source)
+            return sum(wrong(out[r * share : (r + 1) * share], block(r, rank, share)) for r in range(world))
+
+        return (lambda: dist.all_to_all_single(out, source) and None), check_alltoall
+    following, before = (rank + 1) % world, (rank - 1) % world
+    mine, out = block(rank, following, elements), full(elements)
+
+    def exchange() -> None:
+        pair = [dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, out, before)]
+        for work in dist.batch_isend_irecv(pair):
+            work.wait()
+
+    def check_exchange() -> int:
+        out.zero_()
+        exchange()
+        return wrong(out, block(before, rank, elements))
+
+    return exchange, check_exchange
+
+
+def _fits(torch: Any, dist: Any, device: Any, elements: int) -> bool:
+    """Whether every rank has the memory that an operation and its check take (buffers, expected values, masks)."""
+    if device.type != "cuda":
+        return True
+    free = torch.tensor([float(torch.cuda.mem_get_info(device)[0])], dtype=torch.float64, device=device)
+    dist.all_reduce(free, op=dist.ReduceOp.MIN)
+    # data, fresh copy, expected values, int64 pattern and its product, mask
+    return float(free[0]) > elements * (3 * 4 + 3 * 8 + 1) + (512 << 20)
+
+
+def measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) -> dict[str, object]:
+    """One row: times over all ranks and elements that came out wrong, agreed between ranks."""
+    world = dist.get_world_size()
+    element_bytes = DTYPES[plan.dtype][0]
+    whole = op in ("all_gather", "reduce_scatter", "all_to_all")
+    elements = max(1, size // element_bytes)
+    elements = max(world, elements // world * world) if whole else elements
+    if op == "sendrecv" and world == 1:
+        return {}
+    if not _fits(torch, dist, device, elements):
+        return {
+            "skipped": "not enough free GPU memory",
+            "op": _NAMES[op],
+            "size_bytes": elements * element_bytes,
+        }
+    action, check = _operation(torch, dist, op, elements, device, plan.dtype)
+    bad = check()
+    each = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
+    bad += check()
+    seconds = sum(each) / len(each)
+    host = float(zlib.crc32(socket.gethostname().encode()))
+    mine = torch.tensor([seconds, float(bad), host, min(each), max(each)], dtype=torch.float64, device=device)
+    every = [torch.zeros_like(mine) for _ in range(world)]
+    dist.all_gather(every, mine)
+    times = [float(t[0]) for t in every]
+    mean = sum(times) / world
+    size = elements * element_bytes
+    algbw = size / mean / 1e9 if mean > 0 else None
+    factor = busbw_factor(_NAMES[op], world)
+    return {
+        "op": _NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": plan.dtype,
+        "red_op": "sum" if op in ("all_reduce", "reduce_scatter") else None, "root": 0 if op == "broadcast" else None,
+        "time_us": mean * 1e6, "time_min_us": min(times) * 1e6, "time_max_us": max(times) * 1e6,
+        "iteration_min_us": min(float(t[3]) for t in every) * 1e6,
+        "iteration_max_us": max(float(t[4]) for t in every) * 1e6,
+        "algbw_gbps": algbw, "busbw_gbps": algbw * factor if algbw is not None and factor else None,
+        "wrong": int(sum(float(t[1]) for t in every)), "nranks": world,
+        "n_hosts": len({float(t[2]) for t in every}),
+        "in_place": op in ("all_reduce", "broadcast"),
+    }  # fmt: skip

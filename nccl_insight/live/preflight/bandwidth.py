@@ -1,0 +1,284 @@
+"""Verdicts on measured bandwidths: against what the machine type gives, against siblings, node against node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.expect import hardware
+from nccl_insight.expect.machine import Machine, build
+from nccl_insight.expect.model import expectations
+from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
+from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.model import Action
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_ranks, plural
+
+#: Operation -> key of the expectation about its bus bandwidth.
+KEYS: Final = {
+    "AllReduce": "busbw", "AllGather": "allgather_busbw", "ReduceScatter": "reducescatter_busbw",
+    "AllToAll": "alltoall_busbw", "SendRecv": "sendrecv_busbw",
+}  # fmt: skip
+LARGE_BYTES: Final = 1 << 20
+_EXPECTED_BYTES = 64 << 20
+_LINK_LAYERS = {"InfiniBand": "ib", "Ethernet": "roce", "Unspecified": "efa"}
+#: PCIe generation -> raw rate of 16 lanes in GB/s and direction.
+_PCIE = {3: 16.0, 4: 32.0, 5: 64.0, 6: 128.0}
+_RAIL = 1000
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of the node without a measurement. ``nics`` count those for the job, ``nic_gbit`` is their rate.
+
+    ``layer`` is the link layer of its RDMA ports, ``pcie_generation`` what the GPUs' slots give; None is not known.
+    """
+
+    nics: int | None = None
+    nic_gbit: float | None = None
+    layer: str | None = None
+    pcie_generation: int | None = None
+
+
+def best(rows: pl.DataFrame, op: str) -> float | None:
+    """The best bus bandwidth (GB/s) of an operation at large sizes."""
+    large = rows.filter(
+        (pl.col("op") == op) & (pl.col("size_bytes") >= LARGE_BYTES) & pl.col("busbw_gbps").is_not_null()
+    )
+    return max(large["busbw_gbps"].to_list(), default=None)
+
+
+def bandwidth_checks(run: Run, around: Surroundings, given: Collection[str] = ()) -> Iterator[Check]:
+    """All verdicts on bandwidths. ``given``: keys of expectations that the user has, which take the place of ours."""
+    yield from _copies(run, around, given)
+    yield from _peers(run, given)
+    yield from _pairwise(run)
+    yield from _collectives(run, around, given)
+
+
+# Copies
+
+
+def _gpu_of(run: Run) -> hardware.Gpu | None:
+    ranks = run.table("capture_ranks")
+    names = {str(n) for n in ranks["gpu"].drop_nulls().to_list()} if "gpu" in ranks.columns else set()
+    return hardware.find_gpu(names.pop()) if len(names) == 1 else None
+
+
+def _copies(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[Check]:
+    table = run.table("host_bandwidth")
+    pinned = table.filter("pinned") if table.height else table
+    if not pinned.height:
+        return
+    slow = _odd(pinned, ["host", "direction"])
+    if slow.height:
+        named = ", ".join(
+            f"GPU of rank {r['rank']} {r['direction']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
+            for r in slow.head(4).iter_rows(named=True)
+        )
+        yield Check("host copies", Status.WARN, named, "like the other GPUs of the node",
+                    "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta", "NI601", Action.TRIAGE)  # fmt: skip
+        return
+    rates = [float(rate) for rate in pinned["gbps"].to_list()]
+    shown = f"{min(rates):.1f} to {max(rates):.1f} GB/s, pinned, one GPU at a time"
+    gpu = _gpu_of(run)
+    if gpu is None or gpu.unified or {"h2d_gbps", "d2h_gbps"} & set(given):
+        yield Check("host copies", Status.PASS, shown)
+        return
+    raw = gpu.get("pcie_gbps")
+    slot = _PCIE.get(around.pcie_generation or 0)
+    link = min(raw, slot) if slot else raw
+    low = hardware.copies()["host"].get("low")
+    wanted = f"{low * link:.0f} GB/s or more of {link:.0f} GB/s raw (PCIe x16 of {'the slot' if slot else gpu.name})"
+    if min(rates) >= low * link:
+        yield Check("host copies", Status.PASS, f"{shown}; expected {wanted}")
+    elif slot is None and min(rates) >= low * link / 2:  # a host of the generation before is no fault
+        yield Check("host copies", Status.PASS,
+                    f"{shown}: what one PCIe generation less or 8 lanes give; the GPU can do twice that")  # fmt: skip
+    else:
+        yield Check("host copies", Status.WARN, shown, wanted,
+                    "nvidia-smi -q -d PCIE (width, generation under load); check the BIOS and that no other program "
+                    "uses the memory", "NI601", Action.TRIAGE)  # fmt: skip
+
+
+def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
+    """Pairs of GPUs: a GPU that is slow with most others, a single slow pair, or all below what NVSwitch gives."""
+    table = run.table("peer_bandwidth")
+    gpu = _gpu_of(run)
+    for (host, access), rows in (
+        table.group_by("host", "peer_access", maintain_order=True) if table.height else ()
+    ):
+        measured = [
+            Measurement(0, int(s), int(d), float(g))
+            for s, d, g in rows.select("src", "dst", "gbps").iter_rows()
+        ]
+        found = suspects(measured)
+        where = f" on {host}" if table["host"].n_unique() > 1 else ""
+        look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; nvidia-smi topo -p2p n"
+        typical = f"about {found.typical_gbps:.0f} GB/s, the median of all pairs"
+        for index, rate in found.nodes:
+            yield Check("peer copies", Status.WARN, f"GPU {index}{where}: {rate:.1f} GB/s with the other GPUs", typical,
+                        look, "NI313", Action.ISOLATE)  # fmt: skip
+        for m in found.pairs[:4]:
+            yield Check("peer copies", Status.WARN, f"GPU {m.first} to {m.second}{where}: {m.busbw_gbps:.1f} GB/s",
+                        typical, look, "NI313", Action.TRIAGE)  # fmt: skip
+        if found.nodes or found.pairs:
+            continue
+        least = min(m.busbw_gbps for m in measured)
+        shown = f"{plural(len(measured), 'pair')}{where}, {least:.1f} GB/s or more" + (
+            "" if access else " through host memory (no peer access)"
+        )
+        switched = gpu is not None and gpu.fabric == "nvswitch" and access and "p2p_gbps" not in given
+        low = hardware.copies()["peer"].get("low") * gpu.get("nvlink_gbps") if gpu is not None else 0.0
+        if switched and gpu is not None and least < low:
+            yield Check("peer copies", Status.WARN, shown, f"{low:.0f} GB/s or more of "
+                        f"{gpu.get('nvlink_gbps'):.0f} GB/s NVLink of {gpu.name}", look, "NI313",
+                        Action.TRIAGE)  # fmt: skip
+        else:
+            yield Check("peer copies", Status.PASS, shown)
+
+
+def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
+    """Rows below 70 % of the median of at least three of their kind."""
+    kinds = rows.with_columns(
+        pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n")
+    )
+    return kinds.filter((pl.col("n") >= 3) & (pl.col("gbps") < 0.7 * pl.col("typical")))
+
+
+# Nodes
+
+
+def _pairwise(run: Run) -> list[Check]:
+    """What the other nodes' own checks said, and nodes or pairs that were slow in the rounds two by two."""
+    nodes, rows = run.table("capture_nodes"), run.table("node_pairs")
+    hosts = dict(nodes.select("node", "host").iter_rows()) if nodes.height else {}
+    checks = []
+    for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
+        for text in verdict if index else ():
+            if text:
+                checks.append(Check(f"node {host}", Status.FAIL, text, "", "see that node's own output", "-",
+                                    Action.TRIAGE, node=host))  # fmt: skip
+    if not rows.height:
+        return checks
+    whole = rows.filter(pl.col("local_rank").is_null()) if "local_rank" in rows.columns else rows
+    found, count = _suspects(whole)
+    slow, rail_typical = _rails(rows)
+    typical = f"about {found.typical_gbps:.3g} GB/s, the median of all pairs"
+    for index, rate in found.nodes:
+        status = Status.FAIL if rate < 0.5 * found.typical_gbps else Status.WARN
+        ranks = nodes.filter(pl.col("node") == index)["ranks"].to_list()[0]
+        locals_ = slow.pop(index, [])
+        only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
+        checks.append(
+            Check(f"node {hosts.get(index, index)}", status,
+                  f"{rate:.3g} GB/s with every partner (node {index}, ranks {format_ranks(ranks)}{only})", typical,
+                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE,
+                  node=str(hosts.get(index, "")))
+        )  # fmt: skip
+    for index, locals_ in sorted(slow.items()):
+        checks.append(
+            Check(f"node {hosts.get(index, index)}", Status.WARN,
+                  f"{_locals(locals_)} with every partner, the other ranks of the node are fine",
+                  f"about {rail_typical:.3g} GB/s, the median of all single ranks",
+                  "check the NIC that serves that GPU (nvidia-smi topo -m), its cable and switch port", "NI608",
+                  Action.ISOLATE, node=str(hosts.get(index, "")))
+        )  # fmt: skip
+    for m in found.pairs:
+        checks.append(
+            Check("node pair", Status.WARN,
+                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.3g} GB/s; "
+                  "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
+                  Action.TRIAGE)
+        )  # fmt: skip
+    if not found.nodes and not found.pairs and not slow:
+        checks.append(Check("node pairs", Status.PASS, f"{plural(count, 'pair')}, {typical}"))
+    return checks
+
+
+def _suspects(rows: pl.DataFrame, rail: bool = False) -> tuple[Suspects, int]:
+    """Slow nodes among pairs, or with ``rail`` slow ranks of nodes, numbered node x 1000 + local rank."""
+    measured = [
+        Measurement(r, a * _RAIL + local if rail else a, b * _RAIL + local if rail else b, rate)
+        for r, a, b, local, rate in rows.drop_nulls("busbw_gbps")
+        .select("round", "first", "second", pl.col("local_rank") if rail else pl.lit(0), "busbw_gbps")
+        .iter_rows()
+    ]
+    return suspects(measured), len(measured)
+
+
+def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], float]:
+    """Ranks (node -> local rank and rate) whose own NIC is slow with every partner, and the usual rate."""
+    single = rows.filter(pl.col("local_rank").is_not_null()) if "local_rank" in rows.columns else rows.clear()
+    if single.is_empty():
+        return {}, 0.0
+    found, _ = _suspects(single, rail=True)
+    slow: dict[int, list[tuple[int, float]]] = {}
+    for number, rate in found.nodes:
+        slow.setdefault(number // _RAIL, []).append((number % _RAIL, rate))
+    return slow, found.typical_gbps
+
+
+def _locals(found: list[tuple[int, float]]) -> str:
+    return ", ".join(f"local rank {local} ({rate:.3g} GB/s)" for local, rate in found)
+
+
+# Collectives
+
+
+def machine_of(
+    gpu: str, ranks: int, hosts: int, networks: Collection[str], around: Surroundings
+) -> Machine | None:
+    """The machine that ran, as far as it is known well enough to expect something of it."""
+    if ranks < 2 or hardware.find_gpu(gpu) is None or ranks % max(1, hosts):
+        return None
+    if hosts == 1:
+        return build(gpu, gpus_per_node=ranks)
+    kind = _LINK_LAYERS.get(around.layer or "")
+    if not around.nics or not around.nic_gbit or kind is None or "Socket" in networks:
+        return None
+    return build(
+        gpu,
+        nodes=hosts,
+        gpus_per_node=ranks // hosts,
+        nics=f"{around.nics}x{around.nic_gbit:.0f}",
+        network=kind,
+    )
+
+
+def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[Check]:
+    """The largest message of each operation against what this machine type should give."""
+    table = run.table("benchmarks")
+    if not {"gpu", "n_hosts"} <= set(table.columns):
+        return
+    networks = {str(n) for n in run.table("processes")["network"].drop_nulls().to_list()}
+    fine = []
+    for op, key in KEYS.items():
+        rows = table.filter(
+            (pl.col("op") == op) & pl.col("busbw_gbps").is_not_null() & pl.col("gpu").is_not_null()
+            & (pl.col("size_bytes") >= _EXPECTED_BYTES)
+        )  # fmt: skip
+        if key in given or rows.is_empty():
+            continue
+        row = rows.sort("size_bytes").row(-1, named=True)
+        machine = machine_of(row["gpu"], int(row["nranks"]), int(row["n_hosts"] or 1), networks, around)
+        expected = (
+            next(iter(expectations(machine, (op,), (int(row["size_bytes"]),))), None) if machine else None
+        )
+        if machine is None or expected is None:
+            continue
+        value, low = float(row["busbw_gbps"]), expected.busbw_low_gbps
+        if value >= low:
+            fine.append(f"{op} {value:.0f} of {expected.busbw_gbps:.0f}")
+            continue
+        yield Check(
+            "expected busbw", Status.WARN, f"{op} {value:.0f} GB/s", f"{low:.0f} GB/s or more on "
+            f"{machine.describe()}; source: {expected.source}",
+            "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output", "NI601",
+            Action.TRIAGE,
+        )  # fmt: skip
+    if fine:
+        yield Check("expected busbw", Status.PASS, f"{', '.join(fine)} GB/s expected")

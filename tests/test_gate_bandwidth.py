@@ -1,0 +1,227 @@
+"""Verdicts on measured bandwidths, from result files with made-up figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nccl_insight import api
+from nccl_insight.expect.hardware import copies, find_gpu, gpus, networks
+from nccl_insight.live.capture.schedule import rails, rounds
+from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
+from nccl_insight.live.preflight.model import Check, Status
+
+H100 = "NVIDIA H100 80GB HBM3"
+IB = Surroundings(nics=8, nic_gbit=400.0, layer="InfiniBand", pcie_generation=5)
+Item = dict[str, Any]
+
+
+def judged(
+    tmp_path: Path,
+    items: list[Item],
+    around: Surroundings | None = None,
+    gpu: str = H100,
+    given: tuple[str, ...] = (),
+) -> list[Check]:
+    head: list[Item] = [
+        {"kind": "head", "nccl_insight_capture": 1, "rank": 0, "world_size": 8, "local_rank": 0, "host": "gpu01",
+         "pid": 1, "backend": "nccl", "slow_rank": None},
+        {"kind": "versions", "torch": "2.9.0", "cuda": "12.8", "nccl": "2.27.7", "gpu": gpu},
+    ]  # fmt: skip
+    tmp_path.mkdir(exist_ok=True)
+    lines = [json.dumps(item) for item in (*head, *items, {"kind": "ready"}, {"kind": "end"})]
+    (tmp_path / "capture.rank0.jsonl").write_text("\n".join(lines) + "\n")
+    return list(bandwidth_checks(api.load([tmp_path]), around or Surroundings(), given))
+
+
+def host_copies(rates: list[float]) -> list[Item]:
+    return [
+        {"kind": "copy", "host": "gpu01", "rank": rank, "direction": direction, "pinned": pinned,
+         "size_bytes": 256 << 20, "numa_node": 0, "gbps": rate if pinned else rate / 4}
+        for rank, rate in enumerate(rates) for direction in ("h2d", "d2h") for pinned in (True, False)
+    ]  # fmt: skip
+
+
+def pairs_of_gpus(count: int, rate: float, slow: dict[tuple[int, int], float] | None = None) -> list[Item]:
+    return [
+        {"kind": "peer", "host": "gpu01", "src": s, "dst": d, "peer_access": True, "size_bytes": 128 << 20,
+         "gbps": (slow or {}).get((min(s, d), max(s, d)), rate)}
+        for s in range(count) for d in range(count) if s != d
+    ]  # fmt: skip
+
+
+def row(op: str, busbw: float, ranks: int = 8, hosts: int = 1, size: int = 256 << 20) -> Item:
+    return {"kind": "row", "op": op, "size_bytes": size, "busbw_gbps": busbw, "time_us": 1000.0, "wrong": 0,
+            "nranks": ranks, "n_hosts": hosts, "dtype": "float32", "count": size // 4}  # fmt: skip
+
+
+def test_a_good_machine_is_told_what_was_expected(tmp_path: Path) -> None:
+    items = [
+        *host_copies([55.4] * 8),
+        *pairs_of_gpus(8, 394.0),
+        row("AllReduce", 452.0),
+        row("AllGather", 350.0),
+    ]
+    found = {c.name: c for c in judged(tmp_path, items, IB)}
+    assert {c.status for c in found.values()} == {Status.PASS}
+    assert "46 GB/s or more of 64 GB/s raw" in found["host copies"].observed
+    assert "AllReduce 452 of" in found["expected busbw"].observed
+
+
+@pytest.mark.parametrize(
+    ("rates", "generation", "gpu", "status", "words"),
+    [
+        ([55.4] * 7 + [25.8], 5, H100, Status.WARN, "GPU of rank 7 h2d 25.8 GB/s (median 55.4)"),
+        ([26.1] * 8, 5, H100, Status.WARN, "26.1 to 26.1"),
+        ([26.1] * 8, 4, H100, Status.PASS, "23 GB/s or more of 32"),
+        ([26.1] * 8, None, H100, Status.PASS, "one PCIe generation less"),
+        ([11.0] * 8, None, H100, Status.WARN, "11.0"),
+        ([25.9] * 8, 4, "NVIDIA A100-SXM4-80GB", Status.PASS, "23 GB/s or more of 32"),
+        ([12.9] * 8, 4, "NVIDIA A100-SXM4-80GB", Status.WARN, "12.9"),
+        ([210.0] * 4, 5, "NVIDIA GB200", Status.PASS, "210.0"),
+        ([9.0] * 8, None, "Some Other GPU", Status.PASS, "9.0"),
+    ],
+)
+def test_host_copies(
+    tmp_path: Path, rates: list[float], generation: int | None, gpu: str, status: Status, words: str
+) -> None:
+    (found,) = judged(tmp_path, host_copies(rates), Surroundings(pcie_generation=generation), gpu)
+    assert found.status is status
+    assert words in found.observed
+
+
+def test_an_expectation_of_the_user_takes_the_place_of_ours(tmp_path: Path) -> None:
+    items = [*host_copies([26.1] * 8), *pairs_of_gpus(8, 200.0), row("AllReduce", 100.0)]
+    assert {c.status for c in judged(tmp_path, items, IB)} == {Status.WARN}
+    given = ("h2d_gbps", "p2p_gbps", "busbw")
+    assert {c.status for c in judged(tmp_path, items, IB, given=given)} == {Status.PASS}
+
+
+def test_a_gpu_whose_links_are_slow_is_named_and_not_its_partners(tmp_path: Path) -> None:
+    slow = {(min(3, n), max(3, n)): 190.0 for n in range(8) if n != 3}
+    (found,) = judged(tmp_path, pairs_of_gpus(8, 394.0, slow))
+    assert (found.status, found.code) == (Status.WARN, "NI313")
+    assert found.observed.startswith("GPU 3: 190.0 GB/s")
+
+
+def test_a_slow_path_between_two_good_gpus_is_named_as_such(tmp_path: Path) -> None:
+    found = judged(tmp_path, pairs_of_gpus(8, 394.0, {(1, 6): 150.0}))
+    assert {c.observed.split(":")[0] for c in found} == {"GPU 1 to 6", "GPU 6 to 1"}
+
+
+def test_links_that_are_slow_everywhere(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, pairs_of_gpus(8, 190.0))
+    assert found.status is Status.WARN
+    assert "324 GB/s or more of 450 GB/s NVLink of H100" in found.expected
+    (other,) = judged(tmp_path / "pcie", pairs_of_gpus(4, 21.0), gpu="NVIDIA L40S")
+    assert other.status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("gpu", "op", "low"),
+    [
+        (H100, "AllGather", 120.0), (H100, "ReduceScatter", 120.0), (H100, "AllToAll", 60.0), (H100, "SendRecv", 90.0),
+        ("NVIDIA H200", "AllReduce", 200.0), ("NVIDIA B200", "AllReduce", 300.0), ("NVIDIA GB200", "AllGather", 200.0),
+        ("NVIDIA A100-SXM4-80GB", "AllReduce", 90.0), ("NVIDIA L40S", "AllReduce", 3.0),
+        ("AMD Instinct MI300X", "AllReduce", 90.0),
+    ],
+)  # fmt: skip
+def test_each_operation_has_its_expectation(tmp_path: Path, gpu: str, op: str, low: float) -> None:
+    (found,) = judged(tmp_path, [row(op, low)], gpu=gpu)
+    assert found.status is Status.WARN
+    assert found.observed == f"{op} {low:.0f} GB/s"
+    assert re.search(r"source: .*20\d\d", found.expected)
+
+
+def test_small_messages_alone_are_no_verdict(tmp_path: Path) -> None:
+    assert judged(tmp_path, [row("AllReduce", 3.0, size=1 << 20)]) == []
+
+
+@pytest.mark.parametrize(
+    ("busbw", "around", "statuses"),
+    [
+        (360.0, IB, [Status.PASS]),
+        (120.0, IB, [Status.WARN]),
+        (120.0, Surroundings(), []),  # without the NICs nothing is expected of the network
+        (40.0, Surroundings(nics=4, nic_gbit=100.0, layer="Ethernet"), [Status.PASS]),
+    ],
+)
+def test_several_nodes(tmp_path: Path, busbw: float, around: Surroundings, statuses: list[Status]) -> None:
+    found = judged(tmp_path, [row("AllReduce", busbw, ranks=32, hosts=4, size=1 << 30)], around)
+    assert [c.status for c in found] == statuses
+    if statuses == [Status.WARN]:
+        assert "8 x 400 Gbit/s ib per node" in found[0].expected
+
+
+def node_pairs(nodes: int, slow: dict[tuple[int, int], float]) -> list[Item]:
+    """Rounds of nodes with 4 ranks each; ``slow``: (node, local rank) -> rate of that rank's NIC."""
+    items: list[Item] = [
+        {
+            "kind": "node",
+            "node": n,
+            "host": f"gpu{n:02}",
+            "ranks": list(range(4 * n, 4 * n + 4)),
+            "verdict": [],
+        }
+        for n in range(nodes)
+    ]
+    for number, matching in enumerate(rounds(nodes)):
+        for a, b in matching:
+            rate = [min(slow.get((a, k), 45.0), slow.get((b, k), 45.0)) for k in range(4)]
+            base = {"kind": "pair", "round": number, "first": a, "second": b, "size_bytes": 64 << 20}
+            items.append({**base, "local_rank": None, "nranks": 8, "busbw_gbps": sum(rate)})
+            items += [{**base, "local_rank": k, "nranks": 2, "busbw_gbps": rate[k]} for k in range(4)]
+    return items
+
+
+def test_one_bad_nic_is_named_by_node_and_rank(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, node_pairs(8, {(5, 2): 11.0}))
+    assert (found.name, found.node, found.status) == ("node gpu05", "gpu05", Status.WARN)
+    assert found.observed.startswith("local rank 2 (11 GB/s) with every partner")
+
+
+def test_a_node_that_is_slow_as_a_whole_is_one_line(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, node_pairs(8, {(5, k): 11.0 for k in range(4)}))
+    assert (found.name, found.status) == ("node gpu05", Status.FAIL)
+    assert "ranks 20-23" in found.observed
+
+
+def test_a_bad_nic_that_slows_its_whole_node_is_part_of_that_line(tmp_path: Path) -> None:
+    items = node_pairs(8, {(5, 2): 11.0})
+    for item in items:
+        if item["kind"] == "pair" and item["local_rank"] is None and 5 in (item["first"], item["second"]):
+            item["busbw_gbps"] = 44.0
+    (found,) = judged(tmp_path, items)
+    assert (found.name, found.status) == ("node gpu05", Status.FAIL)
+    assert "by itself, local rank 2 (11 GB/s) is slow" in found.observed
+
+
+def test_good_nodes(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, node_pairs(8, {}))
+    assert found.status is Status.PASS
+    assert "12 pairs" in found.observed
+
+
+def test_single_ranks_are_measured_only_where_that_is_affordable() -> None:
+    assert rails([8] * 32, len(rounds(32))) == 8
+    assert rails([1] * 8, 3) == 0
+    assert rails([8, 4, 8], 3) == 4
+    assert rails([8] * 512, len(rounds(512))) == 0
+
+
+def test_every_figure_has_a_source_with_its_date() -> None:
+    tables = [*gpus(), *networks().values(), *copies().values()]
+    figures = [(t.name, key, f.source) for t in tables for key, f in t.figures.items()]
+    assert len(figures) > 150
+    assert [f for f in figures if not re.search(r"\b(19|20)\d\d\b", f[2])] == []
+
+
+@pytest.mark.parametrize("name", ["H100", "H200", "B200", "GB200", "A100", "L40S", "MI300X"])
+def test_the_machines_that_gates_meet_are_in_the_table(name: str) -> None:
+    found = find_gpu(name)
+    assert found is not None
+    assert found.get("pcie_gbps") > 0
