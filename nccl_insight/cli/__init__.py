@@ -91,6 +91,13 @@ def _versions() -> str:
     )
 
 
+def _usage(message: str, context: object) -> str:
+    """A usage error in one line, with where the options are explained."""
+    path = getattr(context, "command_path", "nccl-insight")
+    said = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
+    return f"{said} (options: {path} -h)"
+
+
 def _fail(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"nccl-insight: {message}\n")
     raise SystemExit(code)
@@ -154,10 +161,13 @@ def main() -> None:
         if isinstance(error, typer.Abort):
             raise SystemExit(ExitCode.INTERRUPTED) from None
         # typer ships its own copy of click in some releases, so its usage errors have no importable class.
-        show = getattr(error, "show", None)
-        if callable(show) and hasattr(error, "exit_code"):
-            show()
-            raise SystemExit(ExitCode.USAGE) from None
+        message = getattr(error, "format_message", None)
+        if callable(message) and hasattr(error, "exit_code"):
+            said = str(message())
+            if said.startswith("Usage:"):  # a group without a command: its help
+                sys.stderr.write(said + "\n")
+                raise SystemExit(ExitCode.USAGE) from None
+            _fail(_usage(said, getattr(error, "ctx", None)), ExitCode.USAGE)
         if "-v" in sys.argv or "-vv" in sys.argv:
             import traceback
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.cli.choices import Color, FailOn, JavaScript
 from nccl_insight.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -69,38 +70,40 @@ def register(app: typer.Typer) -> None:
         input_format: str = typer.Option(
             "auto", "--input-format", help="Kind of the inputs instead of looking."
         ),
-        engine: str = typer.Option(
+        engine: Literal["local", "ray"] = typer.Option(
             "local", "--engine", help="Where inputs are read: local, or ray (a Ray cluster)."
         ),
-        fail_on: str = typer.Option(
+        fail_on: FailOn | None = typer.Option(
             None, "--fail-on", help="Least severity for exit 1: error, warning, info, never."
         ),
         select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
         ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),
-        min_coverage: float = typer.Option(
+        min_coverage: float | None = typer.Option(
             None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."
         ),
-        config: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
+        config: Path | None = typer.Option(
+            None, "--config", help="Configuration file instead of the nearest one."
+        ),
         isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
-        bundle: Path = typer.Option(
+        bundle: Path | None = typer.Option(
             None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."
         ),
-        js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
+        js: JavaScript = typer.Option("inline", "--js", help="JavaScript of the HTML report."),
         follow: bool = typer.Option(
             False, "--follow", help="Judge again whenever the inputs grow, until Ctrl-C or --idle."
         ),
-        idle: float = typer.Option(
+        idle: float | None = typer.Option(
             None, "--idle", help="With --follow: end after so many seconds without growth."
         ),
         strict: bool = typer.Option(
             False, "--strict", help="Exit 3 when nothing proves that the job is healthy."
         ),
-        symptom: str = typer.Option(
-            "", "--symptom", help="What you see: hang, slow or crash. Next commands are then for that."
+        symptom: Literal["hang", "slow", "crash"] | None = typer.Option(
+            None, "--symptom", help="What you see: hang, slow or crash. Next commands are then for that."
         ),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
-        color: str = typer.Option("auto", "--color", help="auto, always or never."),
+        color: Color = typer.Option("auto", "--color", help="When to color the text."),
         quiet: int = typer.Option(
             0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."
         ),
@@ -125,7 +128,6 @@ def register(app: typer.Typer) -> None:
         from nccl_insight import api
         from nccl_insight.cli.output import (
             check_outputs,
-            one_of,
             parse_output,
             terminal_width,
             use_color,
@@ -145,8 +147,6 @@ def register(app: typer.Typer) -> None:
                 *([timeline] if timeline else []),
             ],
         )
-        one_of("--js", js, ("inline", "cdn", "none"))
-        one_of("--symptom", symptom, ("", "hang", "slow", "crash"))
         colored = use_color(color)
         policy = load_policy(
             {
@@ -162,7 +162,7 @@ def register(app: typer.Typer) -> None:
             run = api.load(
                 paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits
             )
-            return api.analyze(run, policy, symptom=symptom), run
+            return api.analyze(run, policy, symptom=symptom or ""), run
 
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs

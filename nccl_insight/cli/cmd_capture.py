@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import typer
+
+from nccl_insight.cli.choices import Backend
 
 
 def register(app: typer.Typer) -> None:
@@ -12,13 +15,13 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def capture(
-        command: list[str] = typer.Argument(
+        command: list[str] | None = typer.Argument(
             None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."
         ),
-        output: Path = typer.Option(
+        output: Path | None = typer.Option(
             None, "--output", "-o", help="New directory for the capture (default: nccl-capture-N)."
         ),
-        backend: str = typer.Option(
+        backend: Backend = typer.Option(
             "nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."
         ),
         nproc: int = typer.Option(
@@ -42,7 +45,9 @@ def register(app: typer.Typer) -> None:
             min=0.0,
             help="Seconds before everything is killed (default 300; none with CMD).",
         ),
-        dtype: str = typer.Option("float32", "--dtype", help="float32, float16, bfloat16 or int32."),
+        dtype: Literal["float32", "float16", "bfloat16", "int32"] = typer.Option(
+            "float32", "--dtype", help="Type of the elements."
+        ),
         profile: bool = typer.Option(
             True, "--profile/--no-profile", help="Record a torch.profiler trace of each rank."
         ),
@@ -54,7 +59,9 @@ def register(app: typer.Typer) -> None:
             "--export",
             help="Turn .nsys-rep files that CMD left here into SQLite (needs nsys).",
         ),
-        archive: Path = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
+        archive: Path | None = typer.Option(
+            None, "--archive", help="Also write the capture as this .tar.zst file."
+        ),
     ) -> None:
         """Run collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
 
@@ -71,8 +78,6 @@ def register(app: typer.Typer) -> None:
         environ = dict(os.environ)
         if archive is not None and not archive.absolute().parent.is_dir():
             raise UsageError(f"{archive}: its directory does not exist")
-        if dtype not in plan.DTYPES:
-            raise UsageError(f"--dtype {dtype!r} is not known; choose from {', '.join(plan.DTYPES)}")
         world = world_of(environ)
         if command:
             directory = (
@@ -80,10 +85,6 @@ def register(app: typer.Typer) -> None:
             )
             done = parent.wrap(command, directory, deadline or None, environ, world)
         else:
-            if backend not in plan.BACKENDS:
-                raise UsageError(
-                    f"--backend {backend!r} is not known; choose from {', '.join(plan.BACKENDS)}"
-                )
             largest = max_bytes or ("256M" if backend == "nccl" else "8M")
             wanted = plan.Plan(
                 backend=backend,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.cli.choices import JavaScript
 from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ def register(app: typer.Typer) -> None:
         output: list[str] = typer.Option(
             [], "--output", "-o", help="FORMAT=FILE (text, json, md, html); repeatable."
         ),
-        format_: str = typer.Option("text", "--format", help="What standard output gets: text, json, md."),
+        format_: Literal["text", "json", "md"] = typer.Option(
+            "text", "--format", help="What standard output gets."
+        ),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
-        js: str = typer.Option("inline", "--js", help="JavaScript of the HTML report: inline, cdn, none."),
+        js: JavaScript = typer.Option("inline", "--js", help="JavaScript of the HTML report."),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
     ) -> None:
         """Say what changed between two runs, the likeliest explanation of the findings that differ first.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.cli.choices import TextOrJson
 from nccl_insight.errors import NotJudgedError, UsageError
 
 if TYPE_CHECKING:
@@ -21,28 +22,36 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def expect(
-        paths: list[str] = typer.Argument(
+        paths: list[str] | None = typer.Argument(
             None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
         ),
-        gpu: str = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
+        gpu: str | None = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
         nodes: int = typer.Option(1, "--nodes", help="Number of nodes."),
-        gpus_per_node: int = typer.Option(None, "--gpus-per-node", help="GPUs per node that the job uses."),
-        nics: str = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
-        network: str = typer.Option(None, "--network", help="ib, roce, efa or tcp."),
-        link: str = typer.Option(
+        gpus_per_node: int | None = typer.Option(
+            None, "--gpus-per-node", help="GPUs per node that the job uses."
+        ),
+        nics: str | None = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
+        network: Literal["ib", "roce", "efa", "tcp"] | None = typer.Option(
+            None, "--network", help="Network between nodes."
+        ),
+        link: str | None = typer.Option(
             None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."
         ),
-        gdr: bool = typer.Option(None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."),
-        nvls: bool = typer.Option(None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."),
-        nccl: str = typer.Option(None, "--nccl", help="NCCL release, such as 2.27.7."),
-        op: list[str] = typer.Option(None, "--op", help="Only these operations, such as AllReduce."),
-        size: list[str] = typer.Option(None, "--size", help="Only these sizes, such as 16G."),
-        what_if: list[str] = typer.Option(
+        gdr: bool | None = typer.Option(
+            None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."
+        ),
+        nvls: bool | None = typer.Option(
+            None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."
+        ),
+        nccl: str | None = typer.Option(None, "--nccl", help="NCCL release, such as 2.27.7."),
+        op: list[str] | None = typer.Option(None, "--op", help="Only these operations, such as AllReduce."),
+        size: list[str] | None = typer.Option(None, "--size", help="Only these sizes, such as 16G."),
+        what_if: list[str] | None = typer.Option(
             None,
             "--what-if",
             help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200.",
         ),
-        format_: str = typer.Option("text", "--format", help="text or json."),
+        format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
         """Say how long a collective should take: a band of healthy machines, and what bounds it.
@@ -57,8 +66,6 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.expect.whatif import change
         from nccl_insight.report import expect_report
 
-        if format_ not in {"text", "json"}:
-            raise UsageError(f"--format {format_!r}: use text or json")
         if paths:
             if gpu or what_if:
                 raise UsageError("expect: name either a run or a machine (--gpu)")

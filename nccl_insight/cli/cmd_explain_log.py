@@ -7,7 +7,8 @@ import sys
 
 import typer
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.cli.choices import TextOrJson
+from nccl_insight.errors import NotJudgedError
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +17,7 @@ def register(app: typer.Typer) -> None:
     @app.command("explain-log")
     def explain_log(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        format_: str = typer.Option("text", "--format", help="text or json."),
+        format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
         """Tell in words what a job does: communicators, transports, rings, algorithms, settings, timings.
@@ -27,8 +28,6 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.output import write_text
         from nccl_insight.report import explain_log as view
 
-        if format_ not in {"text", "json"}:
-            raise UsageError(f"--format {format_!r}: use text or json")
         run = load(paths)
         if not any(
             run.has(name)

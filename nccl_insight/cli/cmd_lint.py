@@ -6,9 +6,11 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Literal
 
 import typer
 
+from nccl_insight.cli.choices import Color, FailOn
 from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 _MAX_BYTES = 4 << 20
@@ -20,24 +22,24 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def lint(
-        scripts: list[str] = typer.Argument(
+        scripts: list[str] | None = typer.Argument(
             None,
             metavar="SCRIPT...|-",
             help="Shell scripts, Kubernetes and Compose YAML, Helm values, Dockerfiles, Python, nccl.conf.",
         ),
         env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
-        nccl_version: str = typer.Option(
+        nccl_version: str | None = typer.Option(
             None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."
         ),
         kind: str = typer.Option(
             "auto", "--kind", help="shell, yaml, dockerfile, nccl.conf, env-file, python or unit."
         ),
-        format_: str = typer.Option("text", "--format", help="text, json or sarif."),
+        format_: Literal["text", "json", "sarif"] = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
-        fail_on: str = typer.Option(
+        fail_on: FailOn = typer.Option(
             "warning", "--fail-on", help="Severity for exit code 1: error, warning, info, never."
         ),
-        color: str = typer.Option("auto", "--color", help="auto, always or never."),
+        color: Color = typer.Option("auto", "--color", help="When to color the text."),
         quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the verdict line of each file."),
     ) -> None:
         """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
@@ -52,10 +54,6 @@ def register(app: typer.Typer) -> None:
             raise UsageError("lint: name a script, or use --env for this shell's variables")
         if kind not in {"auto", *KINDS}:
             raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
-        if fail_on not in _LEVELS:
-            raise UsageError(f"--fail-on {fail_on!r}: use one of {', '.join(_LEVELS)}")
-        if format_ not in {"text", "json", "sarif"}:
-            raise UsageError(f"--format {format_!r}: use text, json or sarif")
         if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
             raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
         colored = use_color(color)

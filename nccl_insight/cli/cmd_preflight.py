@@ -29,8 +29,10 @@ def register(app: typer.Typer) -> None:
         expect: list[str] = typer.Option(
             [], "--expect", help="gpus=8, nccl>=2.20, transport=IB, busbw>=300 ...; repeatable."
         ),
-        expect_file: Path = typer.Option(None, "--expect-file", help="TOML file with an [expect] table."),
-        write_expect: Path = typer.Option(
+        expect_file: Path | None = typer.Option(
+            None, "--expect-file", help="TOML file with an [expect] table."
+        ),
+        write_expect: Path | None = typer.Option(
             None, "--write-expect", help="Record what this node has as expectations."
         ),
         backend: str = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
@@ -40,7 +42,9 @@ def register(app: typer.Typer) -> None:
         deadline: float = typer.Option(
             0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
         ),
-        output: Path = typer.Option(None, "--output", "-o", help="Keep the logs in this new directory."),
+        output: Path | None = typer.Option(
+            None, "--output", "-o", help="Keep the logs in this new directory."
+        ),
         strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
         format_: str = typer.Option("text", "--format", help="text, json, junit or prometheus."),
         report: list[str] = typer.Option(
@@ -48,7 +52,7 @@ def register(app: typer.Typer) -> None:
             "--report",
             help="Also write FORMAT=FILE, e.g. junit=preflight.xml, prometheus=node.prom; repeatable.",
         ),
-        history: Path = typer.Option(
+        history: Path | None = typer.Option(
             None,
             "--history",
             help="Append the result to this file, and warn when bandwidths fell since earlier runs.",

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         output: Path = typer.Option(
             ..., "--output", "-o", metavar="DIR", help="Directory for the redacted files."
         ),
-        map_file: Path = typer.Option(
+        map_file: Path | None = typer.Option(
             None, "--map", metavar="FILE", help="Save what was replaced by what; keep it private."
         ),
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import typer
 
@@ -15,16 +16,18 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def replay(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs with COLL lines, or traces."),
-        launcher: str = typer.Option(
+        launcher: Literal["mpirun", "srun", "none"] = typer.Option(
             "mpirun", "--launcher", help="mpirun, srun or none (one process, -g GPUs)."
         ),
-        gpus_per_node: int = typer.Option(
+        gpus_per_node: int | None = typer.Option(
             None, "--gpus-per-node", min=1, help="Ranks per node, if not in the input."
         ),
         bin_dir: str = typer.Option("./build", "--bin-dir", help="Directory of the nccl-tests programs."),
         limit: int = typer.Option(20, "--limit", min=1, help="At most this many commands, the heaviest."),
-        source: str = typer.Option("auto", "--from", help="auto, log or trace."),
-        format_: str = typer.Option(
+        source: Literal["auto", "log", "trace"] = typer.Option(
+            "auto", "--from", help="Where the calls are taken from."
+        ),
+        format_: Literal["sh", "json", "param"] = typer.Option(
             "sh", "--format", help="sh (a script), json, or param (a trace for PARAM's comm_replay)."
         ),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
@@ -36,7 +39,6 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.api import load
         from nccl_insight.cli.output import write_text
         from nccl_insight.replay import (
-            LAUNCHERS,
             Options,
             commands,
             mix_of,
@@ -45,12 +47,6 @@ def register(app: typer.Typer) -> None:
             render_script,
         )
 
-        if launcher not in LAUNCHERS:
-            raise UsageError(f"--launcher {launcher!r}: use one of {', '.join(LAUNCHERS)}")
-        if source not in {"auto", "log", "trace"}:
-            raise UsageError(f"--from {source!r}: use auto, log or trace")
-        if format_ not in {"sh", "json", "param"}:
-            raise UsageError(f"--format {format_!r}: use sh, json or param")
         if re.fullmatch(r"[\w./~+@ -]+", bin_dir) is None:
             raise UsageError(f"--bin-dir {bin_dir!r}: not a plain path")
         run = load(paths)

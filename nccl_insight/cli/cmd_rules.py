@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -95,8 +95,6 @@ def catalogue(rules: list[Rule], format_: str, width: int | None = None) -> str:
             for r in rules
         ]
         return "\n".join(lines)
-    if format_ != "text":
-        raise UsageError(f"--format: must be one of text, md, json, not {format_!r}")
     room = max((len(r.name) for r in rules), default=0)
     listed = [line for r in rules for line in _row(r, room, width)]
     if width is None or not rules:
@@ -155,8 +153,8 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def rules(
-        patterns: list[str] = typer.Argument(None, metavar="[CODE|NAME|GLOB]...", help="Only these."),
-        format_: str = typer.Option("text", "--format", help="text, md or json."),
+        patterns: list[str] | None = typer.Argument(None, metavar="[CODE|NAME|GLOB]...", help="Only these."),
+        format_: Literal["text", "md", "json"] = typer.Option("text", "--format", help="What is written."),
     ) -> None:
         """List the diagnoses: code, name, class, severity, summary."""
         from nccl_insight.cli.output import terminal_width
@@ -206,7 +204,9 @@ def register(app: typer.Typer) -> None:
 
     @config.command("show")
     def show(
-        file: Path = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
+        file: Path | None = typer.Option(
+            None, "--config", help="Configuration file instead of the nearest one."
+        ),
         isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
     ) -> None:
         """Print the settings in force and where each comes from."""

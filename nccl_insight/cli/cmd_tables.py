@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import typer
 
 from nccl_insight.errors import UsageError
-
-_FORMATS = ("parquet", "csv", "ndjson")
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +20,9 @@ def register(app: typer.Typer) -> None:
             ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
         ),
         output: Path = typer.Option(..., "--output", "-o", help="Directory for one file per table."),
-        format_: str = typer.Option("parquet", "--format", help="parquet, csv or ndjson."),
+        format_: Literal["parquet", "csv", "ndjson"] = typer.Option(
+            "parquet", "--format", help="Format of the files."
+        ),
         input_format: str = typer.Option(
             "auto", "--input-format", help="Kind of the inputs instead of looking."
         ),
@@ -32,8 +33,6 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.frames import write_frames
         from nccl_insight.writing import writing_directory
 
-        if format_ not in _FORMATS:
-            raise UsageError(f"--format {format_!r}: use one of {', '.join(_FORMATS)}")
         run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
 
         with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
@@ -54,14 +53,16 @@ def register(app: typer.Typer) -> None:
         "query 'select line, text from errors order by line' run.log"
     )
     def query(
-        words: list[str] = typer.Argument(
+        words: list[str] | None = typer.Argument(
             None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
         ),
-        format_: str = typer.Option("table", "--format", help="table, csv, json or ndjson."),
+        format_: Literal["table", "csv", "json", "ndjson"] = typer.Option(
+            "table", "--format", help="What is written."
+        ),
         list_tables: bool = typer.Option(
             False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
         ),
-        of: str = typer.Option(
+        of: str | None = typer.Option(
             None, "--schema", metavar="TABLE", help="The columns of a table and their types."
         ),
         output: str = typer.Option(

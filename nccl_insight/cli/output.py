@@ -44,16 +44,6 @@ def parse_output(given: str) -> tuple[str, str]:
     raise UsageError(f"output {given!r}: write FORMAT=FILE with one of {', '.join(FORMATS)}")
 
 
-def one_of(option: str, given: str, allowed: Sequence[str]) -> None:
-    """Refuses a value that an option does not know.
-
-    Raises:
-        UsageError: with the values that it knows.
-    """
-    if given not in allowed:
-        raise UsageError(f"{option} {given!r}: use {', '.join(v for v in allowed if v)}")
-
-
 def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]]) -> None:
     """Refuses, before any work, outputs that would overwrite an input or one another.
 
