@@ -67,6 +67,13 @@ def test_ranks_that_the_log_lacks_leave_no_proof(tmp_path: Path) -> None:
     assert analysis.headline == "No cause found: init completed on 6 of 8 ranks"
 
 
+def test_ranks_without_lines_are_no_doubt_where_all_others_ended_well(tmp_path: Path) -> None:
+    """A rank that runs at another level, or whose file is not among the inputs."""
+    assert judge(tmp_path, log(ranks=3, of=4, closed=3)).status == "ok"
+    assert judge(tmp_path, log(ranks=3, of=4, closed=2)).status == "inconclusive"
+    assert judge(tmp_path, log(ranks=4, of=4, done=3, closed=3)).status == "inconclusive"
+
+
 @pytest.mark.parametrize(
     "line",
     [

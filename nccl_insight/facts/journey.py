@@ -230,7 +230,8 @@ def _doubts(run: Run) -> Iterator[str]:
                 else "the inputs describe a machine or a state, not a run"
             )  # fmt: skip
         return
-    open_ = [c for c in everyone if not c.init_complete]
+    closed = _closed(rows)
+    open_ = [c for c in everyone if not c.init_complete and c.comm_id not in closed]
     if open_:
         worst = max(open_, key=lambda c: c.nranks)
         done = rows.filter((pl.col("comm_id") == worst.comm_id) & pl.col("init_completed").is_not_null())
@@ -246,6 +247,16 @@ def _doubts(run: Run) -> Iterator[str]:
             yield "lines are torn or missing, and the log shows no end of the job"
         if nccl_lines and not measured and _would_say(run) and not goes_on(run):
             yield "the log ends before any communicator is destroyed, which this release would report"
+
+
+def _closed(rows: pl.DataFrame) -> frozenset[str]:
+    """Communicators of which all ranks in the log finished init and were destroyed.
+
+    Both take every rank: what is missing are lines of ranks (a file that is not there, another level), not ranks.
+    """
+    done = pl.col("init_completed").is_not_null() & (pl.col("end").cast(pl.String) == "destroyed")
+    ends = rows.group_by("comm_id").agg(done.all().alias("_done")).filter("_done")
+    return frozenset(ends["comm_id"].drop_nulls())
 
 
 def _would_say(run: Run) -> bool:
