@@ -144,7 +144,7 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
     "predicted": {
         "comm_id": pl.String, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "op": OP,
         "size_bytes": pl.UInt64, "algorithm": pl.String, "protocol": pl.String, "kernel": pl.String,
-        "channels": pl.Int32, "predicted_ns": pl.Float64, "chosen": pl.Boolean,
+        "channels": pl.Int32, "predicted_ns": pl.Float64, "chosen": pl.Boolean, "source": pl.String,
     },
     "diagnostics": {
         "host": pl.String, "pid": pl.Int64, "diag_check": pl.String, "diag_result": pl.String,

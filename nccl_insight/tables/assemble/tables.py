@@ -30,8 +30,8 @@ _OWNED: Final = (
 _EARLY: Final = ("versions", "networks", "host")
 # Questions to NCCL's model and its answers, of which the table `predicted` is made.
 _MODEL_TALK: Final = "predictions"
-# The predictions are made from its rows, too.
-_SHARED: Final = ("tuning_choice",)
+# The predictions are made from their rows, too.
+_SHARED: Final = ("tuning_choice", "tuning_model")
 _API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _ERROR_HEADS: Final = {
@@ -174,7 +174,12 @@ def _build(
 
 
 def _predicted(
-    feeds: Feeds, owners: Owners, build: Callable[[str], pl.DataFrame], names: Sequence[str], last: bool
+    feeds: Feeds,
+    owners: Owners,
+    build: Callable[[str], pl.DataFrame],
+    names: Sequence[str],
+    comms: pl.DataFrame,
+    last: bool,
 ) -> pl.DataFrame:
     """The rows of ``predicted``, in reading order."""
     parts: list[pl.DataFrame] = []
@@ -182,7 +187,11 @@ def _predicted(
     if asked is not None:
         parts.append(conform("predicted", finish(owners.attribute(predicted.answers(asked)))))
     if "tuning_choice" in names:
-        parts.append(conform("predicted", predicted.choices(build("tuning_choice"))))
+        chosen = build("tuning_choice")
+        parts.append(conform("predicted", predicted.choices(chosen)))
+        if "tuning_model" in names and comms.height:
+            model = predicted.worked_out(chosen, build("tuning_model"), conform("communicators", comms))
+            parts += [conform("predicted", model)] if model.height else []
     return stack(parts)
 
 
@@ -232,10 +241,15 @@ def assemble(
             build = partial(_build, name, feeds, owners, ranks, versions)
             later[name] = LogTable(build, height)
     names = feeds.tables()
-    if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us"):
+    if (
+        _MODEL_TALK in names
+        or feeds.has("tuning_choice", "time_us")
+        or {"tuning_choice", "tuning_model"} <= set(names)
+    ):
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
-        later["predicted"] = LogTable(partial(_predicted, feeds, owners, build_any, names), height)
+        table = partial(_predicted, feeds, owners, build_any, names, out.get("communicators", pl.DataFrame()))
+        later["predicted"] = LogTable(table, height)
     if "memory" in names:
         later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"))
     return out, later

@@ -1,0 +1,63 @@
+"""What the printed tuning table means, against what the same job's NCCL 2.31.2 answered itself (``timeUs``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import nccl_insight
+
+HEAD = "node00:12958:12958 [0] NCCL INFO "
+COMM = "rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x90b2181433bed1f9"
+_NONE = "    -1.0/  -1.0 |"
+_ZERO = "     0.0/   0.0 |"
+LINES = (
+    f"[Rank 0] ncclCommInitRank comm 0x7ff4dbada010 {COMM} - Init START",
+    "  Algorithm   |" + "".join(f"{name:^50}|" for name in ("Tree", "Ring", "CollNetDirect")),
+    "  Protocol    |" + "             LL |          LL128 |         Simple |" * 3,
+    "    Broadcast |" + _NONE * 3 + "     7.2/ 141.0 |    15.9/ 331.2 |    11.8/ 360.0 |" + _ZERO * 3,
+    "    AllGather |" + _NONE * 3 + "    10.8/ 161.1 |    27.3/ 378.5 |    32.2/ 411.4 |" + _ZERO * 3,
+    "    AllReduce |    15.2/  43.6 |    31.5/ 128.8 |    64.4/ 165.6 |"
+    "    15.0/  80.6 |    40.6/ 189.3 |    56.0/ 205.7 |" + _ZERO * 3,
+    "  Algorithm   |" + "".join(f"{name:^50}|" for name in ("CollNetChain", "NVLS", "NVLSTree")),
+    "  Protocol    |" + "             LL |          LL128 |         Simple |" * 3,
+    "    AllReduce |" + _ZERO * 5 + "    25.0/ 272.0 |" + _ZERO * 3,
+    f"[Rank 0] ncclCommInitRank comm 0x7ff4dbada010 {COMM} - Init COMPLETE",
+    "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0} cgaClusterSize 4",
+    "AllReduce: 134217728 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15} cgaClusterSize 4",
+    "AllGather: 16384 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3} cgaClusterSize 4",
+)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> pl.DataFrame:
+    path = tmp_path / "run.log"
+    path.write_text(f"{HEAD}NCCL version 2.31.2+cuda13.0\n" + "".join(f"{HEAD}{line}\n" for line in LINES))
+    return nccl_insight.load([path]).table("predicted")
+
+
+def test_the_table_means_what_nccl_answers(rows: pl.DataFrame) -> None:
+    said = {
+        ("AllReduce", 4096): 15.050837,
+        ("AllReduce", 134217728): 518.447510,
+        ("AllGather", 131072): 11.613390,
+    }
+    chosen = rows.filter("chosen").with_columns(pl.col("op").cast(pl.String))
+    found = {
+        (op, size): ns / 1e3 for op, size, ns in chosen.select("op", "size_bytes", "predicted_ns").iter_rows()
+    }
+    assert found == pytest.approx(said, rel=1e-4)
+    assert set(rows["source"]) == {"table"}
+
+
+def test_every_algorithm_and_protocol_of_the_table_has_a_row(rows: pl.DataFrame) -> None:
+    small = rows.filter((pl.col("op").cast(pl.String) == "AllReduce") & (pl.col("size_bytes") == 4096))
+    assert sorted(zip(small["algorithm"], small["protocol"], strict=True)) == [
+        ("NVLS", "SIMPLE"), ("RING", "LL"), ("RING", "LL128"), ("RING", "SIMPLE"), ("TREE", "LL"), ("TREE", "LL128"),
+        ("TREE", "SIMPLE"),
+    ]  # fmt: skip
+    assert small.filter("chosen").select("algorithm", "protocol").rows() == [("RING", "LL")]
+    assert small.sort("predicted_ns").row(0, named=True)["algorithm"] == "RING"
+    assert (small["line"] == 12).all()
