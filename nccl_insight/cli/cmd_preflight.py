@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
 
         from nccl_insight.cli.output import write_text
         from nccl_insight.errors import UsageError
-        from nccl_insight.live.capture.environment import world_of
+        from nccl_insight.live.capture.environment import local_rank_of, world_of
         from nccl_insight.live.preflight import expect as expectations
         from nccl_insight.live.preflight import outputs
         from nccl_insight.live.preflight.health import Answer, ask
@@ -102,9 +102,9 @@ def register(app: typer.Typer) -> None:
             raise UsageError(
                 "--level full runs under the job's launcher (torchrun, srun, mpirun): one preflight a rank"
             )
-        here = world_of(node.environ) if level == "standard" else None
-        if here is not None and here.local_rank != 0:
-            typer.echo(f"preflight: local rank {here.local_rank} leaves this node to local rank 0", err=True)
+        local_rank = local_rank_of(node.environ) if level == "standard" else 0
+        if local_rank != 0:
+            typer.echo(f"preflight: local rank {local_rank} leaves this node to local rank 0", err=True)
             raise typer.Exit(0)
         if (
             world is not None and world.rank != 0

@@ -67,6 +67,15 @@ def world_of(environ: Mapping[str, str]) -> World | None:
     return None
 
 
+def local_rank_of(environ: Mapping[str, str]) -> int:
+    """This process's number on its node as a launcher says it; 0 outside of one. Needs no address of rank 0."""
+    for rank, size, local in _WORLDS:
+        if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
+            number = environ.get(local, "0")
+            return int(number) if number.isdigit() else 0
+    return 0
+
+
 def _first_host(nodelist: str) -> str:
     """First host of a Slurm list: ``gpu[07-09,12]`` -> ``gpu07``."""
     match = re.match(r"([A-Za-z0-9.-]+?)\[([0-9]+)|([A-Za-z0-9.-]+)", nodelist)
