@@ -17,8 +17,8 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format, discover, side
-from nccl_insight.readers.embedded import endings, ras_text, tracebacks
-from nccl_insight.readers.embedded.nccl_tests import scan_lines
+from nccl_insight.readers.embedded import endings, ras_text, tracebacks, value_checks
+from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES, Classifier
 from nccl_insight.readers.nccl_log.log import LogPart, cores, neighbours, read_logs
@@ -159,6 +159,8 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
         "nvlinks": scan_nvlinks(lines),
         "endings": endings.scan_lines(lines),
         "tracebacks": tracebacks.scan_lines(lines),
+        "value_checks": value_checks.scan_lines(lines),
+        "benchmark_runs": scan_runs(lines),
     }
     source = pl.lit(file.input_id, pl.UInt16)
     return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}

@@ -25,7 +25,10 @@ _NAMED: Final = r"NET/IB ?: ([A-Za-z0-9_.]+):[0-9]+ "
 
 @dataclass(frozen=True)
 class Flap:
-    """A port that went down: how often, when, and whether the log says that it came back."""
+    """A port that went down: how often, when, and whether the log says that it came back.
+
+    ``went_on``: the input goes on after the last event.
+    """
 
     host: str | None
     device: str | None
@@ -36,6 +39,7 @@ class Flap:
     last_s: float | None
     ranks: tuple[int, ...]
     lines: tuple[tuple[int, int], ...]
+    went_on: bool = True
 
     @property
     def key(self) -> str:
@@ -62,6 +66,7 @@ def _flaps(run: Run) -> tuple[Flap, ...]:
         lowered.str.contains(_UP).alias("up"),
     ).filter(pl.col("down") | pl.col("up"))
     found: list[Flap] = []
+    sizes = {int(i): int(n or 0) for i, n in run.table("inputs").select("input_id", "lines").iter_rows()}
     # All processes of a host that use the device report the same event: the first of each is the event.
     for (host, device), part in rows.group_by("host", "device", maintain_order=True):
         if not part["down"].any():
@@ -84,9 +89,12 @@ def _flaps(run: Run) -> tuple[Flap, ...]:
                 first_s=first,
                 last_s=max([*back, first]) if first is not None else None,
                 ranks=tuple(sorted(part["rank"].drop_nulls().unique().to_list())),
-                lines=tuple(
-                    (int(i), int(n)) for i, n in part.select("input_id", "line").drop_nulls().iter_rows()
+                lines=(
+                    lines := tuple(
+                        (int(i), int(n)) for i, n in part.select("input_id", "line").drop_nulls().iter_rows()
+                    )
                 ),
+                went_on=not lines or any(sizes.get(i, n + 1) > n for i, n in lines[-1:]),
             )
         )
     return tuple(found)

@@ -21,6 +21,13 @@ _HEAD = re.compile(
 )
 
 
+# What a benchmark that failed leaves: its lines are read as those of a log.
+_TROUBLE = re.compile(
+    rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal [0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
+    rb"|CANCELLED|srun: error|slurmstepd|MPI_ABORT|[Oo]ut [Oo]f [Mm]emory|exited (?:on|with) "
+)
+
+
 def sniff(head: bytes, name: str) -> float:
     """1 for a table or a ``-J`` file; low where the table stands inside an NCCL log, which is read as a log."""
     if head.lstrip()[:1] == b"{":
@@ -28,21 +35,26 @@ def sniff(head: bytes, name: str) -> float:
     if _HEAD.search(head) is None:
         return 0.0
     log_lines = len(re.findall(rb" NCCL (?:INFO|WARN|ATTN|ERROR) ", head))
-    return 0.95 if log_lines <= 2 else 0.3
+    return 0.95 if log_lines <= 2 and _TROUBLE.search(head) is None else 0.3
 
 
 def read(source: InputFile) -> Partial:
-    """Tables ``benchmarks`` and, for damage and failed checks, ``notes``."""
+    """Tables ``benchmarks``, ``benchmark_runs`` and, for damage and failed checks, ``notes``."""
     content = _side.read_content(source)
     text = content.text
+    heads = None
     if text.lstrip()[:1] == "{":
         frame, problem = _from_json(text)
     else:
-        frame, problem = table.scan_lines(_side.lines_frame(text), source.display), ""
+        lines = _side.lines_frame(text)
+        frame, problem = table.scan_lines(lines, source.display), ""
+        heads = table.scan_runs(lines)
         if frame.is_empty():
             problem = "an nccl-tests head without any row: the benchmark ended before its first result"
     rows = [("trace-truncated", p) for p in (content.problem, problem) if p]
     tables = {"benchmarks": _side.with_input(frame, source.input_id)}
+    if heads is not None and heads.height:
+        tables["benchmark_runs"] = _side.with_input(heads, source.input_id)
     if rows:
         tables["notes"] = _side.notes(source.input_id, *rows)
     return Partial(tables)

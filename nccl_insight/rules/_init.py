@@ -10,6 +10,8 @@ from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.tables.run import Run
 
+# Lines of a communicator that exists, so the bootstrap was over.
+_FURTHER = ("ranks", "calls", "connections", "rings", "trees", "ring_neighbours", "channel_counts", "graphs")
 _LATER = ("connections", "rings", "trees", "channel_counts", "graphs")
 
 
@@ -57,7 +59,7 @@ def waiting_early(run: Run) -> pl.DataFrame:
     input of its own), so that it was not merely cut there.
     """
     none = pl.DataFrame()
-    if run.has("ranks") or run.has("calls") or run.has("connections") or log_is_cut(run):
+    if any(run.has(table) for table in _FURTHER) or log_is_cut(run):
         return none
     if causes(run).filter(pl.col("cause") != "benign").filter(pl.col("loud")).height or not run.has(
         "networks"

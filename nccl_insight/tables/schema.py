@@ -171,6 +171,12 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
         "timestamp": pl.String,
     },
+    "value_checks": {
+        "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "text": pl.String,
+    },
+    "benchmark_runs": {
+        "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32, "ended": pl.Boolean,
+    },
 }  # fmt: skip
 
 _TRACE_TABLES: Final[Mapping[str, Columns]] = {

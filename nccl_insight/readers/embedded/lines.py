@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.readers.embedded import ras_text, tracebacks
+from nccl_insight.readers.embedded import ras_text, tracebacks, value_checks
 from nccl_insight.readers.embedded.endings import ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
@@ -23,4 +23,7 @@ def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
     signs = text.str.contains_any(list(tracebacks.SIGNS))
     if frame.select(signs.any()).item():
         wanted = wanted | (signs & text.str.contains(tracebacks.NEAR))
+    checked = text.str.contains_any(list(value_checks.SIGNS))
+    if frame.select(checked.any()).item():
+        wanted = wanted | (checked & value_checks.check_lines(text))
     return frame.filter(wanted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -74,6 +75,37 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     return _measurements(rows).join(_runs(near, name), on="run", how="left").pipe(_finish)
+
+
+RUNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "line": pl.UInt64, "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32,
+    "ended": pl.Boolean,
+}  # fmt: skip
+
+
+def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row for each head of a table: ranks listed under it, their hosts, result rows, whether its end is there."""
+    near = lines.filter(pl.col("text").str.contains(_HINT))
+    text = pl.col("text")
+    near = near.with_columns(
+        text.str.contains(r"# nThread [0-9]+ nGpus").alias("_head"),
+        text.str.contains("# Avg bus bandwidth", literal=True).alias("_end"),
+        text.str.contains(r"#\s+Rank\s+[0-9]+\s").alias("_rank"),
+        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device").alias("_host"),
+        text.str.contains(ROW).alias("_row"),
+    ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
+    return (
+        near.filter(pl.col("run") > 0)
+        .group_by("run", maintain_order=True)
+        .agg(
+            pl.col("line").first(),
+            pl.col("_rank").sum().cast(pl.Int32).alias("listed"),
+            pl.col("_host").drop_nulls().unique(maintain_order=True).alias("hosts"),
+            pl.col("_row").sum().cast(pl.Int32).alias("rows"),
+            pl.col("_end").any().alias("ended"),
+        )
+        .select(pl.col(c).cast(t) for c, t in RUNS.items())
+    )
 
 
 def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -35,6 +35,7 @@ _JOINED_MOST: Final = 2000
 _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
+_HOSTS_MOST: Final = 64
 
 
 def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
@@ -76,6 +77,23 @@ def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set
             work.torn.add(piece.line)
     left = left.filter(~pl.col("_line").is_in(list(work.torn))) if work.torn else left
     return left, {p.line for p in pieces}
+
+
+# A head that another writer cut off, and the rest of a record that lost the beginning of its head.
+_CUT_HEAD: Final = r":[0-9]+:[0-9]+(?: \[?[0-9]{0,3}\]?(?: N(?:CC?L?)?)?)? ?$"
+_LOST_HEAD: Final = r"(?:^|[^A-Za-z])(?:CC?L|L) (?:INFO|WARN) "
+
+
+def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
+    """Counts pieces of heads as torn lines: those of hosts that whole heads of the chunk name, and lost beginnings."""
+    text = pl.col("_text")
+    hosts = pl.concat(work.heads)["_host"].drop_nulls().unique().head(_HOSTS_MOST).to_list()
+    if not hosts:
+        return
+    cut = text.str.contains_any([f"{host}:" for host in hosts]) & text.str.contains(_CUT_HEAD)
+    lost = text.str.contains_any(["L INFO ", "L WARN "]) & text.str.contains(_LOST_HEAD)
+    found = others.filter((cut | lost) & (pl.col("_line") < work.lines.len()))["_line"].to_list()
+    work.torn.update(number for number in found if number not in seen and number not in work.used)
 
 
 def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
@@ -168,6 +186,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
     lost, seen = _take_irregular(work, others)
     left.append(lost)
+    _note_fragments(work, others, seen)
     _take_headless(work, others, seen)
     return _result(work, pl.concat(left), others, repeats)
 

@@ -38,7 +38,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.tables.run import Run
@@ -75,7 +75,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         on=["host", "pid", "line"],
         how="anti",
         nulls_equal=True,
-    )
+    ).filter(pl.col("alone"))
     if only.height and (several or failed is not None):
         yield _hit(
             only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None
@@ -87,9 +87,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             Severity.WARNING,
             Confidence.MEDIUM,
         )
-    elif only.filter(pl.col("name") != "lo").height and spans_hosts(run) is None:
+    elif only.height and spans_hosts(run) is None and (_asked(run) or (only["name"] != "lo").any()):
         yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
-    elif virtual.height and several:
+    elif virtual.height and (several or (spans_hosts(run) is None and _sockets(run))):
         yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
     elif failed is not None and (bridge := failed.matching(_BRIDGE)) is not None:
         address = bridge.extract(_BRIDGE)
@@ -113,12 +113,16 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _listed(run: Run) -> pl.DataFrame:
-    """Interfaces of bootstrap and sockets: host, pid, name, address, input_id, line."""
-    columns = {
+    """Interfaces of bootstrap and sockets: host, pid, name, address, alone, input_id, line.
+
+    ``alone``: the line lists all interfaces that are used; a line about the speed of one does not.
+    """
+    columns: dict[str, type[pl.DataType]] = {
         "host": pl.String,
         "pid": pl.Int64,
         "name": pl.String,
         "address": pl.String,
+        "alone": pl.Boolean,
         "input_id": pl.UInt16,
         "line": pl.UInt64,
     }
@@ -127,9 +131,16 @@ def _listed(run: Run) -> pl.DataFrame:
         frame = run.table(table)
         if table == "net_devices":
             frame = frame.filter(pl.col("network").str.contains("(?i)socket"))
-        if frame.is_empty() or name not in frame.columns:
+        if frame.is_empty() or not {name, "device_path"} & set(frame.columns):
             continue
-        frame = frame.with_columns(pl.col(name).alias("name"))
+        own = pl.col(name) if name in frame.columns else pl.lit(None, pl.String)
+        frame = frame.with_columns(own.alias("name"), pl.lit(True).alias("alone"))
+        if "device_path" in frame.columns:
+            # NCCL asks for the speed of the interfaces that it uses, and of no others.
+            read = pl.col("device_path").cast(pl.String).str.extract(r"^/sys/class/net/([^/]+)/speed$")
+            frame = frame.with_columns(
+                pl.coalesce("name", read).alias("name"), pl.col("name").is_not_null().alias("alone")
+            )
         parts.append(
             frame.select(
                 [
@@ -140,6 +151,18 @@ def _listed(run: Run) -> pl.DataFrame:
         )
     empty = pl.DataFrame(schema=columns)
     return pl.concat(parts).filter(pl.col("name").is_not_null()) if parts else empty
+
+
+def _asked(run: Run) -> bool:
+    """Whether the user named loopback."""
+    names = (value_of(run, "NCCL_SOCKET_IFNAME") or "").lstrip("=").split(",")
+    return any(name.startswith("lo") for name in names)
+
+
+def _sockets(run: Run) -> bool:
+    """Whether NCCL's traffic may go over sockets, as far as the log tells."""
+    chosen = run.table("processes")["network"].drop_nulls()
+    return not len(chosen) or bool(chosen.str.contains("(?i)socket").any())
 
 
 def _used(run: Run, virtual: pl.DataFrame) -> bool:

@@ -12,8 +12,9 @@ other.
 
 How it decides
 --------------
-Two or more processes whose largest communicator has one rank and no larger one anywhere in the log; two
-or more headers of nccl-tests for one rank each; or NCCL's message about differing rank counts.
+Two or more processes whose largest communicator has one rank and no larger one anywhere in the log; heads of
+nccl-tests that follow each other before the first has listed its ranks, or printed a result, on another host (only
+rank 0 of a job prints one); or NCCL's message about differing rank counts.
 
 What to do
 ----------
@@ -45,7 +46,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors", "ranks")
+NEEDS = ("errors", "ranks", "benchmark_runs")
 _NEXT = (
     "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "
     "--nnodes and one --rdzv-endpoint"
@@ -67,6 +68,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             confidence=Confidence.HIGH,
         )
         return
+    yield from _tables(run)
     ranks = run.table("ranks").drop_nulls(["nranks", "pid"])
     processes = ranks.group_by("host", "pid", maintain_order=True).agg(
         pl.col("nranks").max(), pl.col("input_id", "line").first()
@@ -85,6 +87,51 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         evidence=refs(processes),
         severity=Severity.INFO if len(hosts) < 2 or _replicas(run, processes) else Severity.ERROR,
     )
+
+
+def _tables(run: Run) -> Iterator[Hit]:
+    """Heads of nccl-tests that stand beside each other: each is printed by a rank 0."""
+    heads = run.table("benchmark_runs").sort("input_id", "line")
+    if heads.height < 2:
+        return
+    after = pl.col("hosts").shift(-1)
+    beside = (pl.col("rows") == 0) & ~pl.col("ended") & (pl.col("input_id") == pl.col("input_id").shift(-1))
+    unlisted = pl.col("listed") == 0
+    elsewhere = (after.list.len() > 0) & (pl.col("hosts").list.set_intersection(after).list.len() == 0)
+    twice = heads.with_row_index("_n").filter(beside & (unlisted | elsewhere))
+    if twice.is_empty() or _failed_between(run, heads):
+        return
+    starts = heads[sorted({int(n) + k for n in twice["_n"] for k in (0, 1)})]
+    listed = sorted({h for found in starts["hosts"].to_list() for h in found})
+    yield Hit(
+        title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent jobs run, "
+        "not one",
+        next_step="make clean && make MPI=1 MPI_HOME=<path>   # then run the new binary by its full path; mpirun -np 2 "
+        "hostname shows where processes start",
+        explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built without "
+        "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the network.",
+        observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
+        expected="one head for the whole job",
+        hosts=tuple(listed),
+        evidence=refs(starts),
+        severity=Severity.ERROR if _together(twice) else Severity.WARNING,
+    )
+
+
+def _together(rows: pl.DataFrame) -> bool:
+    """Whether no head but the last had listed its ranks: then two started at the same time for sure."""
+    return bool((rows["listed"] == 0).all())
+
+
+def _failed_between(run: Run, heads: pl.DataFrame) -> bool:
+    """Whether something failed between the first head and the last: then they are attempts."""
+    lines = heads["line"]
+    low, high = lines.min(), lines.max()
+    failed = run.table("errors").filter(
+        pl.col("line").is_between(low, high) & (pl.col("role").cast(pl.String) != "benign")
+    )
+    ended = run.table("endings").filter(pl.col("line").is_between(low, high))
+    return bool(failed.height or ended.height)
 
 
 def _replicas(run: Run, processes: pl.DataFrame) -> bool:

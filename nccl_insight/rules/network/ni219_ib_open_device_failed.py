@@ -10,7 +10,7 @@ The host has RDMA, the process may not use it: NCCL goes on with fewer NICs or o
 
 How it decides
 --------------
-The two lines; the devices that they name are listed.
+The lines that say so; the devices that they name are listed.
 
 What to do
 ----------
@@ -35,6 +35,7 @@ import polars as pl
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -42,18 +43,28 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+_DEVICE = r"(?:Unable to open device|could not open|[Ff]ailed to open|[Cc]annot open) ([a-z][A-Za-z0-9_.:-]*[0-9][A-Za-z0-9_:-]*)"
 SOURCES = ("NVIDIA/nccl#451", "NVIDIA/nccl#1925")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all devices."""
     rows = mentions(run, r"ibv_open_device failed|Unable to open device")
+    said = trouble(run, "ib-open-device-failed")
+    if said is not None:
+        rows = pl.concat(
+            [rows, said.rows.select(c for c in rows.columns if c in said.rows.columns)], how="diagonal"
+        )
+        rows = rows.unique(["input_id", "line"], keep="first", maintain_order=True)
     if rows.is_empty():
         return
     devices = (
-        rows.select(pl.col("text").str.extract(r"Unable to open device ([A-Za-z0-9_.:-]+)"))
-        .drop_nulls().unique(maintain_order=True).to_series().to_list()
-    )  # fmt: skip
+        rows.select(pl.col("text").str.extract(_DEVICE))
+        .drop_nulls()
+        .unique(maintain_order=True)
+        .to_series()
+        .to_list()
+    )
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "an RDMA device"
     yield Hit(

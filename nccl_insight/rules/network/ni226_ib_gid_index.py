@@ -10,7 +10,8 @@ The GID index selects address and RoCE version. With the wrong one there is no r
 
 How it decides
 --------------
-A hint, never a verdict: it accompanies ib-qp-unreachable and ib-qp-invalid-argument, and on RoCE lost packets.
+A hint, never a verdict: it accompanies ib-qp-unreachable and ib-qp-invalid-argument, and, unless all devices are
+InfiniBand, lost packets and connections that time out.
 NCCL's own hint (2.30), or NCCL_IB_GID_INDEX being set together with such an error, makes it a warning.
 
 What to do
@@ -48,10 +49,11 @@ _REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """A candidate beside refused and unroutable connections, and on RoCE beside lost packets."""
+    """A candidate beside refused and unroutable connections, and off InfiniBand beside lost packets."""
     index = value_of(run, "NCCL_IB_GID_INDEX")
-    roce = (run.table("net_devices")["link_layer"].cast(pl.String) == "RoCE").any()
-    lost = ("ib-completion-retry-exceeded",) if roce or index is not None else ()
+    layers = run.table("net_devices")["link_layer"].cast(pl.String)
+    infiniband = bool((layers == "IB").any()) and not bool((layers == "RoCE").any())
+    lost = () if infiniband and index is None else ("ib-completion-retry-exceeded", "ib-qp-timeout")
     yield from hint(
         run,
         (*_REFUSED, *lost),

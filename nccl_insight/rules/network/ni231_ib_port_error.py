@@ -45,6 +45,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the devices that stayed down."""
     down = [flap for flap in flaps(run) if not flap.back]
     if not down:
+        yield from _came_back(run)
         return
     hurt = [flap for flap in down if failed_after(run, flap)]
     chosen = hurt or down
@@ -73,6 +74,31 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         last_s=max(times) if times else None,
         devices=tuple(sorted({f.key for f in chosen if f.device})),
     )
+
+
+def _came_back(run: Run) -> Iterator[Hit]:
+    """Ports that came back in a log that ends with it: whether the job survived is not known."""
+    for flap in flaps(run)[:3]:
+        if flap.went_on or failed_after(run, flap):
+            continue
+        yield Hit(
+            title=f"Port of {flap.device or 'a NIC'}{f' on {flap.host}' if flap.host else ''} went down and came back; "
+            "nothing after it shows whether the job went on",
+            next_step=f"read the log after this line; mlxlink -d {flap.device or '<device>'} -m -c shows the link's errors",
+            explanation="Queue pairs survive an interruption as long as their retries last, about half a minute by "
+            "default. The log ends before anything tells.",
+            observed="port error, then port active",
+            expected="lines of the job after the port came back",
+            severity=Severity.INFO,
+            confidence=Confidence.LOW,
+            action=Action.MONITOR,
+            ranks=flap.ranks,
+            hosts=(flap.host,) if flap.host else (),
+            evidence=tuple(Ref(i, n) for i, n in flap.lines[:3]),
+            first_s=flap.first_s,
+            last_s=flap.last_s,
+            devices=(flap.key,) if flap.device else (),
+        )
 
 
 def _clocked(found: list[Flap]) -> bool:

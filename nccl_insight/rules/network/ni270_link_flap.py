@@ -54,7 +54,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         where = f" on {flap.host}" if flap.host else ""
         yield Hit(
             title=f"{flap.device or 'A port'}{where} went down{span} and came back ({plural(flap.count, 'time')})"
-            + ("; errors on it followed" if hurt else ", and the job went on"),
+            + ("; errors on it followed" if hurt else ", and the job went on" if flap.went_on else ""),
             next_step=f"mlxlink -d {flap.device or '<device>'} -m -c   # link errors and transceiver; the switch "
             "port's log",
             explanation="Queue pairs survive as long as their retries last (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT: about "

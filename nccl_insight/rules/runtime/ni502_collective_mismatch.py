@@ -12,7 +12,8 @@ NCCL does not check this in general: the job hangs, aborts or computes wrong res
 
 How it decides
 --------------
-Messages decide. Call logs are compared by their order within each rank and communicator, only where init
+Messages decide; what kernels of NCCL 2.4 to 2.6 conclude from operation counters is a warning, since a transport that
+delivers wrong data has the same effect. Call logs are compared by their order within each rank and communicator, only where init
 is in the log and every rank that it holds printed calls; the first difference is reported, with the
 minority named.
 
@@ -38,7 +39,7 @@ import polars as pl
 
 from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
@@ -49,6 +50,9 @@ SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "calls", "flight_recorder")
 CAUSED_BY = ("version-mix",)
+# NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
+# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
+_BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
 _NEXT = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL <the same job>   # shows "
     "the differing call"
@@ -58,12 +62,18 @@ _NEXT = (
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """What NCCL says, what the dumps say, and what the call logs show."""
     yield from mismatches(run)
-    if trouble(run, "collective-mismatch") is not None:
+    said = trouble(run, "collective-mismatch")
+    if said is not None:
+        guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).all())
         yield from report(
             run,
             "collective-mismatch",
-            "NCCL reports collectives that do not match between ranks",
+            "NCCL suspects collectives that do not match between ranks"
+            if guessed
+            else "NCCL reports collectives that do not match between ranks",
             _NEXT,
+            severity=Severity.WARNING if guessed else None,
+            confidence=Confidence.MEDIUM if guessed else None,
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
             "collective. Usually one rank skipped "
             "a call, made an extra one, or passed another count.",

@@ -11,7 +11,9 @@ gradients and nobody is told.
 
 How it decides
 --------------
-The checker's own figures decide.
+The checker's own figures decide: those of nccl-tests, and lines of a test program that name a collective or a sending
+rank with two values that differ ("expected 1.0, got 7.0"), or an assertion that an all-reduce of ones did not give the
+number of ranks.
 
 What to do
 ----------
@@ -33,7 +35,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.settings import hosts_of
+from nccl_insight.facts.settings import hosts_of, rank_words, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural
@@ -41,12 +43,13 @@ from nccl_insight.units import format_bytes, plural
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
-NEEDS = ("benchmarks",)
+NEEDS = ("benchmarks", "value_checks", "tracebacks")
 SOURCES = ("NVIDIA/nccl-tests",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for all rows with wrong values."""
+    """One finding for all rows with wrong values, one for the checks of the program."""
+    yield from _checks(run)
     rows = run.table("benchmarks").filter(pl.col("wrong").fill_null(0) > 0)
     if rows.is_empty():
         return
@@ -77,4 +80,42 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if lines is not None
         else (),
         absence=None if lines is not None else "the table of the test has rows with wrong values",
+    )
+
+
+# The check of vLLM's troubleshooting guide and of many others: the sum of ones over all ranks.
+_ASSERTED = r"^Expected ([0-9]{1,6}), (?:but )?got (-?[0-9.]+)$"
+
+
+def _checks(run: Run) -> Iterator[Hit]:
+    """What a test program found itself."""
+    rows = run.table("value_checks").select("input_id", "line", "rank", "expected", "observed", "text")
+    raised = run.table("tracebacks").filter(
+        pl.col("exception").str.ends_with("AssertionError") & pl.col("text").str.contains(_ASSERTED)
+    )
+    size = run.table("ranks")["nranks"].max()
+    told = raised.select(
+        "input_id", "line", "rank",
+        pl.col("text").str.extract(_ASSERTED, 1).cast(pl.Float64, strict=False).alias("expected"),
+        pl.col("text").str.extract(_ASSERTED, 2).cast(pl.Float64, strict=False).alias("observed"),
+        "text",
+    ).filter(pl.col("expected") == (size if isinstance(size, int) else -1))  # fmt: skip
+    found = pl.concat([rows, told])
+    if found.is_empty():
+        return
+    ranks = ranks_of(found)
+    first = found.row(0, named=True)
+    yield Hit(
+        title=f"Wrong results: the program's check got {first['observed']:g} where it expected {first['expected']:g} "
+        f"({plural(found.height, 'value')}{f', told by {rank_words(ranks)}' if ranks else ''})",
+        next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or NCCL, 0 the "
+        "program; then once with NCCL_P2P_DISABLE=1 and once with CUDA_VISIBLE_DEVICES unset",
+        explanation="Candidates: peer-to-peer access that is broken (IOMMU, ACS, virtual machines), a device order that "
+        "ranks see differently (CUDA_VISIBLE_DEVICES permuted), a bug of this NCCL version, or the check itself.",
+        observed=str(first["text"])[:200],
+        expected="the values that the program knows",
+        confidence=Confidence.MEDIUM,
+        action=Action.TRIAGE,
+        ranks=ranks,
+        evidence=refs(found, 4),
     )

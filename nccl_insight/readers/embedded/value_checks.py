@@ -1,0 +1,54 @@
+"""Checks of results that programs print themselves: what they expected of a collective, and what they got.
+
+Test scripts check a collective with known values (the sum of all ranks, the number of the sender). A line counts only
+where it names a collective or a sending rank beside two numbers that differ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+SCHEMA: Final = {
+    "line": pl.UInt64, "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "text": pl.String,
+}  # fmt: skip
+SIGNS: Final = ("xpected", "XPECTED")
+_NUMBER: Final = r"(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+_GAP: Final = r"[\s,;:)\]|.]{1,6}"
+_PAIR: Final = (
+    rf"(?i)\bexpected(?: value)?[:= ]{{1,3}}{_NUMBER}{_GAP}(?:but )?"
+    rf"(?:got|actual(?:ly)?|received|found|was|result|value)(?: value)?[:= ]{{1,3}}{_NUMBER}(?:[^0-9.eE]|$)"
+)
+_TURNED: Final = (
+    rf"(?i)\b(?:got|actual|received|result)[:= ]{{1,3}}{_NUMBER}{_GAP}(?:but )?expected(?: value)?[:= ]{{1,3}}{_NUMBER}"
+    r"(?:[^0-9.eE]|$)"
+)
+_ABOUT: Final = r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|\bfrom rank [0-9]|\bsendrecv\b|\bcollective\b"
+_RANK: Final = r"(?i)^.{0,60}?\brank[ :=]*([0-9]{1,7})"
+
+
+def check_lines(text: pl.Expr) -> pl.Expr:
+    """Whether a line may report a value that was checked (a cheap test with few false hits)."""
+    return text.str.contains_any(list(SIGNS)) & text.str.contains(_ABOUT)
+
+
+def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
+    """Wrong values in ``lines`` (``line``, ``text``), one row for each line (columns as ``SCHEMA``)."""
+    near = lines.filter(check_lines(pl.col("text")))
+    text = pl.col("text").str.slice(0, 2000)
+    pair, turned = text.str.extract_groups(_PAIR), text.str.extract_groups(_TURNED)
+    return (
+        near.with_columns(
+            pl.coalesce(pair.struct.field("1"), turned.struct.field("2"))
+            .cast(pl.Float64, strict=False)
+            .alias("expected"),
+            pl.coalesce(pair.struct.field("2"), turned.struct.field("1"))
+            .cast(pl.Float64, strict=False)
+            .alias("observed"),
+            text.str.extract(_RANK).cast(pl.Int32, strict=False).alias("rank"),
+        )
+        .filter(pl.col("expected") != pl.col("observed"))
+        .with_columns(pl.col("text").str.strip_chars().str.slice(0, 300))
+        .select(pl.col(c).cast(t) for c, t in SCHEMA.items())
+    )
