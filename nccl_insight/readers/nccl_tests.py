@@ -23,7 +23,8 @@ _HEAD = re.compile(
 
 # What a benchmark that failed leaves: its lines are read as those of a log.
 _TROUBLE = re.compile(
-    rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal [0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
+    rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal "
+    rb"[0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
     rb"|CANCELLED|srun: error|slurmstepd|MPI_ABORT|[Oo]ut [Oo]f [Mm]emory|exited (?:on|with) "
 )
 

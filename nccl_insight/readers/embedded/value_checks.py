@@ -24,7 +24,10 @@ _TURNED: Final = (
     rf"(?i)\b(?:got|actual|received|result)[:= ]{{1,3}}{_NUMBER}{_GAP}(?:but )?expected(?: value)?[:= ]{{1,3}}{_NUMBER}"
     r"(?:[^0-9.eE]|$)"
 )
-_ABOUT: Final = r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|\bfrom rank [0-9]|\bsendrecv\b|\bcollective\b"
+_ABOUT: Final = (
+    r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|\bfrom rank [0-9]|\bsendrecv\b"
+    r"|\bcollective\b"
+)
 _RANK: Final = r"(?i)^.{0,60}?\brank[ :=]*([0-9]{1,7})"
 
 

@@ -104,12 +104,14 @@ def _tables(run: Run) -> Iterator[Hit]:
     starts = heads[sorted({int(n) + k for n in twice["_n"] for k in (0, 1)})]
     listed = sorted({h for found in starts["hosts"].to_list() for h in found})
     yield Hit(
-        title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent jobs run, "
-        "not one",
+        title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent "
+        "jobs run, not one",
         next_step="make clean && make MPI=1 MPI_HOME=<path>   # then run the new binary by its full path; mpirun -np 2 "
         "hostname shows where processes start",
-        explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built without "
-        "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the network.",
+        explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built "
+        "without "
+        "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
+        "network.",
         observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
         expected="one head for the whole job",
         hosts=tuple(listed),

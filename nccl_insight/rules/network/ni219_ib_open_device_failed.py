@@ -43,7 +43,10 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
-_DEVICE = r"(?:Unable to open device|could not open|[Ff]ailed to open|[Cc]annot open) ([a-z][A-Za-z0-9_.:-]*[0-9][A-Za-z0-9_:-]*)"
+_DEVICE = (
+    r"(?:Unable to open device|could not open|[Ff]ailed to open|[Cc]annot open) "
+    r"([a-z][A-Za-z0-9_.:-]*[0-9][A-Za-z0-9_:-]*)"
+)
 SOURCES = ("NVIDIA/nccl#451", "NVIDIA/nccl#1925")
 
 

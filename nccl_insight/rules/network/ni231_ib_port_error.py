@@ -84,7 +84,8 @@ def _came_back(run: Run) -> Iterator[Hit]:
         yield Hit(
             title=f"Port of {flap.device or 'a NIC'}{f' on {flap.host}' if flap.host else ''} went down and came back; "
             "nothing after it shows whether the job went on",
-            next_step=f"read the log after this line; mlxlink -d {flap.device or '<device>'} -m -c shows the link's errors",
+            next_step=f"read the log after this line; mlxlink -d {flap.device or '<device>'} -m -c shows the link's "
+            "errors",
             explanation="Queue pairs survive an interruption as long as their retries last, about half a minute by "
             "default. The log ends before anything tells.",
             observed="port error, then port active",

@@ -13,7 +13,8 @@ NCCL does not check this in general: the job hangs, aborts or computes wrong res
 How it decides
 --------------
 Messages decide; what kernels of NCCL 2.4 to 2.6 conclude from operation counters is a warning, since a transport that
-delivers wrong data has the same effect. Call logs are compared by their order within each rank and communicator, only where init
+delivers wrong data has the same effect. Call logs are compared by their order within each rank and communicator, only
+where init
 is in the log and every rank that it holds printed calls; the first difference is reported, with the
 minority named.
 

@@ -108,9 +108,11 @@ def _checks(run: Run) -> Iterator[Hit]:
     yield Hit(
         title=f"Wrong results: the program's check got {first['observed']:g} where it expected {first['expected']:g} "
         f"({plural(found.height, 'value')}{f', told by {rank_words(ranks)}' if ranks else ''})",
-        next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or NCCL, 0 the "
+        next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or "
+        "NCCL, 0 the "
         "program; then once with NCCL_P2P_DISABLE=1 and once with CUDA_VISIBLE_DEVICES unset",
-        explanation="Candidates: peer-to-peer access that is broken (IOMMU, ACS, virtual machines), a device order that "
+        explanation="Candidates: peer-to-peer access that is broken (IOMMU, ACS, virtual machines), a device order "
+        "that "
         "ranks see differently (CUDA_VISIBLE_DEVICES permuted), a bug of this NCCL version, or the check itself.",
         observed=str(first["text"])[:200],
         expected="the values that the program knows",

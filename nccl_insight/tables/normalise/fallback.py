@@ -25,7 +25,8 @@ _CASES: Final = (
     "text ~ create_cq => ib-create-cq-failed root",
     "text ~ create_qp => ib-create-qp-failed root",
     "text ~ open_device | unable to open device => ib-open-device-failed root",
-    "text ~ could not open | cannot open | failed to open & text ~ nccl_ib_hca | mlx4_ | mlx5_ | erdma_ | bnxt_re | irdma | rdmap | roce => ib-open-device-failed root",
+    "text ~ could not open | cannot open | failed to open & text ~ nccl_ib_hca | mlx4_ | mlx5_ | erdma_ | bnxt_re | "
+    "irdma | rdmap | roce => ib-open-device-failed root",
     "text ~ retry_exc | retry exceeded | error 12, | status=12 => ib-completion-retry-exceeded root",
     "text ~ flush_err | flushed error | error 5, | status=5 => ib-completion-flush effect",
     "text ~ got completion & text ~ error | status => ib-completion-error root",
