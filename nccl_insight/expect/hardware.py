@@ -10,6 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from nccl_insight import extensions
+from nccl_insight.errors import UsageError
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -77,9 +80,23 @@ class Network:
 
 
 def read_data(name: str) -> dict[str, Any]:
-    """A data file of ``nccl_insight/expectations``."""
+    """A data file of ``nccl_insight/expectations``; entries of extensions' files of that name come first.
+
+    Raises:
+        UsageError: an extension cannot be loaded, or its file is not TOML.
+    """
     text = (files("nccl_insight") / "expectations" / name).read_text(encoding="utf-8")
     data: dict[str, Any] = tomllib.loads(text)
+    for package in extensions.packages("expectations"):
+        further = files(package) / name
+        if not further.is_file():
+            continue
+        try:
+            added = tomllib.loads(further.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{package.__name__}/{name}: {error}") from error
+        for key, entries in added.items():
+            data[key] = {**entries, **{k: v for k, v in data.get(key, {}).items() if k not in entries}}
     return data
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from nccl_insight import extensions
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.meanings import Case, Meaning, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
@@ -33,6 +34,9 @@ from nccl_insight.language.syntax import (
     columns_of,
     sequence,
 )
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 # A string, a comment, a name, an operator; the last branch is what none of them is.
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|_?[A-Za-z][A-Za-z0-9_]*|[()\[\]|?*+]|[^\s]')
@@ -68,12 +72,18 @@ def grammar_files() -> Mapping[str, str]:
 
 
 def _all_files() -> Mapping[str, str]:
+    """Our own files by name, those of extensions by ``package/name``."""
     packaged = resources.files("nccl_insight").joinpath("grammars")
-    if packaged.is_dir():
-        entries = [(e.name, e.read_text("utf-8")) for e in packaged.iterdir() if e.name.endswith(".lark")]
-        return dict(sorted(entries))
-    beside = Path(__file__).parents[2] / "grammars"
-    return {p.name: p.read_text("utf-8") for p in sorted(beside.glob("*.lark"))}
+    own = packaged if packaged.is_dir() else Path(__file__).parents[2] / "grammars"
+    found = _lark_files(own, "")
+    for package in extensions.packages("grammars"):
+        found |= _lark_files(resources.files(package), f"{package.__name__}/")
+    return found
+
+
+def _lark_files(folder: Traversable, before: str) -> dict[str, str]:
+    entries = [(before + e.name, e.read_text("utf-8")) for e in folder.iterdir() if e.name.endswith(".lark")]
+    return dict(sorted(entries))
 
 
 @cache
@@ -345,7 +355,7 @@ class _Reader:
                         f"{self._found[definition.name].where}"
                     )
                 self._found[definition.name] = definition
-                if file.startswith("fields"):
+                if file.rpartition("/")[2].startswith("fields"):
                     fields.add(definition.name)
         names = list(self._found)
         self.terminals = {n: _terminal(self._found[n]) for n in names if n.isupper()}

@@ -1,4 +1,5 @@
-"""Input formats other than NCCL logs, one module each exporting ``FORMAT`` (found by module name).
+"""Input formats other than NCCL logs, one module each exporting ``FORMAT`` (found by module name;
+third parties add packages of them by the entry point group ``nccl_insight.readers``).
 
 A format says how sure it is of an input from the first bytes (``sniff``, 0 = no .. 1 = certain) and reads it
 into tables (``read``). Damaged input gives what could be read plus a row in the ``notes`` table
@@ -12,6 +13,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from nccl_insight import extensions
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.run import Partial
 
@@ -26,11 +28,16 @@ class Format:
 
 
 def discover() -> Sequence[Format]:
-    """Every format of this package, ordered by module name."""
+    """Every format of this package and of extensions, ordered by package and module name.
+
+    Raises:
+        UsageError: an extension cannot be loaded.
+    """
     found: list[Format] = []
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        format_ = getattr(module, "FORMAT", None)
-        if isinstance(format_, Format):
-            found.append(format_)
+    for package in (importlib.import_module(__name__), *extensions.packages("readers")):
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+            module = extensions.imported(f"{package.__name__}.{info.name}")
+            format_ = getattr(module, "FORMAT", None)
+            if isinstance(format_, Format):
+                found.append(format_)
     return found

@@ -12,7 +12,6 @@ group ``nccl_insight.rules`` (the entry point names a package).
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
 import pkgutil
 import re
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
+from nccl_insight import extensions
 from nccl_insight.errors import InsightError
 from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.tables.run import Run
@@ -127,9 +127,9 @@ def rule_of_page(page: Page) -> Rule:
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     for info in pkgutil.iter_modules(package.__path__):
         if info.ispkg:
-            yield from _modules(importlib.import_module(f"{package.__name__}.{info.name}"))
+            yield from _modules(extensions.imported(f"{package.__name__}.{info.name}"))
         elif _FILE.fullmatch(info.name):
-            yield importlib.import_module(f"{package.__name__}.{info.name}")
+            yield extensions.imported(f"{package.__name__}.{info.name}")
 
 
 def discover() -> Sequence[Rule]:
@@ -138,9 +138,7 @@ def discover() -> Sequence[Rule]:
     Raises:
         InsightError: two rules share a code or a name.
     """
-    packages = [importlib.import_module(__name__)]
-    for entry in importlib.metadata.entry_points(group="nccl_insight.rules"):
-        packages.append(entry.load())
+    packages = [importlib.import_module(__name__), *extensions.packages("rules")]
     found = [rule_of(module) for package in packages for module in _modules(package)]
     found += [rule_of_page(page) for package in packages for page in page_module().pages(package)]
     rules = sorted(found, key=lambda r: r.code)
