@@ -14,6 +14,7 @@ from nccl_insight.expect.hardware import copies, find_gpu, gpus, networks
 from nccl_insight.live.capture.schedule import rails, rounds
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
 from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.report.figures import build
 
 H100 = "NVIDIA H100 80GB HBM3"
 IB = Surroundings(nics=8, nic_gbit=400.0, layer="InfiniBand", pcie_generation=5)
@@ -155,6 +156,37 @@ def test_several_nodes(tmp_path: Path, busbw: float, around: Surroundings, statu
     assert [c.status for c in found] == statuses
     if statuses == [Status.WARN]:
         assert "8 x 400 Gbit/s ib per node" in found[0].expected
+
+
+def test_the_report_of_a_capture_shows_copies_and_names_the_odd_ones(tmp_path: Path) -> None:
+    items = [
+        *host_copies([55.4] * 7 + [25.8]),
+        *pairs_of_gpus(8, 394.0, {(1, 6): 150.0}),
+        row("AllReduce", 452.0),
+    ]
+    judged(tmp_path / "c", items)
+    run = api.load([tmp_path / "c"])
+    analysis = api.analyze(run)
+    titles = [f.title for f in analysis.findings if f.name == "benchmark-below-expected"]
+    assert any("rank 7's GPU (" in t and "25.8 GB/s" in t for t in titles), titles
+    assert any("GPU 1 to GPU 6" in t or "GPU 6 to GPU 1" in t for t in titles)
+    notes = "\n".join(analysis.notes)
+    assert "Measured AllReduce on 8 ranks" in notes
+    assert "Measured copies of pinned host memory on 8 GPUs: h2d 25.8 to 55.4 GB/s" in notes
+    assert "Measured copies between 56 pairs of GPUs: 150.0 to 394.0 GB/s" in notes
+    figures = {f.id: f for f in build(analysis, run)}
+    assert "1 rank far below" in figures["host-copies"].summary
+    assert figures["peer-copies"].rows[0][:4] == ("gpu01", "1", "6", "150")
+    assert figures["busbw"].rows
+
+
+def test_the_report_of_a_good_capture_names_nothing(tmp_path: Path) -> None:
+    judged(
+        tmp_path / "c", [*host_copies([55.4, 55.2, 55.3]), *pairs_of_gpus(4, 394.0), row("AllReduce", 452.0)]
+    )
+    analysis = api.analyze(api.load([tmp_path / "c"]))
+    assert [f.name for f in analysis.findings] == []
+    assert not any("far below" in note for note in analysis.notes)
 
 
 def node_pairs(nodes: int, slow: dict[tuple[int, int], float]) -> list[Item]:

@@ -16,6 +16,7 @@ from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
 from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.facts.copies import copy_sentences
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.facts.parts import part_run, parts
@@ -82,7 +83,7 @@ def analyze(
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
-        notes=(*measured_sentences(last), *notes, *policy.notes()),
+        notes=(*measured_sentences(last), *copy_sentences(last), *notes, *policy.notes()),
         headline=headline(status, findings, reasons, inputs),
         summary=outline(last),
         reasons=reasons,

@@ -8,6 +8,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report.figures import (
     activity,
     cluster,
+    copies,
     journey,
     matrix,
     nics,
@@ -37,6 +38,8 @@ BUILDERS: tuple[Builder, ...] = (
     timeline.timeline,
     traces.durations,
     traces.bandwidth,
+    copies.host,
+    copies.peers,
     traces.stragglers,
 )
 

@@ -2,7 +2,8 @@
 
 What it finds
 -------------
-Operations whose largest messages stay far below the expected band.
+Operations whose largest messages stay far below the expected band; GPUs and pairs of GPUs whose copies, as a capture
+measures them, stay far below those of the others of their node.
 
 Why it matters
 --------------
@@ -13,7 +14,7 @@ How it decides
 The best measured row of at least 64 MiB (threshold `least_bytes`) of each operation, in place or out of place,
 against the lower end of the band that `expect` gives: from NCCL's own model where the log prints it, else from the
 hardware table. Warned below 0.75 of that end (threshold `share`). Nothing is judged where GPU model, nodes or NICs
-are not known.
+are not known. Copies of pinned memory and between GPUs: below 0.7 of the median of at least three of their kind.
 
 What to do
 ----------
@@ -35,11 +36,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._traces import trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps
+from nccl_insight.units import format_bytes, format_gbps, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -54,8 +57,39 @@ CAUSED_BY = (
 SOURCES = ("nccl-tests PERFORMANCE.md", "nccl_insight/expectations/gpus.toml")
 
 
+def _copies(run: Run) -> Iterator[Hit]:
+    kinds = (
+        ("host copies", host_copies(run), "rank", "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta"),
+        ("copies between GPUs", peer_copies(run), "src", "nvidia-smi nvlink -s; nvidia-smi topo -p2p n"),
+    )
+    for kind, rows, who, command in kinds:
+        odd = rows.filter("odd").sort("gbps") if rows.height else rows
+        if odd.is_empty():
+            continue
+        worst = odd.row(0, named=True)
+        place = (
+            f"host copies of rank {worst['rank']}'s GPU ({worst['direction']})"
+            if who == "rank"
+            else f"copies from GPU {worst['src']} to GPU {worst['dst']}"
+        )
+        more = f" ({plural(odd.height, 'such copy', 'such copies')})" if odd.height > 1 else ""
+        yield Hit(
+            title=f"Measured {place} reach {format_gbps(worst['gbps'])}; the others of the node reach "
+            f"{format_gbps(worst['typical'])}{more}",
+            explanation="Equal copies over equal links take equal time: a slot, riser, bridge or link of this one is "
+            "slower, or another program used it.",
+            observed=format_gbps(worst["gbps"]),
+            expected=f"{format_gbps(worst['typical'])}, the median of the node",
+            next_step=command,
+            ranks=(worst["rank"],) if who == "rank" and worst["rank"] is not None else (),
+            hosts=(worst["host"],) if worst["host"] else (),
+            evidence=trace_refs([(worst["input_id"], f"{kind}: {format_gbps(worst['gbps'])}")]),
+        )
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding per operation and number of ranks."""
+    """One finding per operation and number of ranks, and one for host copies and for copies between GPUs."""
+    yield from _copies(run)
     least = threshold(run, "benchmark-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
     share = threshold(run, "benchmark-below-expected", "share", THRESHOLDS["share"])
     rows = efficiency(run).filter((pl.col("size_bytes") >= least) & (pl.col("busbw_gbps") > 0))
