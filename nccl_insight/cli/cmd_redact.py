@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.cli.output import check_outputs
         from nccl_insight.loading import load
-        from nccl_insight.redact import NOT_PROMISED, collect
+        from nccl_insight.redact import NOT_PROMISED, binary, collect
         from nccl_insight.redact.files import blocks, is_text, write_redacted
         from nccl_insight.redact.residue import residue
         from nccl_insight.report.sanitize import sanitize
@@ -48,16 +48,31 @@ def register(app: typer.Typer) -> None:
             check_outputs(paths, [map_file])
         run = load(paths)
         texts = [f for f in run.inputs if is_text(f)]
-        if not texts:
-            raise NotJudgedError("no input is text; databases and pickles cannot be redacted")
-        redactor = collect(run, (block for file in texts for block in blocks(file)))
+        others = [f for f in run.inputs if f not in texts and binary.kind_of(f)]
+        if not texts and not others:
+            raise NotJudgedError(
+                "no input is text, a database of a profiler or a pickle; nothing else can be redacted"
+            )
+        readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
+        redactor = collect(run, (block for reader in readers for block in reader))
         told: list[str] = []
+        left_out: list[str] = []
         with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
-            for file in texts:
+            for file in run.inputs:
+                if file not in texts and file not in others:
+                    left_out.append(f"{file.display} is binary and cannot be redacted.")
+                    continue
                 name = redactor.input_name(file.display)
                 name = name if name not in ("-", STDIN) else "input.log"
-                with (folder / name).open("xb") as out:
-                    damage = write_redacted(file, redactor, out, name)
+                try:
+                    if file in texts:
+                        with (folder / name).open("xb") as out:
+                            damage = write_redacted(file, redactor, out, name)
+                    else:
+                        damage = binary.write_redacted(file, redactor, folder / name)
+                except binary.Unreadable as error:
+                    left_out.append(f"{file.display}: {error}.")
+                    continue
                 told.append(f"{file.display} -> {output / name}")
                 if damage:
                     told.append(f"Incomplete: {file.display}: {damage}")
@@ -68,10 +83,10 @@ def register(app: typer.Typer) -> None:
                 text = json.dumps(redactor.mapping(), indent=2, sort_keys=True) + "\n"
                 out_map.write(text.encode("utf-8", "backslashreplace"))
         typer.echo(f"Replaced: {redactor.summary()}.")
-        for file in run.inputs:
-            if file not in texts:
-                typer.echo(f"Left out: {file.display} is binary and cannot be redacted.")
-        left = residue(redactor.text(block) for file in texts for block in blocks(file))
+        for line in left_out:
+            typer.echo(f"Left out: {line}")
+        again = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
+        left = residue(redactor.text(block) for reader in again for block in reader)
         for word, count in left:
             typer.echo(f"Left, and looks like a name: {sanitize(word)} ({plural(count, 'time')})")
         typer.echo(f"Not promised: {NOT_PROMISED}.")

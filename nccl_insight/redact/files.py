@@ -19,7 +19,7 @@ _LONGEST = 16 << 20
 
 
 def is_text(file: InputFile) -> bool:
-    """Whether a file can be redacted at all: databases and pickles cannot."""
+    """Whether a file is redacted line by line; databases and pickles are not (:mod:`nccl_insight.redact.binary`)."""
     head = file.head()
     return b"\0" not in head and not head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"))
 
@@ -59,18 +59,19 @@ def blocks(file: InputFile) -> Blocks:
 def write_redacted(file: InputFile, redactor: Redactor, out: IO[bytes], name: str) -> str:
     """Writes the redacted file, compressed if its new name says so; what was wrong with the input."""
     text = blocks(file)
-    with _packed(out, name) as plain:
+    with packed(out, name) as plain:
         for block in text:
             plain.write(redactor.text(block).encode("utf-8", "surrogateescape"))
     return text.damage
 
 
 @contextlib.contextmanager
-def _packed(out: IO[bytes], name: str) -> Iterator[Any]:
+def packed(out: IO[bytes], name: str) -> Iterator[Any]:
+    """Compresses what is written to it if the name says so."""
     suffix = name.rpartition(".")[2].lower()
     if suffix == "gz":
-        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as packed:
-            yield packed
+        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as stream:
+            yield stream
     elif suffix == "zst":
         import zstandard
 
