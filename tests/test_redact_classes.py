@@ -1,12 +1,15 @@
+# ruff: noqa: E501
 """Identifiers of every promised class, planted in random places of real lines, are not found again."""
 
 from __future__ import annotations
 
+import os
 import random
 import string
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +18,11 @@ from nccl_insight.redact import Redactor, collect
 from nccl_insight.redact.residue import residue
 from nccl_insight.tables.run import build_run
 from nccl_insight.tables.sql import check_sql
-from tests.runs import TINY_SHM
+from tests.runs import RUNS, TINY_SHM
 
 LINES = TINY_SHM.read_text().splitlines()
 HEX = "0123456789abcdef"
+LETTERS = string.ascii_letters + string.digits
 
 
 def _text(draw: random.Random, letters: str, size: int) -> str:
@@ -83,13 +87,105 @@ CLASSES: dict[str, Callable[[random.Random], Plant]] = {
     "slurm file": lambda d: (f"slurm-{(x := str(d.randrange(10**6, 10**7)))}.out", x),
     "job name": lambda d: (f"SLURM_JOB_NAME={(x := _name(d))}", x),
     "wandb": lambda d: (f"WANDB_API_KEY={(x := _hex(d, 40))}", x),
-    "bearer": lambda d: (f"Authorization: Bearer {(x := _text(d, string.ascii_letters + string.digits, 30))}", x),
-    "github": lambda d: ("ghp_" + (x := _text(d, string.ascii_letters + string.digits, 36)), x),
+    "bearer": lambda d: (f"Authorization: Bearer {(x := _text(d, LETTERS, 30))}", x),
+    "github": lambda d: ("ghp_" + (x := _text(d, LETTERS, 36)), x),
     "hugging face": lambda d: ("token hf_" + (x := _text(d, string.ascii_letters, 34)), x),
     "aws": lambda d: ("AKIA" + (x := _text(d, string.ascii_uppercase + string.digits, 16)), x),
     "password": lambda d: (f'"password": "{(x := _name(d))}"', x),
     "s3": lambda d: (f"s3://{(x := _name(d))}-data/ckpt/{_name(d)}/step1", x),
     "gs": lambda d: (f"gs://{_name(d)}/{(x := _name(d))}/step1", x),
+    "k8s service": lambda d: (f"connect to train-{(x := _name(d))}-headless.team.svc.cluster.local:29500", x),
+    "namespace": lambda d: (f"namespace={(x := _name(d))}", x),
+    "registry image": lambda d: (f"image: registry.{(x := _name(d))}.io/team/trainer:v1", x),
+    "git remote": lambda d: (f"git@git.{(x := _name(d))}.io:team/repo.git", x),
+    "url password": lambda d: (f"https://bob:{(x := _name(d))}9Z@git.zq.io/repo.git", x),
+    "url user": lambda d: (f"https://{(x := _name(d))}:pw12345678@git.zq.io/repo.git", x),
+    "sas": lambda d: (f"https://acct.blob.core.windows.net/c/f?sv=2024&sig={(x := _text(d, LETTERS, 40))}%3D", x),
+    "account key": lambda d: (f"DefaultEndpointsProtocol=https;AccountName=zq;AccountKey={(x := _text(d, LETTERS, 80))}==;", x),
+    "nodelist": lambda d: (f"SLURM_NODELIST={(x := _name(d))}[001-064]", x),
+    "bare nodelist": lambda d: (f"srun: job on {(x := _name(d))}[001-064,070] started", x),
+    "nodelist list": lambda d: (f"NodeList=({(x := _name(d))}-[0001-0064])", x),
+    "v6 full upper": lambda d: (x := ":".join(f"{d.randrange(0x2000, 0x3FFF):04X}" for _ in range(8)), x),
+    "v6 zone": lambda d: (f"fe80::{(x := ':'.join(f'{d.randrange(0x1000, 0xFFFF):x}' for _ in range(4)))}%eth0<29500>", x),
+    "v6 prefix": lambda d: (f"2001:db8:1:{(x := f'{d.randrange(0x1000, 0xFFFF):x}:{d.randrange(0x1000, 0xFFFF):x}')}::7/64", x),
+    "v6 after equals": lambda d: (f"addr={(y := _v6(d))},port=3", y.split('::')[-1]),
+    "v6 url": lambda d: (f"tcp://[{(y := _v6(d))}]:29500", y.split('::')[-1]),
+    "v6 nccl": lambda d: (f"Bootstrap : Using eth0:{(y := _v6(d))}<0>", y.split('::')[-1]),
+    "v6 nccl zone": lambda d: (f"NET/Socket : Using [0]bond0:{(y := _v6(d))}%bond0<0> [1]eth1:10.99.98.97<0>", y.split('::')[-1]),
+    "v6 peer": lambda d: (f"socketProgress: Connection closed by remote peer {(y := _v6(d))}%eth0<43210>", y.split('::')[-1]),
+    "v6 peer bracket": lambda d: (f"from [{(y := _v6(d))}%eth0]:4321", y.split('::')[-1]),
+    "gid raw": lambda d: (f"GID[3]: {(x := ':'.join(f'{d.randrange(0x2000, 0x3FFF):04x}' for _ in range(8)))}", x),
+    "gid nccl": lambda d: (f"GID 3 (80FE/{(x := _hex(d, 16).upper())})", x),
+    "gid mapped hex": lambda d: (f"0000:0000:0000:0000:0000:ffff:{(x := f'0a4d:{d.randrange(0x1000, 0xFFFF):04x}')}", x),
+    "master addr arg": lambda d: (f"torchrun --master_addr {(x := _name(d))}07 --nnodes 2", x),
+    "master addr arg=": lambda d: (f"torchrun --master-addr={(x := _name(d))}07 --nnodes 2", x),
+    "master addr colon": lambda d: (f"MASTER_ADDR: {(x := _name(d))}07", x),
+    "rdzv": lambda d: (f"--rdzv_endpoint={(x := _name(d))}07:29500", x),
+    "rdzv2": lambda d: (f"rdzv_endpoint : {(x := _name(d))}07:29500", x),
+    "comm id": lambda d: (f"NCCL_COMM_ID set by environment to {(x := _name(d))}07:29500", x),
+    "mpi signal": lambda d: (f"[{(x := _name(d))}07:12345] *** Process received signal ***", x),
+    "mpi node": lambda d: (f"mpirun noticed that process rank 3 with PID 0 on node {(x := _name(d))}07 exited on signal 9", x),
+    "slurmstepd": lambda d: (f"slurmstepd: error: *** STEP 12345.0 ON {(x := _name(d))}07 CANCELLED AT 2026-01-01T00:00:00 ***", x),
+    "srun task": lambda d: (f"srun: error: {(x := _name(d))}07: task 3: Killed", x),
+    "syslog": lambda d: (f"Nov 11 10:11:12 {(x := _name(d))}07 kernel: NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.", x),
+    "syslog iso": lambda d: (f"2026-01-02T03:04:05+00:00 {(x := _name(d))}07 kernel: nvme reset", x),
+    "elastic host": lambda d: (f"  host      : {(x := _name(d))}07.zq.io", x),
+    "elastic host short": lambda d: (f"  host      : {(x := _name(d))}07", x),
+    "ray ip": lambda d: (f"(RayTrainWorker pid=1, ip={(x := _v4(d))}) hello", x),
+    "ray node": lambda d: (f"node_id={(x := _hex(d, 56))}", x),
+    "ssh": lambda d: (f"ssh bob@{(x := _name(d))}07", x),
+    "ssh user": lambda d: (f"ssh {(x := _name(d))}@h07", x),
+    "ssh key": lambda d: (f"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ{(x := _text(d, LETTERS, 60))} bob@h07", x),
+    "arn account": lambda d: (f"arn:aws:sagemaker:us-east-1:{(x := str(d.randrange(10**11, 10**12)))}:training-job/abc", x),
+    "arn job": lambda d: (f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{(x := _name(d))}-7b", x),
+    "gcp project": lambda d: (f"projects/{(x := _name(d))}/zones/us-central1-a/instances/a3", x),
+    "azure": lambda d: (f"/subscriptions/{_uuid(d)}/resourceGroups/{(x := _name(d))}/providers/x", x),
+    "instance": lambda d: (f"instance i-0{(x := _hex(d, 16))}", x),
+    "windows": lambda d: (f"C:\\Users\\{(x := _name(d))}\\run.py", x),
+    "file url": lambda d: (f"file:///home/{(x := _name(d))}/init", x),
+    "file init": lambda d: (f"init_method=file:///scratch/{(x := _name(d))}/init", x),
+    "quoted path": lambda d: (f'File "/data/{(x := _name(d))}/my project/train.py", line 3, in <module>', x),
+    "home var": lambda d: (f"HOME=/root/{(x := _name(d))}/a", x),
+    "tilde": lambda d: (f"~{(x := _name(d))}/run.sh", x),
+    "serial": lambda d: (f"Serial Number                         : {(x := str(d.randrange(10**12, 10**13)))}", x),
+    "serial=": lambda d: (f"board serial={(x := str(d.randrange(10**12, 10**13)))}", x),
+    "node desc": lambda d: (f'node_desc: "{(x := _name(d))}07 mlx5_0"', x),
+    "mac dots": lambda d: (x := '.'.join(_hex(d, 12)[i:i+4] for i in (0,4,8)), x),
+    "pem": lambda d: (f"-----BEGIN PRIVATE KEY----- {(x := _text(d, LETTERS, 64))} -----END PRIVATE KEY-----", x),
+    "jwt": lambda d: (f"eyJhbGciOiJIUzI1NiJ9.eyJ{(x := _text(d,  string.ascii_letters,30))}.abcDEF123", x),
+    "slack": lambda d: (f"xoxb-1234567890-{(x := _text(d,  string.ascii_letters,20))}", x),
+    "wandb run": lambda d: (f"wandb: Syncing run {(x := _name(d))}-12", x),
+    "account": lambda d: (f"#SBATCH --account={(x := _name(d))}", x),
+    "partition": lambda d: (f"#SBATCH -p {(x := _name(d))}", x),
+    "job-name": lambda d: (f"#SBATCH --job-name={(x := _name(d))}", x),
+    "jobid": lambda d: (f"SLURM_JOB_ID={(x := str(d.randrange(10**6, 10**7)))}", x),
+    "jobid words": lambda d: (f"srun: Job step aborted: job {(x := str(d.randrange(10**6, 10**7)))}.0", x),
+    "JobId": lambda d: (f"JobId={(x := str(d.randrange(10**6, 10**7)))} JobName=abc", x),
+    "JobName": lambda d: (f"JobId=1 JobName={(x := _name(d))}", x),
+    "UserId": lambda d: (f"UserId={(x := _name(d))}(1001) GroupId=g(100)", x),
+    "uid": lambda d: (f"uid=1001({(x := _name(d))}) gid=100(users)", x),
+    "user path": lambda d: (f"/mnt/nfs/users/{(x := _name(d))}/a.py", x),
+    "site-packages home": lambda d: (f'File "/home/{(x := _name(d))}/miniconda3/envs/llm/lib/python3.10/site-packages/torch/x.py", line 1', x),
+    "env conda": lambda d: (f"/home/u/miniconda3/envs/{(x := _name(d))}/lib/libnccl.so.2", x),
+    "tmp": lambda d: (f"/tmp/ray/session_{(x := _name(d))}/logs", x),
+    "bucket https": lambda d: (f"https://{(x := _name(d))}.s3.amazonaws.com/a/b", x),
+    "bucket https path": lambda d: (f"https://s3.us-east-1.amazonaws.com/{(x := _name(d))}/ckpt", x),
+    "bucket gcs https": lambda d: (f"https://storage.googleapis.com/{(x := _name(d))}/ckpt", x),
+    "abfss": lambda d: (f"abfss://cont@{(x := _name(d))}.dfs.core.windows.net/a", x),
+    "abfss container": lambda d: (f"abfss://{(x := _name(d))}@acct.dfs.core.windows.net/a", x),
+    "hdfs": lambda d: (f"hdfs://nn.{(x := _name(d))}.io:8020/user/a", x),
+    "mlflow": lambda d: (f"mlflow.set_tracking_uri http://{(x := _name(d))}:5000", x),
+    "etcd": lambda d: (f"etcd://{(x := _name(d))}01:2379", x),
+    "nfs": lambda d: (f"mount {(x := _name(d))}01:/export/data", x),
+    "docker ps": lambda d: (f"{(x := _hex(d, 12))}   nvcr.io/x  Up 3 hours", x),
+    "cgroup": lambda d: (f"/kubepods/burstable/pod{(x := _uuid(d))}/", x),
+    "cgroup2": lambda d: (f"kubepods-burstable-pod{(x := _uuid(d).replace('-', '_'))}.slice", x),
+    "pod hash": lambda d: (f"Error from pod {(x := _name(d))}-5d9c7b8f6d-x2v4k", x),
+    "password prompt": lambda d: (f"--password {(x := _name(d))}Q7", x),
+    "token arg": lambda d: (f"--hf_token {(x := _text(d,  string.ascii_letters,24))}", x),
+    "api key json": lambda d: (f'"api_key": "{(x := _text(d, LETTERS, 32))}"', x),
+    "aws secret": lambda d: (f"AWS_SECRET_ACCESS_KEY={(x := _text(d,  LETTERS+'/',40))}", x),
+    "openai": lambda d: (f"sk-proj-{(x := _text(d, LETTERS, 40))}", x),
 }  # fmt: skip
 
 
@@ -106,6 +202,39 @@ def test_planted_identifiers_are_not_found_again(kind: str) -> None:
         text = "\n".join(lines) + "\n"
         out = collect(build_run({}), [text]).text(text)
         assert needle not in out, [line for line in out.splitlines() if needle in line][:2]
+
+
+def _planted_in(lines: list[str], draw: random.Random) -> tuple[str, list[tuple[str, str]]]:
+    """The lines with an identifier of every class at a random place, and what must not be found again."""
+    needles = []
+    for kind in draw.sample(sorted(CLASSES), len(CLASSES)):
+        planted, needle = CLASSES[kind](draw)
+        needles.append((kind, needle))
+        at = draw.randrange(len(lines))
+        if draw.random() < 0.5:
+            lines[at] += draw.choice([" ", ", ", " (", ' "', "='", " -> ", "\t"]) + planted
+        else:
+            lines.insert(at, planted)
+    return "\n".join(lines) + "\n", needles
+
+
+def _logs() -> list[Path]:
+    own = sorted(RUNS.rglob("*.log"))
+    data = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+    return own + (sorted(p for p in Path(data, "corpus").rglob("*.log") if p.is_file()) if data else [])
+
+
+def test_identifiers_of_every_class_planted_in_real_logs_are_not_found_again() -> None:
+    planted, found = 0, []
+    for log in _logs():
+        draw = random.Random(log.parent.name + log.name)
+        lines = log.read_text("utf-8", "surrogateescape").splitlines()[:300] or [""]
+        text, needles = _planted_in(lines, draw)
+        out = collect(build_run({}), [text]).text(text)
+        planted += len(needles)
+        found += [(str(log), kind, needle) for kind, needle in needles if needle in out]
+    assert planted > 1000
+    assert not found
 
 
 @pytest.mark.parametrize(

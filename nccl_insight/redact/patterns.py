@@ -37,15 +37,16 @@ PUBLIC_FILE: Final = re.compile(
 )
 
 _HEX = "[0-9a-fA-F]"
-UUID: Final = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+UUID: Final = rf"{_HEX}{{8}}[-_]{_HEX}{{4}}[-_]{_HEX}{{4}}[-_]{_HEX}{{4}}[-_]{_HEX}{{12}}"
 TOKEN: Final = re.compile(
     "|".join((
         rf"(?P<uuid>(?<![\w-])(?:[A-Za-z0-9]{{1,20}}[-_]){{0,4}}?{UUID}(?!{_HEX}))",
-        rf"(?P<mac>(?<![\w:.-])(?:{_HEX}{{2}}:){{5,19}}{_HEX}{{2}}(?![\w:-])|(?<![\w:.-])(?:{_HEX}{{2}}-){{5}}{_HEX}{{2}}(?![\w-]))",
+        rf"(?P<mac>(?<![\w:.-])(?:{_HEX}{{2}}:){{5,19}}{_HEX}{{2}}(?![\w:-])|(?<![\w:.-])(?:{_HEX}{{2}}-){{5}}{_HEX}{{2}}(?![\w-])"
+        rf"|(?<![\w.-])(?=[0-9.]{{0,13}}[a-fA-F])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.-]))",
         rf"(?P<v6>(?:(?<![\w:.])|(?<=[\w\]]:))(?:{_HEX}{{0,4}}:){{2,7}}(?:(?:[0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}|{_HEX}{{1,4}})?(?![\w:]|\.[0-9]))",
         r"(?P<v4>(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9]))",
         r"(?P<url>\b[a-z][a-z0-9+]{1,9}://[^\s\"'<>]+)",
-        r"(?P<path>(?<![\w.\])])(?:~|\./|\.\./)?/(?:[\w.+@%~-]+/?)+)",
+        r"(?P<path>(?<![\w.\])])(?:~[\w.-]{0,64}|\./|\.\./)?/(?:[\w.+@%~-]+/?)+)",
         r"(?P<word>[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*)",
     )),
     re.ASCII,
@@ -57,7 +58,20 @@ GUID: Final = re.compile(
 RUN: Final = re.compile(r"[^\s\"'(,;<>=|{}]+")
 # Words without which a pattern cannot match: looking for them is much faster than trying the pattern.
 HINTS: Final = {
-    "user": ("/home/", "/users/", "/Users/", "USER", "LOGNAME", "uid=", "@"),
+    "user": (
+        "/home/",
+        "/users/",
+        "/Users/",
+        "\\Users\\",
+        "USER",
+        "LOGNAME",
+        "uid=",
+        "@",
+        "user",
+        "User",
+        "wner",
+        "login",
+    ),
     "place": (
         "pod",
         "Pod",
@@ -70,6 +84,29 @@ HINTS: Final = {
         "ip-",
         "hostname",
         "@",
+        "master",
+        "rdzv",
+        "NCCL_COMM_ID",
+        "on node ",
+        "CANCELLED",
+        "srun",
+        "***",
+        "slurmstepd-",
+        "kernel",
+        "]:",
+        "host ",
+        "[0",
+        "[1",
+        "ode_desc",
+        "ode desc",
+        "ode Desc",
+        "mount",
+        "] [",
+        "] mca",
+        "] P",
+        "] O",
+        " more proc",
+        "Set MCA",
     ),
     "job": (
         "SLURM_",
@@ -84,6 +121,12 @@ HINTS: Final = {
         "run_id",
         "amespace",
         "NAMESPACE",
+        "#SBATCH",
+        "--account",
+        "wandb",
+        "arn:",
+        "projects/",
+        "resourceGroups/",
     ),
     "number": ("job", "Job", "JOB", "step", "Step", "STEP", "slurm", "Slurm"),
     "secret": (
@@ -112,24 +155,42 @@ HINTS: Final = {
     "guid": ("guid", "GUID", "Guid"),
 }
 HEAD: Final = re.compile(
-    r"(?:^|(?<=[\s:>\]]))([^\s:<>\[\]|]+|<[\w.-]+>)(?=:[0-9]+:[0-9]+ (?:\[|NCCL ))", re.M
+    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:[0-9]+:[0-9]+ (?:\[|NCCL ))", re.M
+)
+_NUMBERED_HOST = r"[A-Za-z][\w-]{0,200}[0-9][\w.-]{0,200}"
+_MONTH_TIME = (
+    r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{6,20}(?:Z|[+-][0-9:]{4,6})?"
 )
 PLACE: Final = re.compile(
-    r"\bPid\s+[0-9]+ on (\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)|\bMASTER_ADDR=([^\s\"',;]+)"
-    r"|\bHOSTNAME=([^\s\"',;]+)|tcp://([^\s:/\"']+)|\b(ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+)\b"
+    r"\bPid\s+[0-9]+ on (\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
+    r"|\bMASTER_ADDR[\"']?\s?[=:]\s?[\"']?([\w.-]+)|--(?:master[-_]addr|rdzv[-_]endpoint)[= ]([\w.-]+)"
+    r"|\brdzv_endpoint[\"']?\s?[=:]\s?[\"']?([\w.-]+)|\bNCCL_COMM_ID(?: set by environment to |=)([\w.-]+)"
+    rf"|\bon node ({_NUMBERED_HOST})|\bON ([\w.-]+)(?= CANCELLED\b)|\bsrun: error: ([\w.-]+)(?=: tasks? )"
+    rf"|\[([A-Za-z][\w.-]{{0,200}})(?=:[0-9]{{2,8}}\] "
+    r"(?:\*\*\*|\[|mca|pml|btl|PMIX|ORTE|PRTE|opal|[0-9]{1,6} more proc|Set MCA))"
+    r"|\bslurmstepd-([\w.-]+)(?=: )"
+    rf"|(?:{_MONTH_TIME}) ([\w.-]+)(?= (?:kernel|[\w.@-]{{1,64}}\[[0-9]{{1,8}}\]):)|\bhost {{2,12}}: ([\w.-]+)"
+    r"|\b(?:on|[Nn]odes?|[Hh]osts?|[Nn]ode[Ll]ist|NODELIST)[=: (]{1,3}([A-Za-z][\w.-]{0,200}?)(?=-?\[[0-9])"
+    r"|\b[Nn]ode[_ ][Dd]esc(?:ription)?[\"':= ]{1,4}([\w.-]+)|\bmount(?:ed from)? ([\w.-]+)(?=:/)"
+    r"|\bHOSTNAME=([^\s\"',;]+)|tcp://([^\s:/\"'\[\]]+)|\b(ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+)\b"
     r"|\"hostname\": \"([^\"]+)|@([A-Za-z][\w-]*[0-9][\w.-]*)"
-    r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])"
+    r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])",
+    re.M,
 )
 USER: Final = re.compile(
-    r"(?<=/home/)([\w.-]+)|(?<=/users/)([\w.-]+)|(?<=/Users/)([\w.-]+)|\b(?:USER|LOGNAME|SLURM_JOB_USER|USERNAME)[=:]\s?([\w.-]+)"
+    r"(?<=/home/)([\w.-]+)|(?<=/users/)([\w.-]+)|(?<=/Users/)([\w.-]+)|(?<=\\Users\\)([\w.-]+)"
+    r"|\b(?:USER|LOGNAME|SLURM_JOB_USER|USERNAME)[=:]\s?([\w.-]+)"
     r"|\buid=[0-9]+\(([\w.-]+)\)|(?<![\w.-])([a-z_][\w.-]*)(?=@[A-Za-z][\w-]*[0-9])"
     r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[=:]\s?[\"']?([A-Za-z_][\w.-]*)"
 )
 JOB: Final = re.compile(
-    r"\b((?:SLURM_JOB_?(?:NAME|ID|ACCOUNT|PARTITION)|SLURM_(?:STEP_)?NODELIST|SLURM_JOB_NODELIST"
+    r"((?:\b(?:SLURM_JOB_?(?:NAME|ID|ACCOUNT|PARTITION)|SLURM_(?:STEP_)?NODELIST|SLURM_JOB_NODELIST"
     r"|LSB_JOB(?:NAME|ID)|PBS_JOB(?:NAME|ID)|JOB_NAME|TORCHELASTIC_RUN_ID|WANDB_(?:NAME|PROJECT|RUN_ID)"
     r"|WANDB_ENTITY|SLURM_ACCOUNT|(?:POD_)?NAMESPACE"
-    r"|[Nn]amespace|[Jj]ob[-_ ]?[Nn]ame|--job-name|rdzv_id|run_id)\s?[=:]\s?\"?)([^\s\"',;]+)"
+    r"|[Nn]amespace|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)\s?[=:]\s?\"?"
+    r"|#SBATCH\s{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
+    r"|--(?:account|job-name)[= ]|wandb: Syncing run |(?<=:)[0-9]{12}:(?:[a-z-]{1,30}[/:])?"
+    r"|\bprojects/|\bresourceGroups/))([^\s\"',;/=]+)"
 )
 # Numbers of jobs and steps of a scheduler in free text: "Submitted batch job 81234", "STEP 81234.0 ON", "JobId=81234".
 JOB_NUMBER: Final = re.compile(
@@ -139,11 +200,26 @@ JOB_NUMBER: Final = re.compile(
 # A name that says that its value is secret, and the value; or a value that says so itself.
 SECRET: Final = re.compile(
     r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}_){0,6}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY"
-    r"|ACCESS_KEY_ID|SECRET_KEY|PRIVATE_?KEY|CREDENTIALS?|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}[\"']?(?:\s?[=:]\s?"
+    r"|ACCESS_KEY_ID|SECRET_KEY|ACCOUNT_?KEY|SHARED_?KEY|PRIVATE_?KEY|CREDENTIALS?|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}[\"']?(?:\s?[=:]\s?"
     r"|\s(?=[\"']))(?:Bearer |Basic )?[\"']?)(?P<value>[^\s\"',;}]+)",
     re.I,
 )
 BEARER: Final = re.compile(r"\b([Bb]earer|[Bb]asic) ([A-Za-z0-9._~+/=-]{12,})")
+# Secrets behind something that is none: options of a command, signatures in an address, keys of SSH and PEM.
+MARKED: Final = re.compile(
+    r"(--[a-z_-]{0,40}(?:token|password|passwd|secret|api[-_]key|access[-_]key)[= ][\"']?)([^\s\"',;-][^\s\"',;]{3,})"
+    r"|([?&](?:sig|signature|X-Amz-Signature|X-Goog-Signature|token|key|access_token)=)([^\s\"'&]{8,})"
+    r"|(\bssh-(?:rsa|ed25519|dss) |\becdsa-sha2-\w{1,20} )([A-Za-z0-9+/=]{20,})"
+    r"|(-----BEGIN [A-Z ]{0,40}(?:KEY|CERTIFICATE)-----)([^-]{1,20000})"
+)
+MARKS: Final = ("--", "sig", "Sig", "token=", "key=", "ssh-", "ecdsa-", "-----BEGIN")
+# Numbers of devices, machines and accounts that a word before them or their form gives away.
+NUMBERS: Final = re.compile(
+    r"(\b[Ss]erial(?: ?(?:[Nn]umber|[Nn]o))?\.?[\"']?\s{0,60}[=:#]\s{0,4}[\"']?)([A-Za-z0-9-]{6,40})"
+    r"|(\bi-)([0-9a-f]{17}|[0-9a-f]{8})\b"
+    r"|(\barn:[a-z-]{1,20}:[a-z0-9-]{1,40}:[a-z0-9-]{0,30}:)([0-9]{12})(?=:)"
+)
+NUMBER_HINTS: Final = ("erial", "i-", "arn:")
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"

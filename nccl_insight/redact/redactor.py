@@ -21,6 +21,10 @@ from nccl_insight.redact.patterns import (
     KEY_HINTS,
     KEYS,
     KNOWN_DOMAINS,
+    MARKED,
+    MARKS,
+    NUMBER_HINTS,
+    NUMBERS,
     PLACE,
     POD,
     PUBLIC_FILE,
@@ -37,7 +41,7 @@ COVERED: Final = (
     "host names (short, long, in any case), pods and containers, IPv4 and IPv6 addresses and GIDs, MACs, GUIDs and "
     "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
     "directories, storage buckets, job names and numbers of schedulers, tokens, "
-    "keys and passwords that are marked as such"
+    "keys and passwords that are marked as such, serial numbers, cloud instances and accounts"
 )
 NOT_PROMISED: Final = (
     "names that appear only in free text of other programs, and names of organisations, projects or models; "
@@ -54,6 +58,12 @@ _V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9
 _POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASCII)
 _NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
+
+
+def _mac(found: str) -> str:
+    """One way to write an address that comes with colons, hyphens or dots."""
+    digits = re.sub("[^0-9a-f]", "", found.lower())
+    return ":".join(digits[at : at + 2] for at in range(0, len(digits), 2))
 
 
 @dataclass
@@ -163,10 +173,14 @@ class Redactor:
             text = BEARER.sub(lambda m: f"{m[1]} {self.secret(m[2])}", text)
         if any(hint in text for hint in KEY_HINTS):
             text = KEYS.sub(lambda m: self.secret(m[0]), text)
+        if any(hint in text for hint in MARKS):
+            text = MARKED.sub(self._marked, text)
         if may_match("number", text):
             text = JOB_NUMBER.sub(self._job_number, text)
         if may_match("job", text):
             text = JOB.sub(lambda m: m[1] + self.job(m[2]), text)
+        if any(hint in text for hint in NUMBER_HINTS):
+            text = NUMBERS.sub(self._numbered, text)
         text = HEAD.sub(lambda m: self.hosts.get(m[1], m[1]), text)
         if may_match("place", text):
             text = PLACE.sub(self._place, text)
@@ -242,6 +256,18 @@ class Redactor:
             return match[0]
         return match["name"] + self.secret(value)
 
+    def _marked(self, match: re.Match[str]) -> str:
+        index = match.lastindex or 0
+        value = match[index]
+        return match[0] if value in self._given else match[index - 1] + self.secret(value)
+
+    def _numbered(self, match: re.Match[str]) -> str:
+        index = match.lastindex or 0
+        value = match[index]
+        if value in self._given or not any(c.isdigit() for c in value):
+            return match[0]
+        return match[index - 1] + self._identifier("number", value)
+
     def _job_number(self, match: re.Match[str]) -> str:
         number = match[match.lastindex or 0]
         return match[0].replace(number, self.job(number))
@@ -274,13 +300,14 @@ class Redactor:
         return self.book.ipv4(address) if address else match[0]
 
     def _identifier(self, kind: str, found: str) -> str:
-        key = f"{kind} {found.lower().replace('-', ':') if kind == 'mac' else found.lower()}"
+        key = f"{kind} {_mac(found) if kind == 'mac' else found.lower()}"
         if key not in self.hardware:
             digits = f"{len(self.hardware) + 1:012x}"
             self.hardware[key] = {
                 "mac": ":".join(("02" + digits[2:])[i : i + 2] for i in range(0, 12, 2)),
                 "uuid": f"00000000-0000-0000-0000-{digits}",
                 "guid": f"0000{digits}",
+                "number": f"id{len(self.hardware) + 1}",
                 "hex": f"000000000000{digits}{'0' * 40}"[: max(12, len(found))],
             }[kind]
         return self.hardware[key]
