@@ -41,6 +41,7 @@ class Op:
     elements: int = 0
     peer: int = -1
     blocking: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Simulation:
         self.arrived: dict[tuple[Any, ...], dict[int, float]] = {}
         self.ended: dict[tuple[Any, ...], float] = {}
         self.meta: dict[tuple[Any, ...], Op] = {}
+        self.posts: dict[tuple[tuple[Any, ...], int], Op] = {}
         self._correlation = 0
 
     def run(self) -> None:
@@ -108,7 +110,7 @@ class Simulation:
             key = (lane, count)
             members = len(op.group.ranks) if op.kind == "collective" and op.group else 2
             rank.posted = (key, lane)
-            self.meta[key] = op
+            self.meta[key] = self.posts[key, number] = op
             here = self.arrived.setdefault(key, {})
             here[number] = max(rank.now, before)
             rank.streams[lane] = -1.0
@@ -133,8 +135,8 @@ class Simulation:
         return f"{src}>{dst}"
 
     def _finish(self, key: tuple[Any, ...]) -> None:
-        op, here = self.meta[key], self.arrived[key]
-        end = max(here.values()) + op.took_us
+        here = self.arrived[key]
+        end = max(here.values()) + max(self.posts[key, n].took_us for n in here)
         self.ended[key] = end
         for number, start in here.items():
             rank = self.ranks[number]
@@ -143,7 +145,7 @@ class Simulation:
             self._emit(rank, self._kernel(number, key, start, end), start - 8)
 
     def _kernel(self, number: int, key: tuple[Any, ...], start: float, end: float) -> dict[str, Any]:
-        op = self.meta[key]
+        op = self.posts[key, number]
         assert op.group is not None
         name, extra = op.name, {"Seq": key[1]}
         kernel = f"ncclDevKernel_{_KERNELS.get(name, 'SendRecv')}(ncclDevKernelArgsStorage<4096ul>)"
@@ -157,7 +159,7 @@ class Simulation:
                 "Collective name": name, "In msg nelems": op.elements,
                 "Out msg nelems": op.elements * (n if "allgather" in name else 1), "Group size": n,
                 "dtype": "BFloat16", "Process Group Name": op.group.name,
-                "Process Group Ranks": str(list(op.group.ranks)), **extra,
+                "Process Group Ranks": str(list(op.group.ranks)), **extra, **op.extra,
             },
         )  # fmt: skip
 
@@ -168,22 +170,33 @@ class Simulation:
         call = event("cuda_runtime", "cudaLaunchKernelExC", launched, 3.0, correlation=self._correlation)
         rank.events.append(call)
 
-    def write(self, folder: Path, clock_us: Callable[[int], float] = lambda _r: 0.0) -> list[Path]:
-        """A trace a rank; ``clock_us`` shifts the clock of a rank."""
+    def write(
+        self, folder: Path, clock_us: Callable[[int], float] = lambda _r: 0.0, annotated: bool = True,
+        host: Callable[[int], str | None] = lambda _r: None, without: tuple[int, ...] = (),
+        lost: Callable[[int], float] = lambda _r: 0.0,
+    ) -> list[Path]:  # fmt: skip
+        """A trace a rank.
+
+        ``clock_us`` shifts the clock of a rank, ``annotated=False`` leaves out the steps, ``without`` names ranks
+        that were not recorded, ``lost`` is the share of a rank's events that its profiler dropped.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
+        rng = random.Random(5)
         for number, rank in self.ranks.items():
-            starts = sorted(rank.step_start.items())
-            events = list(rank.events)
+            if number in without:
+                continue
+            starts = sorted(rank.step_start.items()) if annotated else []
+            events = [dict(e) for e in rank.events if rng.random() >= lost(number)]
             for i, (step, start) in enumerate(starts):
                 end = starts[i + 1][1] if i + 1 < len(starts) else rank.now
                 events.append(event("user_annotation", f"ProfilerStep#{step}", start - 20, end - start))
             for item in events:
                 item["ts"] = round(item["ts"] + clock_us(number), 3)
                 item["dur"] = round(item["dur"], 3)
-            header = {"host_name": None}
-            content = trace(number, self.world, events, **header)
-            del content["host_name"]
+            content = trace(number, self.world, events, host_name=host(number))
+            if host(number) is None:
+                del content["host_name"]
             paths.append(write(folder / f"rank{number}.json", content))
         return paths
 

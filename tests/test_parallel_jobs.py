@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import nccl_insight
 from nccl_insight.model import Finding
+from tests import job_shapes
 from tests.job_maker import Layout, Simulation, training
+from tests.job_shapes import Plan
 
 LATE = ("straggler-rank", "late-once", "collective-skew")
 
@@ -79,3 +83,86 @@ def test_a_pipeline_without_any_collective(
 def test_lateness_that_moves_is_no_single_rank(tmp_path: Path) -> None:
     job = training(Layout(tp=2, dp=4, pp=1), steps=12, slow=lambda r, s: 1.5 if r == (3 * s) % 8 else 1.0)
     assert [name for name, _ in late(said(job, tmp_path))] == ["collective-skew"]
+
+
+def slow(*ranks: int, factor: float = 1.2) -> Plan:
+    return Plan(slow=lambda r, _s: factor if r in ranks else 1.0)
+
+
+ALTERNATING = Layout(tp=2, dp=2, pp=4)
+SHARDED = Layout(tp=2, dp=4, pp=2)
+"""``pp`` counts the copies of the whole model."""
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (lambda: job_shapes.alternating(ALTERNATING, slow(9)), (9,)),
+        (lambda: job_shapes.alternating(ALTERNATING, slow(4, 5, 6, 7, factor=1.3)), (4, 5, 6, 7)),
+        (lambda: job_shapes.sharded(SHARDED, slow(13)), (13,)),
+        (lambda: job_shapes.rings(SHARDED, slow(7)), (7,)),
+        (lambda: job_shapes.experts(SHARDED, slow(10, factor=1.25)), (10,)),
+    ],
+    ids=["alternating", "late stage", "sharded", "ring attention", "experts"],
+)
+def test_one_late_rank_or_stage_in_other_schedules(
+    tmp_path: Path, job: Callable[[], Simulation], expected: tuple[int, ...]
+) -> None:
+    assert late(said(job(), tmp_path)) == [("straggler-rank", expected)]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        lambda: job_shapes.alternating(ALTERNATING, Plan(jitter=0.05)),
+        lambda: job_shapes.sharded(SHARDED, Plan(jitter=0.08)),
+        lambda: job_shapes.experts(SHARDED, Plan(), varied=0.5),
+    ],
+    ids=["alternating", "sharded", "experts"],
+)
+def test_jitter_is_nobodys_fault(tmp_path: Path, job: Callable[[], Simulation]) -> None:
+    found = said(job(), tmp_path)
+    assert late(found) == []
+    assert not {"busbw-outlier", "busbw-below-expected", "alltoall-imbalanced"} & set(found)
+
+
+def test_one_rank_late_in_each_fourth_step(tmp_path: Path) -> None:
+    """In a group of two one of two must be last; only the whole job shows that it is always the same rank."""
+    pause = lambda r, s: 6000.0 if r == 6 and s % 4 == 2 else 0.0  # noqa: E731
+    found = said(job_shapes.sharded(SHARDED, Plan(pause_us=pause, steps=16)), tmp_path)
+    assert late(found) == [("straggler-rank", (6,))]
+    assert "in steps 2, 6, 10, 14 of 16" in found["straggler-rank"][0].explanation
+
+
+def test_the_delay_is_what_the_rank_took_longer(tmp_path: Path) -> None:
+    """20 % of 12.75 ms of compute a step, in six steps: 15.3 ms, however many collectives show it."""
+    found = said(job_shapes.alternating(ALTERNATING, slow(9)), tmp_path)["straggler-rank"][0]
+    said_ms = float(re.search(r"by ([\d.]+) ms", found.title)[1])  # type: ignore[index]
+    assert said_ms == pytest.approx(0.2 * (6 * 2 * (350 + 700) + 150) * 6 / 1000, rel=0.1)
+
+
+def test_a_send_in_the_background_holds_nobody_up(tmp_path: Path) -> None:
+    """Rank 4 goes on while its slow sends run; that the others are in collectives meanwhile makes it no straggler."""
+    link = lambda a, b: 12.0 if (a, b) == (4, 12) else 1.0  # noqa: E731
+    job = job_shapes.decoding(SHARDED, Plan(link=link))
+    paths = job.write(tmp_path, annotated=False)
+    findings = {f.name: f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings}
+    assert findings["busbw-outlier"].ranks == (4, 12)
+    assert "straggler-rank" not in findings
+
+
+def test_a_late_rank_that_was_not_recorded_is_missing_and_nobody_else_is_blamed(tmp_path: Path) -> None:
+    paths = job_shapes.alternating(ALTERNATING, slow(5, factor=1.3)).write(tmp_path, without=(5,))
+    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings}
+    assert found["communicator-incomplete"].ranks == (5,)
+    assert not {"straggler-rank", "busbw-outlier"} & set(found)
+
+
+def test_lost_events_and_clocks_of_hosts_change_nothing(tmp_path: Path) -> None:
+    job = job_shapes.alternating(ALTERNATING, slow(6))
+    paths = job.write(
+        tmp_path, clock_us=lambda r: 3.3e6 * (r // 4), host=lambda r: f"node{r // 4}",
+        lost=lambda r: 0.01 if r in (3, 6) else 0.0,
+    )  # fmt: skip
+    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings}
+    assert found["straggler-rank"].ranks == (6,)

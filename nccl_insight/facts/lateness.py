@@ -17,6 +17,8 @@ from nccl_insight.tables.run import Run
 
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 _NEXT_IN_STREAM_NS: Final = 30_000
+_HANDOVER_NS: Final = 5_000
+"""An operation that begins so shortly before the end of another may as well have waited for it."""
 _HELD: Final = 0.2
 """Share of a transfer that compute must leave exposed for the collective to have held a rank up."""
 _TRACED: Final = ("kernel", "cpu_op", "inspector")
@@ -26,10 +28,11 @@ def arrivals_of_ranks(run: Run) -> pl.DataFrame:
     """Members of matched synchronising collectives.
 
     Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, own_ns, limit_ns,
-    inherited_ns, by_clock, source``. ``group`` is a number of the process group, ``label`` its name. ``own_ns`` is the
-    arrival as far as the rank itself is the reason, on a scale that only members of one collective share; where it
-    stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
-    ``inherited_ns`` is the communication elsewhere that was taken off. For pipelines without any collective a row is a
+    inherited_ns, by_clock, source, since``. ``group`` is a number of the process group, ``label`` its name.
+    ``own_ns`` is the arrival as far as the rank itself is the reason, on a scale that only members of one collective
+    share; where it stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
+    Arrivals with one ``since`` count from the same moment. ``inherited_ns`` is the communication elsewhere that was
+    taken off. For pipelines without any collective a row is a
     step of a stage. Where neither a clock nor a collective before tells
     the arrival, the row is left out. ``by_clock`` says that starts on a common clock were used.
     """
@@ -45,6 +48,8 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
     table = run.table("collectives")
     if "match_id" not in table.columns:
         return pl.DataFrame()
+    absent = {"held_ns": pl.Int64, "exposed_ns": pl.Int64}
+    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     matched = table.filter(
         pl.col("match_id").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED) & ~is_engine_copy()
     )
@@ -60,14 +65,18 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         matched=pl.len().over("match_id"),
     )  # fmt: skip
     if rows.is_empty():
-        return _pipelines(run)
+        return stages(run)
     by_clock = rows["skew_ns"].null_count() == 0
     longest = pl.col("duration_ns").max().over("match_id")
     plain = pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")
     others = rows["group"].n_unique() > 1 or matched.height > rows.height
     if not others or rows["start_ns"].null_count():
         return rows.with_columns(
-            own_ns=plain, limit_ns=plain, inherited_ns=pl.lit(0, pl.Int64), by_clock=pl.lit(by_clock)
+            own_ns=plain,
+            limit_ns=plain,
+            inherited_ns=pl.lit(0, pl.Int64),
+            by_clock=pl.lit(by_clock),
+            since=pl.col("match_id"),
         ).drop("skew_ns", "device", "stream", "exposed_ns")
     return _own(rows, table, by_clock)
 
@@ -116,10 +125,10 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
             by_clock=pl.lit(by_clock),
         )
         .with_columns(limit_ns=elapsed - pl.col("inherited_ns"))
-        .with_columns(own_ns=pl.col("limit_ns") - pl.col("queued_ns"))
+        .with_columns(own_ns=pl.col("limit_ns") - pl.col("queued_ns"), since=pl.col("before").fill_null(0))
         .drop(
-            "skew_ns",
             "before",
+            "skew_ns",
             "released",
             "device",
             "stream",
@@ -134,9 +143,10 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
 def _waits(table: pl.DataFrame) -> pl.DataFrame:
     """Communication as it held ranks up: ``rank, device, stream, start_ns, run, exposed_from, end_ns``.
 
-    Compute that hides a collective runs at its beginning, so its last part, ``exposed_from..end_ns``, is what held the
-    whole rank up, by waiting or by a slow link; neither is the rank's own. What is before only held up what stands
-    behind it in its stream: ``run`` numbers operations that follow each other directly in one stream.
+    The last part of an operation, ``exposed_from..end_ns``, in which the rank neither computed nor entered another
+    operation, is what held the whole rank up, by waiting or by a slow link; neither is the rank's own. What is before
+    only held up what stands behind it in its stream: ``run`` numbers operations that follow each other directly in one
+    stream.
     """
     rows = (
         table.filter(
@@ -152,20 +162,41 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
             > _NEXT_IN_STREAM_NS
         )
     )
-    exposed = pl.min_horizontal(pl.coalesce("exposed_ns", "duration_ns"), "duration_ns")
-    return rows.select(
+    held = pl.min_horizontal(pl.coalesce("held_ns", "exposed_ns", "duration_ns"), "duration_ns")
+    rows = rows.select(
         "rank", "device", "stream", "start_ns", "end_ns", run=pl.col("apart").fill_null(True).cum_sum(),
-        exposed_from=pl.col("end_ns") - exposed,
+        exposed_from=pl.col("end_ns") - held, first=pl.col("apart").fill_null(True),
+    )  # fmt: skip
+    # An operation that the rank entered meanwhile, not behind another in its stream, shows that it was going on.
+    entered = rows.filter("first").select("rank", entered="start_ns").sort("entered")
+    return (
+        rows.with_columns(before_end=pl.col("end_ns") - _HANDOVER_NS)
+        .sort("before_end", maintain_order=True)
+        .join_asof(
+            entered, left_on="before_end", right_on="entered", by="rank", strategy="backward",
+            check_sortedness=False,
+        )
+        .with_columns(exposed_from=pl.max_horizontal("exposed_from", "entered"))
+        .drop("entered", "first", "before_end")
     )  # fmt: skip
 
 
-def _pipelines(run: Run) -> pl.DataFrame:
-    """Rows for pipelines without any collective: own time of each stage in each step.
+def stages(run: Run) -> pl.DataFrame:
+    """Rows as of :func:`arrivals_of_ranks` for pipelines: own time of each stage in each step.
 
-    ``own_ns`` is the step less its exposed communication; only for steps that all ranks of the pipeline have.
+    A pipeline is what sends and receives connect, if no collective has two of its ranks: nothing else compares its
+    stages. ``own_ns`` is the step less its exposed communication; only for steps that all ranks of the pipeline have.
     """
-    table = run.table("collectives").filter(pl.col("match_id").is_not_null())
-    pairs = table.filter(pl.col("op").cast(pl.String) == "Send").select("rank", "peer").drop_nulls().unique()
+    return run.memo("facts.lateness.stages", _stages)
+
+
+def _stages(run: Run) -> pl.DataFrame:
+    table = run.table("collectives")
+    if "match_id" not in table.columns:
+        return pl.DataFrame()
+    table = table.filter(pl.col("match_id").is_not_null())
+    op = pl.col("op").cast(pl.String)
+    pairs = table.filter(op == "Send").select("rank", "peer").drop_nulls().unique()
     steps = run.table("steps").filter(pl.col("step").is_not_null() & pl.col("rank").is_not_null())
     part: dict[int, int] = {}
     for a, b in pairs.sort("rank", "peer").iter_rows():
@@ -174,6 +205,9 @@ def _pipelines(run: Run) -> pl.DataFrame:
     members = pl.DataFrame(
         {"rank": list(part), "group": list(part.values())}, schema={"rank": pl.Int32, "group": pl.UInt32}
     )
+    met = table.filter(op.is_in(SYNCHRONISING)).select("match_id", "rank").join(members, on="rank")
+    met = met.filter(pl.len().over("match_id", "group") > 1)
+    members = members.filter(~pl.col("group").is_in(met["group"].unique().implode()))
     rows = (
         steps.join(members, on="rank")
         .group_by("group", "rank", "step")
@@ -190,4 +224,5 @@ def _pipelines(run: Run) -> pl.DataFrame:
         "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), group_ranks=pl.lit(None, pl.List(pl.Int32)),
         source=pl.lit("kernel"), label=pl.lit("pipeline"), own_ns=own, limit_ns=own,
         inherited_ns=pl.col("exposed_comm_ns"), by_clock=pl.lit(False),
+        since=pl.struct("group", "step").rank("dense"),
     )  # fmt: skip

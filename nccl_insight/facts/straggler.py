@@ -18,7 +18,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.chance import binomial_tail, mean_above_zero
-from nccl_insight.facts.lateness import arrivals_of_ranks
+from nccl_insight.facts.lateness import arrivals_of_ranks, stages
 from nccl_insight.tables.run import Run
 
 _ALPHA_STEPS: Final = 0.05
@@ -43,6 +43,10 @@ _ONCE_FACTOR: Final = 10.0
 _ONCE_UNITS: Final = 2
 _MOSTLY: Final = 0.8
 _ALIKE: Final = 0.5
+_FEW_RANKS: Final = 4
+_COMPARABLE: Final = 0.2
+_PIPELINE: Final = "pipeline"
+"""Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Straggler:
     """Ranks that are late significantly often: mostly one. ``p_value`` is corrected for the number of ranks tested.
 
     ``group`` and ``group_ranks`` name the process group in which they cost most; ``groups`` is how many show it.
+    ``steps``, of ``of_steps``, are those in which the rank is late, where it is not late in all.
     """
 
     ranks: tuple[int, ...]
@@ -67,6 +72,8 @@ class Straggler:
     group_ranks: tuple[int, ...] = ()
     groups: int = 1
     inherited_ns: int = 0
+    steps: tuple[int, ...] = ()
+    of_steps: int = 0
 
     @property
     def rank(self) -> int:
@@ -170,7 +177,8 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
         rows.join(index, on="rank")
         .group_by("match_id", rank="index")
         .agg(
-            pl.col("own_ns", "limit_ns").max(), pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
+            pl.col("own_ns", "limit_ns").max(), pl.col("since").first(),
+            pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
             pl.col("duration_ns").max(), pl.col("wait_ns").min(),
         )
         .filter(pl.len().over("match_id") > 1)
@@ -192,7 +200,8 @@ def _arrivals(run: Run) -> Arrivals | None:
     scale = _scale(run, rows)
     found: dict[tuple[int, ...], list[Straggler]] = {}
     parts = [(part, _events(part)) for part in rows.partition_by("group", maintain_order=True)]
-    for part, events in parts:
+    staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
+    for part, events in [*parts, *staged]:
         members = tuple(sorted(part["rank"].unique().to_list()))
         late = tuple(
             item
@@ -204,19 +213,97 @@ def _arrivals(run: Run) -> Arrivals | None:
             placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
             found.setdefault(item.ranks, []).append(placed)
     stragglers = [_merged(items) for items in found.values()]
+    stragglers = _whole_stages(stragglers, parts)
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    if not stragglers:
+        stragglers = _often(parts, scale)
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
-    once = [o for part, events in parts for o in _once(part, events, scale) if o.rank not in named]
+    once = [
+        o for part, events in [*parts, *staged] for o in _once(part, events, scale) if o.rank not in named
+    ]
     once = [o for o in once if not _follows(o, once) and not _one_of_many(o, [e for _, e in parts])]
     latest = pl.col("own_ns").max().over("match_id")
-    waits = rows.with_columns(wait=pl.max_horizontal(latest - pl.col("limit_ns"), 0))
+    # What one rank waits in two groups for the same work counts once: no more than it stood in the collective.
+    waits = rows.with_columns(
+        wait=pl.min_horizontal(pl.max_horizontal(latest - pl.col("limit_ns"), 0), "wait_ns")
+    )
     events = pl.concat([e for _, e in parts])
     mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
     return Arrivals(
         _rank_table(waits, events), tuple(stragglers), _distinct(once), events.height, scale.by_clock, scale.window,
         mean_wait / scale.window if scale.window else 0.0, scale.on_cpu,
     )  # fmt: skip
+
+
+def _stage_parts(run: Run) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Stages of pipelines that no collective compares."""
+    rows = stages(run)
+    return [
+        (part, _events(part))
+        for part in (rows.partition_by("group", maintain_order=True) if rows.height else ())
+    ]
+
+
+def _whole_stages(
+    found: list[Straggler], parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]
+) -> list[Straggler]:
+    """Late ranks of several pipelines that share a process group as one: it is their stage."""
+    late = [s for s in found if s.group == _PIPELINE and len(s.ranks) == 1]
+    rest = [s for s in found if s not in late]
+    groups = [set(part["rank"].unique().to_list()) for part, _ in parts]
+    bundles: list[list[Straggler]] = []
+    for item in late:
+        near = [b for b in bundles if any(g >= {item.rank, o.rank} for g in groups for o in b)]
+        bundles = [b for b in bundles if b not in near] + [[item, *itertools.chain(*near)]]
+    for bundle in bundles:
+        most = max(bundle, key=lambda s: s.delay_ns)
+        ranks = tuple(sorted(s.rank for s in bundle))
+        rest.append(replace(most, ranks=ranks, groups=len(bundle)))
+    return rest
+
+
+def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: _Scale) -> list[Straggler]:
+    """A rank that is late in some of the steps only, but then nobody else is.
+
+    In a group of two, one of two must be the last, so a group alone cannot show it; the whole job can: of the steps
+    with a delay far above the usual, in whatever group, one rank causes nearly all.
+    """
+    if scale.on_cpu or not scale.window or scale.ranks < _FEW_RANKS:
+        return []
+    sums = [
+        events.filter(pl.col("step").is_not_null())
+        .group_by("step", "last")
+        .agg(pl.col("delay_ns").sum(), worst=pl.col("delay_ns").max())
+        .with_columns(part=pl.lit(i))
+        for i, (_, events) in enumerate(parts)
+    ]
+    each = pl.concat(sums) if sums else pl.DataFrame()
+    if each.is_empty() or each["step"].n_unique() < _MIN_STEPS:
+        return []
+    usual = float(each["delay_ns"].median() or 0)  # type: ignore[arg-type]
+    top = each.sort("delay_ns", descending=True).unique(["step", "last"], keep="first", maintain_order=True)
+    least = max(_OUTLIER * max(usual, _MIN_DELAY_NS), _COMPARABLE * int(top["delay_ns"][0]))
+    outlying = top.filter(pl.col("delay_ns") > least)
+    counts = outlying.group_by("last").agg(times=pl.len()).sort("times", "last", descending=[True, False])
+    if outlying.height < 3 or counts["times"][0] < _OUTLIER_SHARE * outlying.height:
+        return []
+    rank, times = counts.row(0)
+    p_value = min(1.0, scale.ranks * binomial_tail(times, outlying.height, 1 / scale.ranks))
+    mine = outlying.filter(pl.col("last") == rank)
+    delay, worst = int(mine["delay_ns"].sum()), int(mine["worst"].max() or 0)  # type: ignore[arg-type]
+    if p_value > _ALPHA_COLLECTIVES or not _material(delay, worst, scale):
+        return []
+    part = parts[mine["part"][0]][0]
+    total = int(top["delay_ns"].sum())
+    return [
+        Straggler(
+            (rank,), times, outlying.height, "outlying steps", 1 / scale.ranks, p_value, delay, delay / total,
+            delay / scale.window, worst, scale.by_clock, part["label"][0],
+            tuple(sorted(part["rank"].unique().to_list())), mine["part"].n_unique(),
+            steps=tuple(sorted(mine["step"].to_list())), of_steps=each["step"].n_unique(),
+        )
+    ]  # fmt: skip
 
 
 def _merged(items: Sequence[Straggler]) -> Straggler:
@@ -281,9 +368,16 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
             members=pl.len(),
             step=pl.col("step").min(),
             start_ns=pl.col("start_ns").min(),
+            since=pl.col("since").first(),
         )
         .sort("start_ns", "match_id")
+        .with_columns(delay_ns=_growth(pl.col("delay_ns"), ["since", "last"]))
     )
+
+
+def _growth(delay: pl.Expr, by: list[str]) -> pl.Expr:
+    """Arrivals that count from the same moment show one lateness again and again: only its growth counts."""
+    return pl.max_horizontal(delay - delay.cum_max().shift(1).over(by).fill_null(0), 0)
 
 
 def _window(rows: pl.DataFrame) -> int:
@@ -381,8 +475,11 @@ def _slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: _Scale) -> tu
         rows.group_by("match_id", "step")
         .agg(
             own=pl.col("own_ns").filter(among).max(), other=pl.col("limit_ns").filter(~among).max(),
+            since=pl.col("since").first(), start_ns=pl.col("start_ns").min(),
         )
+        .sort("start_ns", "match_id")
         .with_columns(delay=pl.max_horizontal(pl.col("own") - pl.col("other"), 0))
+        .with_columns(delay=_growth(pl.col("delay"), ["since"]))
     )  # fmt: skip
     delay, worst = int(cost["delay"].sum()), int(cost["delay"].max() or 0)  # type: ignore[arg-type]
     if not _material(delay, worst, scale):

@@ -20,6 +20,8 @@ ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }  # fmt: skip
 """Columns of the GPU activity of a trace; ``size_bytes`` is filled for copies only."""
 
+_HANDOVER_NS: Final = 1_000
+"""Compute that begins so shortly before the end of a collective may as well have waited for it."""
 _PAGEABLE: Final = r"(?i)pageable"
 
 
@@ -27,6 +29,26 @@ def exposed_ns(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.Series:
     """Time of each communication row (``device, start_ns, end_ns``) that no compute kernel of its device covers."""
     parts = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
     return comm.select(pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, parts)).to_series()
+
+
+def held_ns(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.Series:
+    """The last part of each communication row in which its device computed nothing: what it can have held up."""
+    busy = _intervals.union(activity.filter(pl.col("kind") == COMPUTE)).select(
+        "device", busy_from="start_ns", busy_to="end_ns"
+    )
+    at = comm.select("device", "start_ns", "end_ns", at=pl.col("end_ns") - _HANDOVER_NS).with_row_index(
+        "order"
+    )
+    at = (
+        at.sort("at")
+        .join_asof(
+            busy.sort("busy_from"), left_on="at", right_on="busy_from", by="device", strategy="backward",
+            check_sortedness=False,
+        )
+        .sort("order")
+    )  # fmt: skip
+    begin = pl.max_horizontal("start_ns", pl.min_horizontal("busy_to", "end_ns"))
+    return at.select(pl.col("end_ns") - begin).to_series()
 
 
 def with_bandwidth(collectives: pl.DataFrame) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     exposed_ns,
+    held_ns,
     memcpy_table,
     other_communication_table,
     step_table,
@@ -69,6 +70,7 @@ def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]])
         comm.select(
             "start_ns", "stream", "device", "pid", kernel="name", op=pl.Series(ops, dtype=pl.String),
             duration_ns=pl.col("end_ns") - pl.col("start_ns"), exposed_ns=exposed_ns(comm, activity),
+            held_ns=held_ns(comm, activity),
             size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
         )
     )  # fmt: skip

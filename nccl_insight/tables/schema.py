@@ -184,7 +184,7 @@ _TRACE_TABLES: Final[Mapping[str, Columns]] = {
         "rank": pl.Int32, "process_group": pl.String, "group_ranks": _INTS, "seq": pl.Int64, "op": OP,
         "size_bytes": pl.UInt64, "dtype": pl.String, "group_size": pl.Int32, "start_ns": pl.Int64,
         "duration_ns": pl.Int64, "stream": pl.Int64, "device": pl.Int32, "kernel": pl.String,
-        "algorithm": pl.String, "protocol": pl.String, "step": pl.Int32, "exposed_ns": pl.Int64,
+        "algorithm": pl.String, "protocol": pl.String, "step": pl.Int32, "exposed_ns": pl.Int64, "held_ns": pl.Int64,
         "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64, "skew_ns": pl.Int64, "min_duration_ns": pl.Int64,
         "source": _enum("kernel", "cpu_op", "inspector", "nccl_tests", "flight_recorder"),
     },

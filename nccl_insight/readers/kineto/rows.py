@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.bandwidth import dtype_size
 from nccl_insight.readers import intervals as _intervals
-from nccl_insight.readers.gpu_activity import exposed_ns, step_of, with_bandwidth
+from nccl_insight.readers.gpu_activity import exposed_ns, held_ns, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
 from nccl_insight.readers.kineto.events import Events, Meta, small_int
 
@@ -94,13 +94,12 @@ def collective_table(
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     rows = [*_kernel_rows(events, comm, groups, base), *_cpu_rows(events, groups, base)]
     table = pl.DataFrame(rows, schema=_COLUMNS, orient="row")
-    exposed = pl.concat(
-        [exposed_ns(comm, activity), pl.repeat(None, table.height - comm.height, dtype=pl.Int64, eager=True)]
-    )
+    on_cpu = pl.repeat(None, table.height - comm.height, dtype=pl.Int64, eager=True)
     return with_bandwidth(
         table.with_columns(
             duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-            exposed_ns=exposed,
+            exposed_ns=pl.concat([exposed_ns(comm, activity), on_cpu]),
+            held_ns=pl.concat([held_ns(comm, activity), on_cpu]),
             step=pl.concat([comm["step"].cast(pl.Int32), step_of(table.slice(comm.height), steps)]),
         ).drop("end_ns")
     )

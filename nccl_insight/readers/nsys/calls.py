@@ -12,7 +12,7 @@ from nccl_insight.readers.nsys.nvtx import Payload, Schemas
 
 COLLECTIVE: Final = (
     "process_group", "op", "size_bytes", "dtype", "group_size", "start_ns", "duration_ns", "stream", "device", "kernel",
-    "algorithm", "protocol", "step", "exposed_ns", "algbw_gbps", "busbw_gbps", "source", "peer", "calls",
+    "algorithm", "protocol", "step", "exposed_ns", "held_ns", "algbw_gbps", "busbw_gbps", "source", "peer", "calls",
 )  # fmt: skip
 _API: Final = {
     "ncclAllReduce": "AllReduce", "ncclAllGather": "AllGather", "ncclReduceScatter": "ReduceScatter",

@@ -20,6 +20,7 @@ from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     assign_steps,
     exposed_ns,
+    held_ns,
     memcpy_table,
     other_communication_table,
     step_table,
@@ -227,6 +228,7 @@ def _collectives(
     rows = calls.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
         exposed_ns=exposed_ns(comm, activity),
+        held_ns=held_ns(comm, activity),
         kernel=pl.col("name"),
         source=pl.lit("kernel"),
         step=pl.col("step"),

@@ -23,7 +23,10 @@ among the outlying steps alone. Where none of these finds a rank, the excess of 
 is tested step by step (t test, 0.1 %), which also finds several slow ranks that hide each other. The rank must also
 cost at least 1 % of the time, or 5 % where pipeline stages of unequal work are compared;
 where chance is out of the question, the longest delay by another rank is left out of that share (often a profiler
-that starts late). If no rank passes, whole hosts are tested in the same way. With a single process group and no
+that starts late). If no rank passes, the steps with a
+delay far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1 %), then
+whole hosts are tested in the same way. Stages of a pipeline that no collective compares are compared by the time of
+each step without its exposed communication. With a single process group and no
 common clock, arrival is taken from durations: all members end together.
 
 What to do
@@ -82,6 +85,15 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
     where = (
         f" of group {late.group} (ranks {format_ranks(late.group_ranks)})" if late.group is not None else ""
     )
+    if late.group == "pipeline":
+        where = f" of the pipeline (ranks {format_ranks(late.group_ranks)}; no collective compares its stages, so "
+        where += "their own time per step is compared)"
+    some = (
+        f" It is late in steps {', '.join(map(str, late.steps[:12]))}{' ...' if len(late.steps) > 12 else ''} of "
+        f"{late.of_steps} steps, not in the others: look for what happens in these."
+        if late.steps
+        else ""
+    )
     elsewhere = f" {late.groups} process groups show it." if late.groups > 1 else ""
     inherited = (
         f" {format_ns(late.inherited_ns)} that it waited in other groups itself are not counted."
@@ -95,7 +107,7 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"{late.p_value:.2g} after correction for the number of ranks. "
         f"{'They cause' if many else 'It causes'} {late.delay_share:.0%} of all delay, {late.window_share:.0%} of the "
         f"recorded time, at worst {format_ns(late.worst_delay_ns)} at once. The others wait inside the collective; the "
-        f"transfer itself is not slow. Arrival from {how}.{inherited}{elsewhere}",
+        f"transfer itself is not slow. Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"about {chance:.1f} of {late.units}",
         next_step=f"on the host of rank {late.rank}: nvidia-smi -q -d PERFORMANCE,CLOCK; look for CPU contention, data "
