@@ -9,6 +9,7 @@ import pytest
 
 from nccl_insight.cli import main
 from nccl_insight.rules import HEADINGS, discover
+from nccl_insight.rules.page import read_page, values
 
 
 def run(
@@ -107,3 +108,77 @@ def test_explain_of_a_line_or_a_part_of_one(
     assert code == 0
     for words in says:
         assert words in out
+
+
+@pytest.mark.parametrize("logic", [False, True])
+def test_a_new_diagnosis_starts_with_files_to_fill_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], logic: bool
+) -> None:
+    (tmp_path / "nccl_insight" / "rules").mkdir(parents=True)
+    more = ["--logic"] if logic else []
+    code, out, _ = run(
+        monkeypatch,
+        capsys,
+        "rules",
+        "new",
+        "cable-swapped",
+        "--family",
+        "network",
+        "--into",
+        str(tmp_path),
+        *more,
+    )
+    assert code == 0
+    assert "fill in what stands between < and >" in out
+    known = {rule.code for rule in discover()}
+    (found,) = (tmp_path / "nccl_insight/rules/network").iterdir()
+    number = found.name[2:5]
+    assert number.startswith("2")
+    assert f"NI{number}" not in known
+    if logic:
+        assert found.name == f"ni{number}_cable_swapped.py"
+        assert (
+            (tmp_path / f"fixtures/rules/NI{number}.md")
+            .read_text()
+            .startswith(f"# NI{number} cable-swapped\n")
+        )
+        compile(found.read_text(), found.name, "exec")
+    else:
+        page = read_page(found)
+        values(page)
+        assert set(HEADINGS) <= set(page.sections)
+    code, _, err = run(
+        monkeypatch,
+        capsys,
+        "rules",
+        "new",
+        "cable-swapped",
+        "--family",
+        "network",
+        "--into",
+        str(tmp_path),
+        *more,
+    )
+    assert code == 2
+    assert "is there already" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["shm-too-small", "--family", "memory"], "is there already: NI401"),
+        (["Bad_Name", "--family", "memory"], "is no name"),
+        (["cable-swapped", "--family", "cables"], "no family is called 'cables'"),
+        (["cable-swapped"], "give a name and a family"),
+        (
+            ["cable-swapped", "--family", "network", "--into", "/nonexistent"],
+            "not the folder of the source tree",
+        ),
+    ],
+)
+def test_what_cannot_be_a_new_diagnosis_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: list[str], says: str
+) -> None:
+    code, _, err = run(monkeypatch, capsys, "rules", "new", *given)
+    assert code == 2
+    assert says in err

@@ -107,6 +107,12 @@ def test_lint_finds_meanings_that_cannot_be(line: str, says: str) -> None:
     assert [p.text for p in problems if says in p.text]
 
 
+def test_lint_wants_a_meaning_of_every_failure() -> None:
+    rule = '//! table: errors\nfailed: "call " errno\n'
+    problems = lint(read_grammar({"fields.lark": FIELDS, "x.lark": rule}))
+    assert [p.text for p in problems] == ["a message of the table errors needs a diagnosis and a role"]
+
+
 def test_errors_and_parse_agree(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(

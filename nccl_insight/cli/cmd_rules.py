@@ -148,20 +148,56 @@ def settings_in_force(policy: Policy) -> list[tuple[str, str, str]]:
     return [(name, value, policy.origins.get(origin, "default")) for name, value, origin in rows]
 
 
+def _start(names: list[str], family: str, logic: bool, into: Path, used: dict[str, str]) -> Iterator[str]:
+    """Writes the files of a new diagnosis and says what is left to do; nothing is ever overwritten.
+
+    Raises:
+        UsageError: not one name and a family, or no source tree there.
+    """
+    from nccl_insight.rules.skeleton import FAMILIES, skeleton
+
+    if len(names) != 1 or not family:
+        raise UsageError(f"give a name and a family: rules new NAME --family {'|'.join(FAMILIES)}")
+    files = skeleton(names[0], family, used, logic)
+    if not (into / "nccl_insight" / "rules").is_dir():
+        raise UsageError(f"{into}: not the folder of the source tree (it has no nccl_insight/rules)")
+    for path in (into / name for name in files):
+        if path.exists():
+            raise UsageError(f"{path} is there already")
+    for name, text in files.items():
+        path = into / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as out:
+            out.write(text)
+        yield f"wrote {path}"
+    yield f"next: `//! diagnosis: {names[0]}` and a role above its messages in grammars/*.lark (docs/grammar.md)"
+    yield f"      {names[0]} in nccl_insight/language/diagnoses.py; fill in what stands between < and >"
+    yield "      pytest tests/test_rule_fixtures.py tests/test_pages.py"
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
 
     @app.command()
     def rules(
-        patterns: list[str] | None = typer.Argument(None, metavar="[CODE|NAME|GLOB]...", help="Only these."),
+        patterns: list[str] | None = typer.Argument(
+            None, metavar="[CODE|NAME|GLOB]...", help="Only these; `new NAME` writes files to start one from."
+        ),
         format_: Literal["text", "md", "json"] = typer.Option("text", "--format", help="What is written."),
+        family: str = typer.Option("", "--family", help="new: where it belongs (network, memory ...)."),
+        logic: bool = typer.Option(False, "--logic", help="new: a module with logic instead of a page."),
+        into: Path = typer.Option(Path(), "--into", metavar="DIR", help="new: folder of the source tree."),
     ) -> None:
-        """List the diagnoses: code, name, class, severity, summary."""
+        """List the diagnoses: code, name, class, severity, summary. Or start a new one: `rules new NAME`."""
         from nccl_insight.cli.output import terminal_width
         from nccl_insight.engine.policy.config import resolve
         from nccl_insight.rules import discover
 
         known = list(discover())
+        if patterns and patterns[0] == "new":
+            for line in _start(patterns[1:], family, logic, into, {rule.code: rule.name for rule in known}):
+                typer.echo(line)
+            return
         if patterns:
             wanted = {name for pattern in patterns for name in resolve(pattern)}
             known = [rule for rule in known if rule.name in wanted]

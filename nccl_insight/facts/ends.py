@@ -6,7 +6,6 @@ rank and host. The reporter's host is never taken for the dead process's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +14,7 @@ import polars as pl
 
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
@@ -27,7 +27,6 @@ KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 _MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kernel_oom_reaper", "slurm_oom",
                   "slurm_oom_old", "slurm_memory_limit", "systemd_oom", "ray_memory_pressure", "ray_oom_node",
                   "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
-_MEMORY_WORDS: Final = re.compile(r"OOMKilled|[Oo]ut [Oo]f [Mm]emory|MEMLIMIT|memory usage limit")
 _ABORT: Final = 6
 
 
@@ -72,8 +71,10 @@ def _build(run: Run) -> tuple[End, ...]:
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))))
     if "exit_code" in rows.columns:
         rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
+    rows = rows.with_columns(told(rows, "memory-killed").alias("_memory"))
     found = [_of_line(row, known) for row in rows.iter_rows(named=True)]
     traces = with_time(run, run.table("tracebacks"))
+    traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     return tuple(sorted(found, key=lambda e: e.order))
 
@@ -114,7 +115,7 @@ def _of_line(row: Mapping[str, Any], known: Identities) -> End:
         ranks=tuple(sorted(ranks)),
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],
-        memory=message in _MEMORY or bool(_MEMORY_WORDS.search(text)),
+        memory=message in _MEMORY or row["_memory"] is not None,
         strong=(kind not in (FAILED, ENDED) and signal != _ABORT) or _reason(row),
         signal=signal,
         exit_code=code,
@@ -145,30 +146,13 @@ def _words(row: Mapping[str, Any], text: str) -> str:
     return text[:200]
 
 
-# Exceptions that only pass on what NCCL, the process group, the store or the launcher met elsewhere.
-_ECHO_CLASS: Final = re.compile(
-    r"(?:^|\.)(?:Dist\w*Error|ChildFailedError|SignalException|NcclError|EngineDeadError|EngineGenerateError|"
-    r"RayTaskError\(?|RayActorError|ActorDiedError|ActorUnavailableError|WorkerCrashedError|RayChannelTimeoutError|"
-    r"ConnectionResetError|ConnectionAbortedError|ConnectionRefusedError|BrokenPipeError|EOFError|IncompleteReadError|"
-    r"ProcessRaisedException|ProcessExitedException|CalledProcessError|RendezvousConnectionError|RendezvousTimeoutError|"
-    r"BrokenProcessPool|CancelledError|HorovodInternalError|HostsUpdatedInterrupt)$"
-)
-_ECHO_TEXT: Final = re.compile(
-    r"nccl|NCCL|RCCL|ProcessGroup|process group|TCPStore|Gloo|gloo|Connection (?:closed|reset|refused) by|Broken pipe|"
-    r"ncclUnhandled|waiting for clients|[Ww]atchdog|[Bb]arrier|rendezvous|Rendezvous|Engine core|engine core|"
-    r"[Ww]orker(?:s)? (?:died|crashed|proc)|See root cause above|socketPoll|collective|coordination service|heartbeat"
-)
-_CUDA: Final = re.compile(r"CUDA error: |CUDA driver error: |hipError|HIP error: |CUDA_ERROR_")
-_RAY_MEMORY: Final = re.compile(r"node running low on memory")
-
-
 def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
     name, text = str(row["exception"]), str(row["text"] or "")
     if row["chained"] or (not row["traceback"] and not str(row["tag"]) and "." not in name):
         return None
-    memory = bool(_RAY_MEMORY.search(text))
-    if not memory and (_ECHO_CLASS.search(name) or _ECHO_TEXT.search(text)):
-        return None
+    if row["_kind"] == "echo":
+        return None  # it only passes on what NCCL, the process group or the launcher met elsewhere
+    memory = row["_kind"] == "out-of-memory"
     host = known.host(row["host"]) or known.host_in_tag(row["tag"])
     process = known.process(row["pid"], host)
     placed = process or known.rank(row["rank"], host)
@@ -184,5 +168,5 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         strong=True,
         place=row["place"],
         exception=name,
-        message="cuda" if _CUDA.search(text) else "exception",
+        message="cuda" if row["_kind"] == "cuda" else "exception",
     )

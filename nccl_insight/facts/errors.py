@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
@@ -57,22 +58,25 @@ def _build(run: Run) -> pl.DataFrame:
 
 def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     """A failed allocation that leads through shm.cc is one of shared host memory (cuMem, 2.24 and later)."""
-    source = pl.col("source").fill_null("")
-    refused = pl.col("text").str.contains(r"(?i)invalid argument|not permitted|not supported")
-    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & refused
-    in_alloc = failed & source.str.contains(r"(?:^|/)(?:alloc\.h|shm\.cc|shmutils\.cc)")
+    rows = rows.with_columns(
+        _refused=told(rows, "allocation-refused").is_not_null(), _trail=told(rows, "trail").eq_missing("shm")
+    )
+    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & pl.col(
+        "_refused"
+    )
+    place = pl.col("source").fill_null("").str.split(":").list.first().str.split("/").list.last()
+    in_alloc = failed & place.is_in(["alloc.h", "shm.cc", "shmutils.cc"])
     if rows.filter(in_alloc).is_empty():
-        return rows
-    trail = pl.col("text").str.contains(r"(?:^|/)shm(?:utils)?\.cc:[0-9]+")
+        return rows.drop("_refused", "_trail")
     process = ["input_id", "host", "pid", "tid"]
-    near = pl.any_horizontal(trail.shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
-    own = source.str.contains(r"(?:^|/)shm")
+    near = pl.any_horizontal(pl.col("_trail").shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
+    own = place.str.starts_with("shm")
     return rows.with_columns(
         pl.when(in_alloc & (near | own))
         .then(pl.lit("cumem-host-alloc-failed"))
         .otherwise("cause")
         .alias("cause")
-    )
+    ).drop("_refused", "_trail")
 
 
 def causes(run: Run) -> pl.DataFrame:

@@ -9,18 +9,15 @@ import polars as pl
 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 
 REACH_S: Final = 60.0
 """Retries of a queue pair last about half a minute by default; an error later than this has another reason."""
-_DOWN: Final = r"port[ _]err"
-_UP: Final = r"port[ _]active"
 _ERRORS: Final = (
     "ib-completion-retry-exceeded", "ib-completion-flush", "ib-completion-local-prot", "ib-local-access-violation",
     "ib-completion-error", "ib-qp-timeout",
 )  # fmt: skip
-_HCA: Final = r"\bhca[ =]([A-Za-z0-9_.]+)"
-_NAMED: Final = r"NET/IB ?: ([A-Za-z0-9_.]+):[0-9]+ "
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,7 @@ class Flap:
 
 
 def _device(frame: pl.DataFrame) -> pl.Expr:
-    own = [pl.col("hca_name")] if "hca_name" in frame.columns else []
-    return pl.coalesce(*own, pl.col("text").str.extract(_HCA), pl.col("text").str.extract(_NAMED))
+    return pl.col("hca_name") if "hca_name" in frame.columns else pl.lit(None, pl.String)
 
 
 def flaps(run: Run) -> tuple[Flap, ...]:
@@ -58,13 +54,11 @@ def flaps(run: Run) -> tuple[Flap, ...]:
 
 
 def _flaps(run: Run) -> tuple[Flap, ...]:
-    rows = causes(run).filter(pl.col("text").str.contains(r"async .*event|async error event"))
-    lowered = pl.col("text").str.to_lowercase()
-    rows = rows.with_columns(
-        _device(rows).alias("device"),
-        lowered.str.contains(_DOWN).alias("down"),
-        lowered.str.contains(_UP).alias("up"),
-    ).filter(pl.col("down") | pl.col("up"))
+    rows = causes(run)
+    rows = rows.with_columns(_device(rows).alias("device"), told(rows, "port-event").alias("_event")).filter(
+        pl.col("_event").is_not_null()
+    )
+    rows = rows.with_columns(down=pl.col("_event") == "down", up=pl.col("_event") == "up")
     found: list[Flap] = []
     sizes = {int(i): int(n or 0) for i, n in run.table("inputs").select("input_id", "lines").iter_rows()}
     # All processes of a host that use the device report the same event: the first of each is the event.

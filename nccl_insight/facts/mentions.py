@@ -1,21 +1,23 @@
-"""Lines looked up by their words, wherever ingest put them."""
+"""Lines looked up by what they say, wherever ingest put them."""
 
 from __future__ import annotations
 
 import polars as pl
 
+from nccl_insight.facts.topics import telling
 from nccl_insight.tables.run import Run
 
 _COLUMNS = ("text", "message", "detail", "example", "template", "reason")
 _TABLES = ("errors", "plugins", "unknown", "notes", "gdr", "p2p_check", "host", "net_devices")
 
 
-def mentions(run: Run, pattern: str, tables: tuple[str, ...] = _TABLES) -> pl.DataFrame:
-    """Rows whose text matches a regular expression: ``table, host, pid, rank, text, input_id, line``.
+def mentions(run: Run, topic: str, *wanted: str, tables: tuple[str, ...] = _TABLES) -> pl.DataFrame:
+    """Rows that say something on a topic of the grammar: ``table, host, pid, rank, text, input_id, line``.
 
-    In reading order. Text is matched in the free-text columns of the named tables only.
+    In reading order. ``wanted``: only those that say one of these words. Looked up in the free-text columns of the
+    named tables only.
     """
-    found = [f for f in (_in_table(run, t, pattern) for t in tables) if f is not None and f.height]
+    found = [f for f in (_in_table(run, t, topic, wanted) for t in tables) if f is not None and f.height]
     return _merged(found)
 
 
@@ -25,21 +27,22 @@ _SCHEMA = {
 }  # fmt: skip
 
 
-def _in_table(run: Run, table: str, pattern: str) -> pl.DataFrame | None:
+def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.DataFrame | None:
     if not run.has(table):
         return None
     frame = run.table(table)
     columns = [c for c in _COLUMNS if frame.schema.get(c) == pl.String]
     if not columns or "line" not in frame.columns:
         return None
-    hit = pl.any_horizontal(pl.col(c).str.contains(pattern).fill_null(False) for c in columns)
+    whole = pl.concat_str(columns, separator="\n", ignore_nulls=True)
+    hits = telling(frame.with_columns(_first=pl.coalesce(columns), text=whole), topic, *wanted)
     missing = [
         pl.lit(None, dtype=t).alias(c) for c, t in _SCHEMA.items() if c not in frame.columns and c != "table"
     ]
+    missing = [c for c in missing if c.meta.output_name() != "text"]
     return (
-        frame.lazy()
-        .filter(hit)
-        .with_columns(pl.lit(table).alias("table"), pl.coalesce(columns).alias("text"))
+        hits.lazy()
+        .with_columns(pl.lit(table).alias("table"), pl.col("_first").alias("text"))
         .with_columns(missing)
         .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
         .collect()
@@ -80,25 +83,9 @@ def _merged(found: list[pl.DataFrame]) -> pl.DataFrame:
 
 def library_missing(run: Run) -> pl.DataFrame:
     """Lines that say that libibverbs cannot be opened, in the form of :func:`mentions`."""
-    rows = mentions(run, r"(Failed to open|not open) .*libibverbs")
-    host = run.table("host")
-    columns = [c for c in ("library_file", "library_path") if c in host.columns]
-    if not columns:
-        return rows
-    named = host.filter(
-        pl.any_horizontal(
-            pl.col(c).cast(pl.String).str.contains("libibverbs").fill_null(False) for c in columns
-        )
-    )
-    missing = [
-        pl.lit(None, dtype=t).alias(c) for c, t in _SCHEMA.items() if c not in named.columns and c != "table"
-    ]
-    part = named.with_columns(pl.lit("host").alias("table"), *missing).select(
-        [pl.col(c).cast(t) for c, t in _SCHEMA.items()]
-    )
-    return _merged([rows, part])
+    return mentions(run, "libibverbs-missing")
 
 
 def no_device(run: Run) -> pl.DataFrame:
     """Lines that say that there is no RDMA device, in the form of :func:`mentions`."""
-    return _merged([said(run, "net_ib_none"), mentions(run, r"NET/IB ?: No device found")])
+    return _merged([said(run, "net_ib_none"), mentions(run, "no-rdma-device")])

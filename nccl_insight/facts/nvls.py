@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from nccl_insight.facts.topics import telling
 from nccl_insight.tables.run import Run
-
-_FAILED = r"(?:^|/)nvls\.cc"
 
 
 def failures(run: Run) -> pl.DataFrame:
@@ -15,10 +14,7 @@ def failures(run: Run) -> pl.DataFrame:
 
 
 def _failures(run: Run) -> pl.DataFrame:
-    errors = run.table("errors")
-    source = pl.col("source").fill_null("") + " " + pl.col("text").fill_null("").str.slice(0, 60)
-    said = pl.col("text").str.contains(r"(?i)cuda failure|NVLS init failed|multicast.*fail")
-    return errors.filter(source.str.contains(_FAILED) & said)
+    return telling(run.table("errors"), "nvls-failed")
 
 
 def one_sided(run: Run) -> tuple[tuple[int, ...], tuple[str, ...]] | None:

@@ -50,6 +50,8 @@ def lint(grammar: Grammar, diagnoses: Collection[str] = DIAGNOSES) -> list[Probl
 def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:
     """What is wrong with the meaning of a message."""
     if message.meaning is None:
+        if message.table == "errors":
+            yield "a message of the table errors needs a diagnosis and a role"
         return
     for name in sorted(set(message.meaning.names()) - set(diagnoses)):
         yield f"{name} is no diagnosis"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nccl_insight import extensions
 from nccl_insight.errors import GrammarError
-from nccl_insight.language.meanings import Case, Meaning, meaning_of, parse_cases
+from nccl_insight.language.meanings import Case, Meaning, expand, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
     Choice,
     Column,
@@ -434,6 +434,19 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
     for message in grammar.messages.values():
         _ = message.expr, message.meaning
     return grammar
+
+
+@cache
+def topic_cases(name: str) -> tuple[Case, ...]:
+    """The cases of a table of the packaged grammar (``//! define:``), with the tables that they name put in.
+
+    Raises:
+        GrammarError: no table has that name.
+    """
+    tables, _ = _meanings(default_grammar().sources)
+    if name not in tables:
+        raise GrammarError(f"no table of cases named {name}")
+    return tuple(expand(tables[name], tables, name))
 
 
 def grammar_digest() -> str:

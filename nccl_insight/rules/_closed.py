@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
+from nccl_insight.facts.topics import told
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
 
@@ -29,12 +30,12 @@ def _accepting(run: Run) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     process = ["input_id", "host", "pid", "tid"]
     marked = (
-        rows.select(*process, "line", "cause", "text")
+        rows.select(*process, "line", "cause", told(rows, "trail").alias("trail"))
         .with_columns((pl.col("cause") == "peer-died").cum_sum().over(process).alias("nth"))
         .filter(pl.col("nth") > 0)
     )
-    frame = pl.col("text").str.contains(r"(?:^|/)socket\.cc:[0-9]+(?: \(\w+\))? -> ")
-    boot = pl.col("text").str.contains(r"(?:^|/)bootstrap\.cc:[0-9]+(?: \(\w+\))? -> ")
+    frame = (pl.col("trail") == "socket").fill_null(False)
+    boot = (pl.col("trail") == "bootstrap").fill_null(False)
     before = boot.cast(pl.Int32).cum_sum() == 0
     return (
         marked.group_by(*process, "nth", maintain_order=True)

@@ -10,6 +10,7 @@ import polars as pl
 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import hosts_of, named, ranks_of
+from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
@@ -97,14 +98,17 @@ class Trouble:
         """``(3 lines, ranks 0-2 on gpu01)``."""
         return f"({', '.join(part for part in (plural(self.count, 'line'), self.where) if part)})"
 
-    def matching(self, pattern: str) -> Trouble | None:
-        """The lines whose text matches, if any."""
-        return _of(self.rows.filter(pl.col("text").str.contains(pattern)))
+    def telling(self, topic: str, *wanted: str) -> Trouble | None:
+        """The lines that say something on a topic of the grammar (one of ``wanted``), if any."""
+        return _of(telling(self.rows, topic, *wanted))
 
-    def extract(self, pattern: str) -> str | None:
-        """First value that the pattern's group captures."""
-        found = self.rows["text"].str.extract(pattern).drop_nulls()
-        return str(found[0]) if len(found) else None
+    def value(self, *columns: str) -> str | None:
+        """The first value that a line captured in the first of these columns that has one."""
+        for column in (c for c in columns if c in self.rows.columns):
+            found = self.rows[column].drop_nulls()
+            if len(found):
+                return str(found[0])
+        return None
 
 
 def _of(rows: pl.DataFrame) -> Trouble | None:

@@ -12,9 +12,6 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import setting
 from nccl_insight.tables.run import Run
 
-PLUGIN_OFF = (
-    r"(?i)disabling GDR|GDR support reported to NCCL but|GDR disabled|GPU Direct RDMA.*disabled by plugin"
-)
 _LOW = ("LOC", "0", "PIX", "1")
 
 
@@ -59,7 +56,7 @@ def missing(run: Run) -> list[Missing]:
             found.append(
                 Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, by_user=True)
             )
-    plugin = mentions(run, PLUGIN_OFF)
+    plugin = mentions(run, "gdr-off-by-plugin")
     if plugin.height:
         found.append(
             Missing(

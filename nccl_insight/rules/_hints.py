@@ -23,13 +23,13 @@ def hint(
 ) -> Iterator[Hit]:
     """A candidate beside errors of the given causes.
 
-    Information of low confidence; a warning of medium confidence when a line that matches ``named`` (NCCL's
-    own hint) or a setting (``stated``) speaks for it.
+    Information of low confidence; a warning of medium confidence when NCCL's own advice is ``named``
+    (topic ``advice``) or a setting (``stated``) speaks for it.
     """
     found = trouble(run, *beside)
     if found is None or not found.loud:
         return
-    sure = stated or not mentions(run, named).is_empty()
+    sure = stated or not mentions(run, "advice", named).is_empty()
     yield from report(
         run,
         beside[0],

@@ -12,10 +12,6 @@ from nccl_insight.facts.settings import setting, settings, switched_on
 from nccl_insight.facts.transports import TCP_NETWORKS
 from nccl_insight.tables.run import Run
 
-_PLUGIN_DIED = (
-    r"(?i)aws-ofi-nccl initialization failed|NET/OFI .*(Couldn't open|No eligible providers|initialization failed)"
-    r"|Failed to initialize NET plugin (AWS|Libfabric|IBext|gIB|FasTrak)"
-)
 _RDMA_SETTINGS = (
     "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_QPS_PER_CONNECTION",
     "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_PCI_RELAXED_ORDERING", "NCCL_NET_GDR_LEVEL",
@@ -31,7 +27,7 @@ def chosen_by_user(run: Run) -> pl.DataFrame:
 
 def plugin_failures(run: Run) -> pl.DataFrame:
     """Lines that say that an RDMA plugin was there and could not start."""
-    return run.memo("rules.plugin_failures", lambda r: mentions(r, _PLUGIN_DIED))
+    return run.memo("rules.plugin_failures", lambda r: mentions(r, "rdma-plugin-failed"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ def causes(run: Run) -> tuple[Cause, ...]:
         Cause(
             "an RDMA device is listed but cannot be opened (device files or capabilities missing in the container)",
             "ls -l /dev/infiniband && ibv_devinfo   # inside the container",
-            mentions(run, r"ibv_open_device failed|Unable to open device"),
+            mentions(run, "device-unopened"),
             True,
             "ib-open-device-failed",
         ),

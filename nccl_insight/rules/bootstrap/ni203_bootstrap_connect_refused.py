@@ -49,7 +49,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "bootstrap-connect-refused")
     if found is None:
         return
-    unreachable = found.matching(r"No route to host|Network is unreachable")
+    unreachable = found.telling("no-route")
     yield from report(
         run,
         "bootstrap-connect-refused",

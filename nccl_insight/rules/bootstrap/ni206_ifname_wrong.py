@@ -40,7 +40,7 @@ import polars as pl
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import trouble
+from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -51,7 +51,8 @@ VIRTUAL = (
     r"^(?:lo[0-9]*|docker[0-9]+|br-[0-9a-z]+|veth[0-9a-z]*|virbr[0-9]+|vnet[0-9]+|cni[0-9]+|flannel.*"
     r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP)$"
 )
-_BRIDGE = r"(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+)<"
+# Docker and libvirt, and loopback.
+_BRIDGE = r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+)(?:<|$)"
 _LINK_LOCAL = "169.254."
 _NEXT = (
     "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
@@ -91,8 +92,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
     elif virtual.height and (several or (spans_hosts(run) is None and _sockets(run))):
         yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
-    elif failed is not None and (bridge := failed.matching(_BRIDGE)) is not None:
-        address = bridge.extract(_BRIDGE)
+    elif failed is not None and (bridge := _to_bridge(failed)) is not None:
+        address = str(bridge.rows["peer"][0]).partition("<")[0]
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
         yield Hit(
@@ -191,3 +192,9 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         hosts=hosts,
         evidence=refs(rows),
     )
+
+
+def _to_bridge(failed: Trouble) -> Trouble | None:
+    """The lines whose peer has the address of a bridge."""
+    rows = failed.rows.filter(pl.col("peer").cast(pl.String).str.contains(_BRIDGE).fill_null(False))
+    return Trouble(rows) if rows.height else None

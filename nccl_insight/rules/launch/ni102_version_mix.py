@@ -51,7 +51,6 @@ SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("processes", "errors")
 SOURCES = ("NVIDIA/nccl-tests#231",)
-_STARTUP = r"(?i)mismatched NCCL version|message truncated ?: received|Bootstrap.*(mismatch|truncated)"
 _STEP = (
     "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; ldconfig -p | grep libnccl"
 )
@@ -90,8 +89,8 @@ def _members_hit(odd: Outlier) -> Hit:
 
 def _unjoined(run: Run) -> Iterator[Hit]:
     """Processes that print different versions and never met."""
-    reported = mentions(run, r"(?i)mismatched NCCL version")
-    trouble = mentions(run, _STARTUP)
+    reported = mentions(run, "releases-differ", "stated")
+    trouble = mentions(run, "releases-differ")
     finished = any(c.init_complete for c in comms(run) if c.nranks > 1)
     table = run.table("processes").with_columns(
         pl.col("nccl_version").str.extract(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)").alias("number")

@@ -54,13 +54,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """NCCL's own complaint, else equal bus ids in one communicator."""
     found = trouble(run, "duplicate-gpu")
     if found is not None:
-        device = found.extract(r"CUDA device ([0-9a-fA-F:.]+)")
-        pair = found.matching(r"rank [0-9]+ and rank [0-9]+")
-        first, second = (
-            (pair.extract(r"rank ([0-9]+) and rank"), pair.extract(r"and rank ([0-9]+)"))
-            if pair
-            else (None, None)
-        )
+        device = found.value("bus_id")
+        first, second = found.value("rank"), found.value("other_rank")
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from report(
             run,

@@ -70,7 +70,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         pl.len().over("comm_id", "nranks", "rank") > 1
     )
     torn = bool(run.table("inputs").get_column("torn_lines").sum())
-    stated = mentions(run, r"rank [0-9]+ of [0-9]+ ranks has already checked in|has already checked in")
+    stated = mentions(run, "rank-twice")
     for _, rows in doubled.group_by("comm_id", maintain_order=True):
         ranks = ranks_of(rows)
         yield Hit(

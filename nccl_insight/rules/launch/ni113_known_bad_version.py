@@ -49,12 +49,13 @@ NEEDS = ("errors",)
 
 @dataclass(frozen=True)
 class Bug:
-    """A defect of the versions ``first`` to before ``fixed``; ``cause`` and ``pattern`` are how it shows."""
+    """A defect of the versions ``first`` to before ``fixed``; ``cause`` and ``mark`` (a word of the topic
+    ``defect``) are how it shows."""
 
     first: tuple[int, int, int]
     fixed: tuple[int, int, int]
     cause: str
-    pattern: str
+    mark: str
     what: str
     workaround: str
     source: str
@@ -72,17 +73,17 @@ BUGS = (
         "install NCCL 2.27.3 or later", "NVIDIA/nccl#1613",
     ),
     Bug(
-        (2, 19, 0), (2, 27, 3), "", r"(?:Accept|accept).*Interrupted system call",
+        (2, 19, 0), (2, 27, 3), "", "accept-interrupted",
         "an interrupted accept() ends init",
         "install NCCL 2.27.3 or later", "NVIDIA/nccl#1758",
     ),
     Bug(
-        (2, 5, 0), (2, 20, 0), "topo-xml-invalid", r"Attribute busid of node nic not found",
+        (2, 5, 0), (2, 20, 0), "topo-xml-invalid", "nic-without-bus",
         "a network interface without PCI parent (USB) breaks topology detection",
         "install NCCL 2.20 or later, or inject NCCL_TOPO_FILE", "NVIDIA/nccl#1125",
     ),
     Bug(
-        (2, 9, 6), (2, 9, 8), "topo-xml-invalid", r"Attribute \S+ of node pci not found",
+        (2, 9, 6), (2, 9, 8), "topo-xml-invalid", "pci-attribute",
         "topology files without the attributes new in 2.9.6 are refused",
         "install NCCL 2.9.8 or later", "aws/aws-ofi-nccl#63",
     ),
@@ -99,7 +100,7 @@ BUGS = (
         "install NCCL 2.29 or later, or set NCCL_NVLS_ENABLE=0 on all ranks", "NCCL user guide: NCCL_NVLS_ENABLE",
     ),
     Bug(
-        (2, 20, 3), (2, 20, 5), "", r"UDS: |ncclIpcSocket\w+: ",
+        (2, 20, 3), (2, 20, 5), "", "handles-over-uds",
         "handles cannot be sent between the processes of a node after ncclCommSplit",
         "install NCCL 2.20.5 or later", "NVIDIA/nccl#1185",
     ),
@@ -109,17 +110,17 @@ BUGS = (
         "install NCCL 2.18.3 or later", "NCCL 2.18.3 release notes",
     ),
     Bug(
-        (2, 24, 0), (2, 27, 3), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        (2, 24, 0), (2, 27, 3), "process-crashed", "ras-thread",
         "its RAS thread can crash the process",
         "install NCCL 2.27.3 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#1669, NVIDIA/nccl#1718",
     ),
     Bug(
-        (2, 27, 7), (2, 28, 0), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        (2, 27, 7), (2, 28, 0), "process-crashed", "ras-thread",
         "its RAS thread can crash the process",
         "install NCCL 2.28 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#1996",
     ),
     Bug(
-        (2, 29, 7), (2, 30, 0), "process-crashed", r"\bras[A-Z]\w+|ras/\w+\.cc",
+        (2, 29, 7), (2, 30, 0), "process-crashed", "ras-thread",
         "its RAS thread can crash the process",
         "install NCCL 2.30 or later, or set NCCL_RAS_ENABLE=0", "NVIDIA/nccl#2346",
     ),
@@ -155,11 +156,11 @@ def _parsed(version: str) -> tuple[int, int, int]:
 
 def _evidence(run: Run, bug: Bug) -> Trouble | None:
     if not bug.cause:
-        return Trouble(causes(run)).matching(bug.pattern)
+        return Trouble(causes(run)).telling("defect", bug.mark)
     if bug.cause == "bootstrap-connection-closed" and present(run) & set(STARTUP):
         return None  # a rank that stopped closes its connections: no stranger is needed
     found = trouble(run, bug.cause)
     if found is None and bug.cause == "bootstrap-connection-closed":
         rows = causes(run).join(accepting(run), on=["input_id", "line"], how="semi")
         found = Trouble(rows) if rows.height else None
-    return found.matching(bug.pattern) if found is not None and bug.pattern else found
+    return found.telling("defect", bug.mark) if found is not None and bug.mark else found

@@ -148,7 +148,7 @@ def _reported(run: Run, refused: bool) -> Iterator[Hit]:
 def _nothing_usable(run: Run) -> Iterator[Hit]:
     """2.14 to 2.23 on one node: no usable name in NCCL_ALGO."""
     ignored = trouble(run, "collnet-unavailable")
-    rows = ignored.matching("ignoring NCCL_ALGO=") if ignored else None
+    rows = ignored.telling("algorithm-ignored") if ignored else None
     versions = processes(run).get_column("nccl_version").drop_nulls().unique().to_list()
     known = comms(run)
     if rows is None or not known or not all(c.single_node for c in known):

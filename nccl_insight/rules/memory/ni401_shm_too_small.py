@@ -56,7 +56,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         confidence = Confidence.MEDIUM
     if found is None:
         return
-    size = found.extract(r"(?:to|size) ([0-9]+)(?: bytes|\))")
+    size = found.value("wanted_bytes")
     wanted = f" (a segment of {format_bytes(int(size))} did not fit)" if size and len(size) < 16 else ""
     yield from report(
         run,

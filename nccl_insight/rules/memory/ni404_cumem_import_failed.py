@@ -76,4 +76,4 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _traced(run: Run) -> Trouble | None:
     traces = trouble(run, CONSEQUENCE)
-    return traces.matching(r"(?:^|/)p2p.cc:[0-9]+(?: \(\w+\))? -> 1\s*$") if traces else None
+    return traces.telling("trail", "p2p-cuda") if traces else None

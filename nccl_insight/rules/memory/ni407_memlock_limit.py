@@ -40,15 +40,14 @@ SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
 CONFIDENCE = Confidence.MEDIUM
-_ENOMEM = r"Cannot allocate memory|errno 12\b|error 12\b|ENOMEM"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """A failed registration for lack of memory, else a failed queue."""
     registration = trouble(run, "ib-reg-mr-failed")
     queue = trouble(run, "ib-create-cq-failed")
-    certain = registration.matching(_ENOMEM) if registration else None
-    rows = certain or (queue.matching(_ENOMEM) if queue else None)
+    certain = registration.telling("no-memory") if registration else None
+    rows = certain or (queue.telling("no-memory") if queue else None)
     if rows is None or not rows.loud:
         return
     yield from report(

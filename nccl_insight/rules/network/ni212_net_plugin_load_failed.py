@@ -38,6 +38,7 @@ import polars as pl
 
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.tables.run import Run
@@ -47,25 +48,24 @@ CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("plugins", "errors", "processes")
-_TOO_OLD = r"Failed to find ncclNetPlugin symbol|ncclNetPlugin symbols v[0-9]+ and lower are not supported"
-_BROKEN = r"(?i)NET/Plugin.*(?:undefined symbol|version .GLIBC|wrong ELF class|incompatible version)"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """Plugins that were opened and not used."""
-    rows = mentions(run, rf"{_TOO_OLD}|{_BROKEN}")
+    rows = mentions(run, "plugin-unusable")
     if rows.is_empty():
         failed = run.table("plugins").filter(
             (pl.col("kind").cast(pl.String) == "net")
             & (pl.col("outcome").cast(pl.String) == "failed")
             & ~pl.col("name").fill_null("").is_in(["IB", "Socket", "Sockets"])
-            & ~pl.col("detail").fill_null("").str.contains(r"(?i)no such file|could not find|_v[0-9]+ symbol")
             & pl.col("name").is_not_null()
         )
+        failed = failed.filter(told(failed, "plugin-absent").is_null())
         rows = failed.with_columns(pl.coalesce("detail", "name").alias("text"))
     if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
         return
-    old_only = not mentions(run, _TOO_OLD).is_empty() and mentions(run, _BROKEN).is_empty()
+    old = mentions(run, "plugin-unusable", "too-old")
+    old_only = not old.is_empty() and mentions(run, "plugin-unusable", "broken").is_empty()
     networks = run.table("processes")["network"].drop_nulls()
     harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
     text = (

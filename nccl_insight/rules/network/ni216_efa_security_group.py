@@ -46,7 +46,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from hint(
         run,
         ("ofi-request-error",),
-        r"security group",
+        "security-group",
         "Candidate: the security group does not allow EFA traffic between the hosts",
         "aws ec2 describe-security-groups --group-ids <group>   # must allow all traffic from and to the group "
         "itself",

@@ -43,16 +43,12 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
-_DEVICE = (
-    r"(?:Unable to open device|could not open|[Ff]ailed to open|[Cc]annot open) "
-    r"([a-z][A-Za-z0-9_.:-]*[0-9][A-Za-z0-9_:-]*)"
-)
 SOURCES = ("NVIDIA/nccl#451", "NVIDIA/nccl#1925")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all devices."""
-    rows = mentions(run, r"ibv_open_device failed|Unable to open device")
+    rows = mentions(run, "device-unopened")
     said = trouble(run, "ib-open-device-failed")
     if said is not None:
         rows = pl.concat(
@@ -61,13 +57,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         rows = rows.unique(["input_id", "line"], keep="first", maintain_order=True)
     if rows.is_empty():
         return
-    devices = (
-        rows.select(pl.col("text").str.extract(_DEVICE))
-        .drop_nulls()
-        .unique(maintain_order=True)
-        .to_series()
-        .to_list()
-    )
+    told = said.rows if said is not None and "hca_name" in said.rows.columns else None
+    devices = [] if told is None else told["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "an RDMA device"
     yield Hit(

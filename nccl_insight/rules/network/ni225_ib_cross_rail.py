@@ -47,7 +47,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from hint(
         run,
         ("ib-qp-timeout", "ib-qp-unreachable"),
-        r"not cross-rail connected|cross-rail",
+        "cross-rail",
         "Candidate: the NICs are on different rails that are not connected",
         "NCCL_CROSS_NIC=0 <the same job>   # works: rail-only fabric; else ping -I <interface> <peer address>",
         "If the two devices of the message have different indices (mlx5_1 and mlx5_4), they are on different rails. "

@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from hint(
         run,
         (*_REFUSED, *lost),
-        r"incorrect GID index",
+        "gid-index",
         "Candidate: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
         "show_gids   # on both hosts: same index, type RoCE v2, routable address; NCCL 2.21 or later: unset "
         "NCCL_IB_GID_INDEX",

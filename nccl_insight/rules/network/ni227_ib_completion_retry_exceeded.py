@@ -55,7 +55,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "ib-completion-retry-exceeded")
     if found is None:
         return
-    peers = sorted(found.rows["text"].str.extract(r"from peer (\S+?)<").drop_nulls().unique())
+    peers = sorted(found.rows["peer"].drop_nulls().str.split("<").list.first().unique())
     towards = f" by {named(peers)}" if peers else ""
     yield from report(
         run,

@@ -51,7 +51,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from hint(
         run,
         ("ib-completion-retry-exceeded",),
-        r"same InfiniBand fabric",
+        "one-fabric",
         "Candidate: the two hosts are not on one InfiniBand fabric",
         "ibping -S  # on one host; ibping -c 5 -G <its port GUID>  # on the other; ib_write_bw <host>",
         "If the very first transfer between two hosts fails like this, they may never have been connected: another "

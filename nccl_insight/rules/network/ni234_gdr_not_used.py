@@ -43,7 +43,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._gdr import PLUGIN_OFF, Missing, devices_refused, missing, paths_blocked
+from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -131,7 +131,7 @@ def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
     networks = networks_in_use(run)
     if spans_hosts(run) is False or (networks and not any(is_rdma(n) for n in networks)):
         return
-    rows = mentions(run, PLUGIN_OFF)
+    rows = mentions(run, "gdr-off-by-plugin")
     refused, far = devices_refused(run), paths_blocked(run)
     if not (rows.height or refused.height or far.height):
         return

@@ -73,7 +73,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if net.height and not net["gdr"].any():
         return
     causes = present(run)
-    acs = not mentions(run, r"ACS is enabled which would break GPU Direct").is_empty()
+    acs = not mentions(run, "acs-on").is_empty()
     if "ib-completion-local-prot" in causes:
         sure = Confidence.HIGH if acs else Confidence.MEDIUM
         title = "Candidate: GPUDirect RDMA is broken (memory access errors)"

@@ -75,7 +75,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from ports_missing(run)
     if found:
         return
-    rows = mentions(run, r"mixed local (Net|CollNet) device counts|has [0-9]+ local Net devices \(max")
+    rows = mentions(run, "net-counts-differ")
     if rows.height:
         yield Hit(
             title="NCCL reports different numbers of NICs across the ranks of a communicator",

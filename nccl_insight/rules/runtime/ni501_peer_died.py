@@ -59,9 +59,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if lost.is_empty():
         return
     found = Trouble(lost)
-    named_peers = (
-        lost["text"].str.extract(r"(?:peer|from|to) ([0-9A-Za-z_.:%-]+?)<").drop_nulls().unique().sort()
-    )
+    named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
     silent = _silent(run, found)
     where = f" by {named(named_peers.to_list())}" if len(named_peers) else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""

@@ -54,17 +54,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "watchdog-timeout")
     if found is None:
         return
-    ops = found.rows["text"].str.extract(r"OpType=(\w+)").drop_nulls().unique(maintain_order=True).to_list()
-    numbers = (
-        found.rows["text"]
-        .str.extract(r"SeqNum=([0-9]+)")
-        .cast(pl.Int64, strict=False)
-        .drop_nulls()
-        .unique()
-        .sort()
-        .to_list()
-    )
-    limit = found.extract(r"Timeout\(ms\)=([0-9]+)")
+    rows = found.rows
+    works = rows.filter(pl.col("work_op").is_not_null()) if "work_op" in rows.columns else rows.clear()
+    ops = works["work_op"].unique(maintain_order=True).to_list() if works.height else []
+    numbers = works["seq"].drop_nulls().unique().sort().to_list() if works.height else []
+    limit = found.value("timeout_ms")
     what = f"{ops[0]} " if ops else ""
     seq = (
         f"sequence {numbers[0]}"

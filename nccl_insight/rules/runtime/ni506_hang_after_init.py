@@ -50,7 +50,6 @@ ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("ranks",)
 CAUSED_BY = (*others(ANY, "watchdog-stuck"), "peer-died")
-_FIRST = r"WorkNCCL\(SeqNum=[01],|last completed NCCL work: ?(?:-1|0)\b"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -59,7 +58,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if ranks.is_empty() or not bool(ranks["init_complete"].fill_null(False).all()):
         return
     watchdog = trouble(run, "watchdog-timeout")
-    first = watchdog.matching(_FIRST) if watchdog else None
+    first = watchdog.telling("first-operation") if watchdog else None
     if first is not None and (verdicts(run)[0] or _explained(run)):
         # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.
         return

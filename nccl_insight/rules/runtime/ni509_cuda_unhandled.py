@@ -35,6 +35,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.topics import telling, told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
@@ -55,55 +56,52 @@ _SANITIZER = (
 )
 _KNOWN = (
     (
-        r"(?:failure|error) 700\b|illegal memory access",
+        "illegal-access",
         "an illegal memory access; the kernel that did it may be the program's own",
         _SANITIZER,
     ),
     (
-        r"(?:failure|error) 710\b|device-side assert",
+        "device-assert",
         "an assertion in a kernel of the program, often an index out of range in an embedding or loss",
         "TORCH_USE_CUDA_DSA=1, or the failing step on the CPU   # which index is out of range; " + _SANITIZER,
     ),
     (
-        r"(?:failure|error) 719\b|launch failure",
+        "launch-failure",
         "a kernel that failed while it ran; the message comes with the next CUDA call, also after an abort",
         "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,
     ),
     (
-        r"(?:failure|error) 800\b|not permitted",
+        "not-permitted",
         "an operation that this container or user may not do (IMEX channel, capabilities)",
         "ls -l /dev/nvidia-caps-imex-channels; capsh --print   # inside the container",
     ),
     (
-        r"(?:failure|error) 999\b|unknown error",
+        "unknown-error",
         "an error that the driver cannot name; look for an Xid, and on WSL at its driver",
         "dmesg -T | grep -i xid; nvidia-smi   # on the hosts named",
     ),
     (
-        r"(?:failure|error) 98\b|invalid device function|no kernel image",
+        "no-kernel-image",
         "kernels that were not built for this GPU",
         "cuobjdump --list-elf libnccl.so.2 | sort -u   # does it hold the GPU's architecture?",
     ),
     (
-        r"(?:failure|error) 46\b|busy or unavailable",
+        "device-busy",
         "a GPU in exclusive mode that another process holds, or one that was lost",
         "nvidia-smi -q -d COMPUTE | grep -i 'compute mode'; nvidia-smi pmon -c 1   # on the hosts named",
     ),
     (
-        r"(?:failure|error) 101\b|invalid device ordinal",
+        "device-ordinal",
         "a device number that the process does not see: LOCAL_RANK against CUDA_VISIBLE_DEVICES",
         "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES; nvidia-smi -L   # in the rank's environment",
     ),
     (
-        r"(?:failure|error) 217\b|peer access",
+        "peer-access",
         "peer access between GPUs that do not offer it",
         "nvidia-smi topo -p2p r   # on the hosts named",
     ),
 )
-_LATE = (
-    r"(?:failure|error) (?:719|700|4|709|999)\b|launch failure|illegal memory access|unknown error|context "
-)
-r"is destroyed"
+_LATE = ("launch-failure", "illegal-access", "unknown-error", "context-gone")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -126,13 +124,14 @@ def _after_abort(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     watchdog = trouble(run, "watchdog-timeout")
     if watchdog is None or watchdog.first_s is None:
         return rows.clear()
-    return rows.filter(pl.col("text").str.contains(_LATE) & (pl.col("time_s") > watchdog.first_s))
+    return telling(rows, "cuda-kind", *_LATE).filter(pl.col("time_s") > watchdog.first_s)
 
 
 def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
-    reason = found.extract(r"(?:failure|error):? ?(?:[0-9]+ )?'([^']+)'") or "CUDA error"
+    reason = found.value("error_text", "cuda_error_text") or "CUDA error"
+    kinds = set(told(found.rows, "cuda-kind").drop_nulls())
     meaning, step = next(
-        ((text, step) for pattern, text, step in _KNOWN if found.matching(pattern)),
+        ((text, step) for kind, text, step in _KNOWN if kind in kinds),
         (
             "an error of the CUDA driver or of an earlier kernel",
             "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,

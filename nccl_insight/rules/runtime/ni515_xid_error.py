@@ -31,14 +31,15 @@ NVIDIA Xid catalogue; GPU deployment guide; Fabric Manager guide (SXid fatal and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 import polars as pl
 
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, trouble
@@ -50,9 +51,6 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
 NEEDS = ("errors", "diagnostics")
-_HARD_ACTION = re.compile(r"GPU Reset Required|Node Reboot Required|Drain and Reset|Drain P2P", re.I)
-_RELEASED = re.compile(r"to 0x0\b|\(None\)\s*$")
-_PID = re.compile(r"pid='?(\d+)")
 
 
 @dataclass
@@ -67,17 +65,17 @@ class _Kind:
     hosts: set[str] = field(default_factory=set)
 
 
-def _weight(xid: int | None, text: str, switch: bool) -> Severity:
+def _weight(xid: int | None, word: str | None, switch: bool) -> Severity:
     if switch:
-        return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
+        return Severity.INFO if word == "non-fatal" else Severity.ERROR
     if xid in WAITING:
         return Severity.INFO
     if xid in BY_PROGRAM:
         return Severity.WARNING
     if xid == 154:
-        return Severity.ERROR if _HARD_ACTION.search(text) else Severity.INFO
+        return Severity.ERROR if word == "hard" else Severity.INFO
     if xid in NVLINK5:
-        return Severity.INFO if re.search(r"non-?fatal", text, re.I) else Severity.ERROR
+        return Severity.INFO if word == "non-fatal" else Severity.ERROR
     return Severity.ERROR if xid in MEANINGS else Severity.WARNING
 
 
@@ -87,10 +85,16 @@ def _bus(text: str) -> str:
     return "".join(parts[-2:]) if len(parts) >= 2 else text.lower()
 
 
+def _pid(text: str) -> int | None:
+    """The number behind ``pid=``, with or without a quote."""
+    digits = "".join(takewhile(str.isdigit, text.partition("pid=")[2].lstrip("'")))
+    return int(digits) if digits.isascii() and digits else None
+
+
 def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | None, str | None]:
     host = known.host_in_tag(str(row.get("launcher") or ""))
-    found = _PID.search(str(row["text"] or ""))
-    process = known.process(int(found[1]), host) if found else None
+    pid = _pid(str(row["text"] or ""))
+    process = known.process(pid, host) if pid is not None else None
     if process is not None:
         return process[1], process[0]
     address = str(row.get("pci_address") or "")
@@ -120,12 +124,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     known = identities(run)
     kinds: dict[tuple[int | None, Severity, bool], _Kind] = {}
-    for row in found.rows.to_dicts():
+    rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word"))
+    for row in rows.to_dicts():
         text = str(row["text"] or "")
-        number = row.get("xid")
-        xid = int(number) if isinstance(number, int) else 79 if "fallen off" in text else None
+        number, word = row.get("xid"), row["_word"]
+        xid = int(number) if isinstance(number, int) else 79 if word == "fallen-off" else None
         switch = text.startswith("SXid") or row["message"] == "kernel_sxid"
-        severity = _weight(xid, text, switch)
+        severity = _weight(xid, word, switch)
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
         rank, host = _place(run, row, known)
         kind.rows.append(row)
@@ -142,8 +147,9 @@ def _hit(kind: _Kind, found: Trouble) -> Hit:
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
     if kind.xid == 154:
-        action = re.search(r"to 0x[0-9a-fA-F]+ \(([^)]*)\)", str(kind.rows[-1]["text"]))
-        meaning = f"the GPU needs: {action[1]}" if action else meaning
+        # "... changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+        action = str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
+        meaning = f"the GPU needs: {action}" if action else meaning
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
     who = rank_words(ranks) if ranks else ""

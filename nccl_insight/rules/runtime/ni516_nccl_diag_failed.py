@@ -37,6 +37,7 @@ import polars as pl
 
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble, report
@@ -48,8 +49,6 @@ SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("errors", "diagnostics")
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
-_STATED: Final = r"^\s*\[(?:FAIL|FAILED|ERROR|WARN)\]|^ERROR:"
-_NOTICE: Final = r"^\s*\[OK\]|^\s*===|completed in"
 # Checks whose findings are properties of a machine that only matter where something else is wrong.
 _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
 
@@ -201,12 +200,13 @@ def _remarks(run: Run) -> Iterator[Hit]:
 
 def _unknown(run: Run) -> Iterator[Hit]:
     """Lines of the diagnostics whose wording is not known."""
-    text = pl.col("text").fill_null("")
-    lines = causes(run).filter((pl.col("level") == "DIAG") & ~text.str.contains(_NOTICE))
-    lines = lines.filter(pl.col("message").is_null() | text.str.contains(_STATED))
+    lines = causes(run).filter(pl.col("level") == "DIAG")
+    lines = lines.with_columns(told(lines, "diag-line").alias("_word"))
+    said = (pl.col("_word") == "stated").fill_null(False)
+    lines = lines.filter(pl.col("_word").ne_missing("notice") & (pl.col("message").is_null() | said))
     if lines.is_empty():
         return
-    stated = lines.filter(text.str.contains(_STATED))
+    stated = lines.filter(said)
     severity = Severity.ERROR if stated.height else Severity.INFO
     yield from report(
         run,

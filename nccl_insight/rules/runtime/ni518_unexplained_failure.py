@@ -35,6 +35,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
+from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.tables.run import Run
@@ -50,8 +51,6 @@ _SILENT = {
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
 }  # fmt: skip
 _THROWN = ("torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure")
-_REACHED = r"(?:^|/)(?:group|init|enqueue)\.cc:[0-9]+(?: \(\w+\))? -> [1-6](?: \[Async thread\])?\s*$"
-_NOISE = r"^(?:Retrieve|dlsym failed|dlvsym failed|User asked|minCTAs|maxCTAs|NCCL_CGA|splitShare|HINT)"
 
 
 def _named() -> frozenset[str]:
@@ -69,10 +68,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
-    reached = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("text").str.contains(_REACHED))
-    unknown = rows.filter(
-        (pl.col("cause") == OTHER) & pl.col("loud") & ~pl.col("text").fill_null("").str.contains(_NOISE)
-    )
+    reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
+    unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
     if thrown.height:
         severity, shown = Severity.ERROR, pl.concat([unknown, thrown])
     elif reached.height and unknown.height:

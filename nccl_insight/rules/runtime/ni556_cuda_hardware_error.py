@@ -30,10 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, CannotJudge, Hit, Ref, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
@@ -47,14 +46,13 @@ _NEXT = (
     "drain it, wait "
     "until it is idle, then dcgmi diag -r 3 and reset the GPU"
 )
-_RAISED = r"(?i)uncorrectable (?:ECC|NVLink) error|GPU is lost|CUDA_ERROR_(?:ECC|NVLINK)_UNCORRECTABLE"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
     found = trouble(run, "cuda-hardware-error")
     if found is not None:
-        reason = found.extract(r"(?:failure|error):? ?(?:[0-9]+ )?'([^']+)'") or found.text
+        reason = found.value("error_text", "cuda_error_text") or found.text
         yield from report(
             run,
             "cuda-hardware-error",
@@ -68,7 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             rows=found,
         )
         return
-    raised = run.table("tracebacks").filter(pl.col("text").str.contains(_RAISED))
+    raised = telling(run.table("tracebacks"), "exception-hardware")
     if raised.is_empty():
         return
     known = identities(run)

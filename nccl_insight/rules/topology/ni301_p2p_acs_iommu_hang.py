@@ -45,7 +45,6 @@ SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.LOW
 NEEDS = ("connections",)
-_FIRST = r"WorkNCCL\(SeqNum=[01],|last completed (?:NCCL )?work: ?(?:-1|0)\b"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -58,8 +57,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if p2p.is_empty() or (links["link"].cast(pl.String) == "NVL").any():
         return
     watchdog = trouble(run, "watchdog-timeout")
-    hung = watchdog is not None and watchdog.matching(_FIRST) is not None
-    stated = not mentions(run, r"ACS is enabled").is_empty()
+    hung = watchdog is not None and watchdog.telling("first-operation") is not None
+    stated = not mentions(run, "acs-on").is_empty()
     if not hung and not stated:
         return
     yield Hit(

@@ -44,7 +44,7 @@ NEEDS = ("errors",)
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """NCCL's statement about the clique."""
     found = trouble(run, "mnnvl-imex-missing")
-    size = found.extract(r"cliqueSize ([0-9]+)") if found else None
+    size = found.value("clique_size") if found else None
     yield from report(
         run,
         "mnnvl-imex-missing",

@@ -63,7 +63,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     nvls = trouble(run, "nvls-multicast-failed")
     if nvls is None:
         return
-    stated = nvls.matching(r"(?i)fabric manager") is not None
+    stated = nvls.telling("advice", "fabric-manager") is not None
     yield from report(
         run,
         "fabric-manager-issue",

@@ -34,6 +34,7 @@ import polars as pl
 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.tables.run import Run
@@ -42,7 +43,6 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors", "topo")
-_DEFAULT = "virtualTopology.xml"
 _NEXT = (
     'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the container, on each host '
     "named"
@@ -52,8 +52,8 @@ _WHY = "NCCL was told to read a file that is not there or not readable, and uses
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines, from the errors or from the notes about topology files."""
-    own = pl.col("text").str.contains(_DEFAULT, literal=True)
-    asked = causes(run).filter((pl.col("cause") == "topo-file-missing") & ~own)
+    asked = causes(run).filter(pl.col("cause") == "topo-file-missing")
+    asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
         yield from report(
             run,
@@ -69,8 +69,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     notes = run.table("topo")
     if not {"event", "file_path"} <= set(notes.columns):
         return
-    found_by_default = pl.col("file_path").str.contains(_DEFAULT, literal=True)
-    rows = notes.filter((pl.col("event") == "file_unopened") & ~found_by_default)
+    rows = notes.filter(pl.col("event") == "file_unopened")
+    rows = rows.filter(told(rows, "default-topology").is_null())
     if rows.is_empty():
         return
     hosts = hosts_of(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -85,6 +86,16 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
         diagnosis = pl.when(condition).then(pl.lit(case.diagnosis or meaning.diagnosis)).otherwise(diagnosis)
         role = pl.when(condition).then(pl.lit(case.role or meaning.role)).otherwise(role)
     return rows.with_columns(diagnosis=diagnosis, role=role)
+
+
+def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
+    """What lines say of a topic (str): the word of the first case whose tests hold, null where none does."""
+    word = pl.lit(None, pl.String)
+    for case in reversed(cases):
+        condition = _condition(rows, case)
+        if condition is not None:
+            word = pl.when(condition).then(pl.lit(case.diagnosis, pl.String)).otherwise(word)
+    return rows.select(pl.repeat(None, pl.len(), dtype=pl.String).alias("_none"), word.alias("word"))["word"]
 
 
 def meanings(rows: pl.DataFrame, message: Message | None) -> pl.DataFrame:

@@ -1,0 +1,27 @@
+"""What lines say beside their diagnosis, by the topics of the grammar (``grammars/topics.lark``)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nccl_insight.language.load import topic_cases
+from nccl_insight.tables.normalise.meaning import words
+
+
+def told(rows: pl.DataFrame, topic: str) -> pl.Series:
+    """The word that each row gives on a topic (str, null where it says nothing); ``rows`` of any table with text.
+
+    ``source`` in a case is the file that the text names, where the message captures one, else that of the head.
+
+    Raises:
+        GrammarError: the grammar has no such topic.
+    """
+    places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
+    frame = rows.with_columns(_source=pl.coalesce(places)) if places else rows
+    return words(frame, topic_cases(topic))
+
+
+def telling(rows: pl.DataFrame, topic: str, *wanted: str) -> pl.DataFrame:
+    """The rows that say something on a topic, or one of ``wanted``."""
+    said = told(rows, topic)
+    return rows.filter(said.is_in(list(wanted)) if wanted else said.is_not_null())

@@ -1,0 +1,180 @@
+"""Files to start a new diagnosis from: a page or a module, and its examples (``nccl-insight rules new``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from nccl_insight.errors import UsageError
+
+# The first digit of a code is the family of the diagnosis (docs/architecture.md).
+FAMILIES: Final[Mapping[str, int]] = {
+    "launch": 1, "bootstrap": 2, "network": 2, "topology": 3, "memory": 4, "runtime": 5, "traces": 6, "input": 9,
+}  # fmt: skip
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_LINE: Final = "gpu01:4121:4190 [0] NCCL WARN <the line as NCCL prints it>"
+_HEALTHY: Final = "gpu01:4121:4190 [0] NCCL INFO Using network IB"
+_PAGE: Final = """---
+class: F
+severity: error
+action: config
+title: <the finding in one sentence, without figures>
+expected: <what a healthy run shows>
+check: <a command that tells more>
+where: <where it runs: on the host named, inside the container>
+fix: <what to change, as a command or a sentence>
+since: <the next version>
+---
+<One sentence that says what this is.>
+
+## What it finds
+
+<Which lines mean it. The grammar says so: `//! diagnosis: {name}` above each message.>
+
+## Why it matters
+
+<What it does to the job, and why. The last paragraph stands in the finding.>
+
+## How it decides
+
+<The message decides; or what else.>
+
+## What to do
+
+<The remedy, in words.>
+
+## False positives
+
+<When this is harmless.>
+
+## References
+
+<Source file of NCCL, issue or manual.>
+
+## Fires: <what happened>
+
+```log
+{line}
+```
+
+expect: error, host gpu01, line 1
+
+## Silent: <a healthy run that looks alike>
+
+```log
+{healthy}
+```
+"""
+_MODULE: Final = '''"""<One sentence that says what this is.>
+
+What it finds
+-------------
+<What in the tables shows it.>
+
+Why it matters
+--------------
+<What it does to the job, and why.>
+
+How it decides
+--------------
+<The condition, with its thresholds.>
+
+What to do
+----------
+<The remedy, in words.>
+
+False positives
+---------------
+<When this is harmless.>
+
+References
+----------
+<Source file of NCCL, issue or manual.>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+CONFIDENCE = Confidence.HIGH
+NEEDS = ("errors",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all lines that the grammar gives this diagnosis."""
+    yield from report(
+        run,
+        "{name}",
+        "<the finding in one sentence>",
+        "<a command to run>   # <where>",
+        expected="<what a healthy run shows>",
+    )
+'''
+_EXAMPLES: Final = """# {code} {name}
+
+<One sentence.>
+
+## Fires: <what happened>
+
+```log
+{line}
+```
+
+## Silent: <a healthy run that looks alike>
+
+```log
+{healthy}
+```
+"""
+
+
+def next_code(family: str, used: Collection[str]) -> str:
+    """The code behind the last one of the family's digit, ``NI261``; codes are never used again.
+
+    Raises:
+        UsageError: there is no such family, or it has no code left.
+    """
+    if family not in FAMILIES:
+        raise UsageError(f"no family is called {family!r}; one of {', '.join(FAMILIES)}")
+    first = FAMILIES[family] * 100
+    numbers = {int(code.removeprefix("NI")) for code in used}
+    last = max((n for n in numbers if first < n < first + 90), default=first)
+    free = [n for n in (*range(last + 1, first + 90), *range(first + 1, last)) if n not in numbers]
+    if not free:
+        raise UsageError(f"no code is left for {family}")
+    return f"NI{free[0]}"
+
+
+def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> dict[str, str]:
+    """Texts by path below the project's folder. ``used``: names of diagnoses by code.
+
+    Raises:
+        UsageError: the name is not one, or is there already; the family does not exist.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name: lower-case words with hyphens between them, the pattern found"
+        )
+    if name in used.values():
+        raise UsageError(f"{name} is there already: {next(c for c, n in used.items() if n == name)}")
+    code = next_code(family, used)
+    values = {"{code}": code, "{name}": name, "{line}": _LINE, "{healthy}": _HEALTHY}
+
+    def filled(text: str) -> str:
+        for key, value in values.items():
+            text = text.replace(key, value)
+        return text
+
+    folder = f"nccl_insight/rules/{family}"
+    if not logic:
+        return {f"{folder}/{code}-{name}.md": filled(_PAGE)}
+    module = f"{folder}/{code.lower()}_{name.replace('-', '_')}.py"
+    return {module: filled(_MODULE), f"fixtures/rules/{code}.md": filled(_EXAMPLES)}
