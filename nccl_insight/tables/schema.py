@@ -230,7 +230,7 @@ FURTHER: Final = frozenset({
     "capture_nodes", "capture_ranks", "collective_ranks", "collective_statistics", "flight_recorder",
     "flight_recorder_groups", "host_bandwidth", "memcpy", "node_pairs", "nvlinks", "other_communication",
     "peer_bandwidth",
-    "proxy_steps", "ras_counts", "trace_clocks", "trace_info", "waits",
+    "proxy_steps", "ras_counts", "ras_ranks", "trace_clocks", "trace_info", "waits",
 })  # fmt: skip
 
 

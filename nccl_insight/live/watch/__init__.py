@@ -1,0 +1,1 @@
+"""Watching a job that runs: how far each rank is, who lags, since when."""
