@@ -136,7 +136,10 @@ def test_opens_without_network_or_complaint_and_draws_every_figure(
     browser: Any, report: Callable[..., Path], name: str
 ) -> None:
     _open(browser, report(name))
-    assert _draw_all(browser) >= 8
+    drawn = _draw_all(browser)
+    still = browser.execute_script("return document.querySelectorAll('svg.draw').length")
+    assert drawn >= 2
+    assert drawn + still >= 7
     assert _requests(browser) == []
     assert _complaints(browser) == []
 
@@ -218,15 +221,69 @@ def test_copy_button_gives_the_finding_as_markdown(browser: Any, report: Callabl
 def test_a_select_box_switches_the_figure(browser: Any, report: Callable[..., Path]) -> None:
     _open(browser, report("failing"))
     _draw_all(browser)
-    shown = "return document.getElementById('plot-rings').data.map(t => t.visible !== false)"
+    shown = "return document.getElementById('plot-ranks').data.map(t => t.visible !== false)"
     before = browser.execute_script(shown)
-    browser.execute_script(
-        "const s = document.querySelector('select[data-figure=rings]'); s.value = '2';"
+    choose = (
+        "const s = document.querySelector('select[data-figure=' + arguments[0] + ']'); s.value = '1';"
         "s.dispatchEvent(new Event('change', {bubbles: true}))"
     )
+    browser.execute_script(choose, "ranks")
     after = browser.execute_script(shown)
     assert before != after
-    assert sum(before) == sum(after) > 1
+    tiles = "return [...document.querySelectorAll('[data-c]')].map(t => t.getAttribute('class'))"
+    by_findings = browser.execute_script(tiles)
+    browser.execute_script(choose, "cluster")
+    by_class = browser.execute_script(tiles)
+    assert "tile t-err" in by_findings
+    assert sorted(set(by_class)) == ["tile t-0", "tile t-1"]
+
+
+def test_a_finding_marks_its_ranks_in_every_figure(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"))
+    _draw_all(browser)
+    marked = "return [...document.querySelectorAll('.lit[data-r]:not([data-h])')].map(e => e.getAttribute('data-r'))"
+    bands = "return (document.getElementById('plot-ranks').layout.shapes || []).length"
+    assert browser.execute_script(marked) == []
+    before = browser.execute_script(bands)
+    button = browser.find_element("css selector", "button[data-mark='NI223-1']")
+    browser.execute_script("arguments[0].click()", button)
+    lit = browser.execute_script(marked)
+    assert lit
+    assert all({"40", "41"} & set(ranks.split()) for ranks in lit)
+    assert browser.execute_script(bands) == before + 2
+    assert button.get_attribute("aria-pressed") == "true"
+    browser.execute_script("arguments[0].click()", button)
+    assert browser.execute_script(marked) == []
+    assert browser.execute_script(bands) == before
+    assert _complaints(browser) == []
+
+
+def test_findings_can_be_narrowed_and_lead_to_their_figures(
+    browser: Any, report: Callable[..., Path]
+) -> None:
+    _open(browser, report("failing"))
+    cards = "return [...document.querySelectorAll('article.finding')].filter(c => !c.hidden).map(c => c.id)"
+    type_in = (
+        "const f = document.getElementById(arguments[0]); f.value = arguments[1];"
+        "f.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    every = browser.execute_script(cards)
+    browser.execute_script(type_in, "f-rank", "41")
+    by_rank = browser.execute_script(cards)
+    assert "NI223-1" in by_rank
+    assert len(by_rank) < len(every)
+    browser.execute_script(type_in, "f-rank", "")
+    browser.execute_script(type_in, "f-words", "no finding has these words")
+    assert browser.execute_script(cards) == []
+    assert browser.execute_script("return document.getElementById('f-count').textContent") == (
+        f"0 of {len(every)} shown"
+    )
+    browser.execute_script(type_in, "f-words", "")
+    assert browser.execute_script(cards) == every
+    link = browser.find_element("css selector", "#NI223-1 .shown a")
+    figure = link.get_attribute("href").rpartition("#")[2]
+    back = f"document.getElementById('{figure}').closest('figure').querySelector('a[href=\"#NI223-1\"]')"
+    assert browser.execute_script(f"return {back} !== null")
 
 
 def test_without_scripts_everything_is_there(browser: Any, report: Callable[..., Path]) -> None:
@@ -245,7 +302,8 @@ def test_without_scripts_everything_is_there(browser: Any, report: Callable[...,
             assert part in body
         assert not browser.find_element("id", "theme").is_displayed()
         assert not browser.find_element("css selector", "button[data-copy='NI223-1']").is_displayed()
-        assert not browser.find_element("id", "plot-cluster").is_displayed()
+        assert browser.find_element("css selector", "figure svg.draw").is_displayed()
+        assert not browser.find_element("id", "plot-ranks").is_displayed()
         summary = browser.find_element("css selector", "figure details summary")
         summary.send_keys("\ue007")
         assert "gpu-node-05" in browser.find_element("css selector", "figure details table").text
@@ -285,7 +343,8 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
 def test_printing_shows_what_is_folded(browser: Any, report: Callable[..., Path]) -> None:
     _open(browser, report("failing"))
     browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    assert browser.execute_script("return [...document.querySelectorAll('details')].every(d => d.open)")
+    folded = "return [...document.querySelectorAll('details')].filter(d => !d.closest('figure')).every(d => d.open)"
+    assert browser.execute_script(folded)
     browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
     assert not browser.execute_script("return [...document.querySelectorAll('details')].some(d => d.open)")
     assert browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})["data"]

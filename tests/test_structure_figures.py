@@ -13,6 +13,17 @@ from nccl_insight.report import html
 from nccl_insight.report.figures import build
 from tests.runs import HEALTHY
 
+STEPS = (
+    "launched",
+    "bootstrap",
+    "init started",
+    "init done",
+    "connected",
+    "first call",
+    "last call",
+    "destroyed",
+)
+
 
 def drawings(path: Path) -> dict[str, ElementTree.Element]:
     run = nccl_insight.load([path])
@@ -35,8 +46,8 @@ def test_the_node_shows_gpus_ranks_and_nics_by_name() -> None:
 
 def test_ranks_that_got_equally_far_share_a_row() -> None:
     said = words(drawings(HEALTHY)["journey"])
-    assert [w for w in said if w.startswith("rank")] == [f"rank {n} on node0{n // 8}" for n in range(16)]
-    assert said.count("aborted") + said.count("destroyed") >= 16
+    assert [w for w in said if w.startswith("rank")] == ["ranks 0-15"]
+    assert said.count("yes") == len([w for w in said if w in STEPS])
 
 
 def test_a_rank_that_is_behind_is_marked(tmp_path: Path) -> None:
@@ -62,7 +73,7 @@ def test_pictures_are_there_without_scripts_and_sizes_hold() -> None:
     run = nccl_insight.load([HEALTHY])
     analysis = nccl_insight.analyze(run)
     plain = html.render(analysis, run, js="none")
-    assert plain.count('<svg class="draw"') == 2
+    assert plain.count('<svg class="draw') == 6
     assert len(plain.encode()) < 400_000
     assert len(html.render(analysis, run, js="inline").encode()) < 1_700_000
 

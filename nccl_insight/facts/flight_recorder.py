@@ -200,6 +200,18 @@ def _verdict(run: Run) -> Verdict | None:
     )
 
 
+def progress(run: Run) -> tuple[pl.DataFrame, dict[str, Group]] | None:
+    """How far each rank got in each process group, and the groups by key; None without dumps of known ranks.
+
+    Columns: ``key, rank, enqueued`` (last collective issued), ``finished`` (last one known to be finished).
+    """
+    entries = _entries(run)
+    if entries.is_empty():
+        return None
+    found = _progress(run, entries).select("key", "rank", "enqueued", "finished").sort("key", "rank")
+    return found, _groups(run, entries)
+
+
 def unpaired(run: Run) -> tuple[Unpaired, ...]:
     """Sends without receives and receives without sends, only between ranks that both gave a dump."""
     return run.memo("flight_recorder.unpaired", _unpaired)

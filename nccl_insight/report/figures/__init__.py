@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import (
     activity,
-    cluster,
     copies,
+    groups,
     journey,
     matrix,
     nics,
     node,
     ranks,
     rings,
+    tiles,
     timeline,
     traces,
     trees,
+    waits,
 )
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run
@@ -26,7 +28,9 @@ Builder = Callable[[Analysis, Run], "Figure | None"]
 BUILDERS: tuple[Builder, ...] = (
     node.node_diagram,
     journey.journey,
-    cluster.cluster_map,
+    groups.groups,
+    waits.who_waits,
+    tiles.tile_map,
     matrix.matrix,
     rings.rings,
     trees.trees,
@@ -36,6 +40,7 @@ BUILDERS: tuple[Builder, ...] = (
     activity.calls,
     timeline.steps,
     timeline.timeline,
+    timeline.gaps,
     traces.durations,
     traces.bandwidth,
     copies.host,

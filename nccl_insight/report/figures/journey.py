@@ -17,7 +17,7 @@ _STEPS = (
 )  # fmt: skip
 _SINGLE = 16
 _SHOWN = 24
-_LEFT, _CELL, _ROW, _TOP = 190, 96, 30, 34
+_LEFT, _CELL, _ROW, _TOP = 270, 96, 30, 34
 
 
 def journey(analysis: Analysis, run: Run) -> Figure | None:
@@ -40,7 +40,14 @@ def journey(analysis: Analysis, run: Run) -> Figure | None:
         y = _TOP + _ROW * number
         marked = any(m.rank in named for m in members)
         parts.append(
-            svg.text(_LEFT - 10, y + 18, ("> " if marked else "") + name, "t e hot" if marked else "t e", 28)
+            svg.text(
+                _LEFT - 10,
+                y + 18,
+                ("> " if marked else "") + name,
+                "t e hot" if marked else "t e",
+                38,
+                ranks=[m.rank for m in members],
+            )
         )
         best = members[0]
         reached = {
@@ -79,7 +86,8 @@ def journey(analysis: Analysis, run: Run) -> Figure | None:
 def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:
     """Few ranks one by one; many in classes of those that got equally far, the odd ones first."""
     comms = {m.comm_id for m in ranks}
-    if len(ranks) <= _SINGLE and len(comms) == 1:
+    steps = {(m.end, *(getattr(m, step) is not None for step, _ in _STEPS)) for m in ranks}
+    if len(ranks) <= _SINGLE and len(comms) == 1 and len(steps) > 1:
         return [(f"rank {m.rank}" + (f" on {m.host}" if m.host else ""), [m]) for m in ranks]
     classes: dict[tuple[object, ...], list[Milestones]] = defaultdict(list)
     for item in ranks:

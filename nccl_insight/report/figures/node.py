@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nccl_insight.facts.gpu_nics import Gpu, Nic, Topology, topology
 from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.transports import net_links
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -44,8 +46,9 @@ def node_diagram(analysis: Analysis, run: Run) -> Figure | None:
     usual = shapes.most_common(1)[0][0]
     first = next(n for n in nodes if n.shape() == usual)
     odd = [n.host for n in nodes if n.shape() != usual]
-    named = {rank for f in analysis.findings if f.severity.value != "info" for rank in f.ranks}
+    named = named_ranks(analysis)
     joined, how = _joined(run, first)
+    known = topology(run)
     used = {nic for _, nic in first.uses}
     said = [f"{plural(len(first.ranks), 'GPU')}, {plural(len(first.nics), 'NIC')}"]
     said += [how] if how else []
@@ -65,7 +68,8 @@ def node_diagram(analysis: Analysis, run: Run) -> Figure | None:
     return Figure(
         id="node", title=title, summary="; ".join(said) + ".", columns=("host", "rank", "GPU", "NICs (connections)"),
         rows=rows[:MAX_ROWS], total=len(rows), numeric=(1,), caption="GPUs, ranks and NICs",
-        svg=_draw(first, joined, how, named), wide=True,
+        svg=_built(first, known, how, named) if known and _fits(first, known) else _draw(first, joined, how, named),
+        wide=True,
     )  # fmt: skip
 
 
@@ -135,7 +139,104 @@ def _joined(run: Run, node: _Node) -> tuple[bool, str]:
     return False, "between GPUs: " + ", ".join(way for way, _ in ways.most_common(3))
 
 
-def _draw(node: _Node, joined: bool, how: str, named: set[int]) -> str:
+def _fits(node: _Node, known: Topology) -> bool:
+    """Whether the topology describes this node: as many GPUs, and above each a socket to draw."""
+    return len(known.gpus) == len(node.ranks) and all(g.socket for g in known.gpus)
+
+
+def _built(node: _Node, known: Topology, how: str, named: frozenset[int]) -> str:
+    """The node as its topology describes it: NVLink above the GPUs, PCIe switches, NICs and sockets below."""
+    sockets = list(dict.fromkeys(g.socket or "" for g in sorted(known.gpus, key=lambda g: g.index)))
+    ranks = dict(zip((g.index for g in known.gpus), node.ranks, strict=True))
+    names = dict(node.nics)
+    spot: dict[str, float] = {}
+    spans: dict[str, tuple[float, float]] = {}
+    under: dict[str, list[Gpu]] = defaultdict(list)
+    below: dict[str, list[Nic]] = defaultdict(list)
+    for gpu in known.gpus:
+        under[gpu.switch or gpu.socket or ""].append(gpu)
+    for nic in known.nics:
+        below[nic.switch or nic.socket or ""].append(nic)
+    x = float(_LEFT)
+    groups: list[tuple[str, float, float]] = []
+    for socket in sockets:
+        start = x
+        switches = dict.fromkeys(
+            [g.switch or g.socket or "" for g in known.gpus if g.socket == socket]
+            + [n.switch or n.socket or "" for n in known.nics if n.socket == socket]
+        )
+        for switch in switches:
+            columns = max(len(under[switch]), len(below[switch]), 1)
+            wide = columns * _BOX + (columns - 1) * _GAP
+            groups.append((switch, x, wide))
+            for nodes in ([g.node for g in under[switch]], [n.node for n in below[switch]]):
+                for n, name in enumerate(nodes):
+                    spot[name] = x + wide * (n + 0.5) / len(nodes)
+            x += wide + 2 * _GAP
+        spans[socket] = (start, x - 2 * _GAP)
+        x += _GAP
+    width = x - _GAP
+    joined = known.switched or any(known.nvlinks.values())
+    top, gpu_y, pci_y, nic_y, cpu_y = 14.0, 84.0, 178.0, 250.0, 346.0
+    parts: list[str] = []
+    for start, end in spans.values():
+        parts.append(svg.rect(start - 8, gpu_y - 14, end - start + 16, cpu_y + 56 - gpu_y, "socket"))
+    if joined:
+        links = max(known.nvlinks.values(), default=0)
+        speed = max(known.nvlink_gbps.values(), default=0.0)
+        what = "NVSwitch" if known.switched else "NVLink between the GPUs"
+        label = f"{what}: {links} links per GPU" + (f", {speed:.0f} GB/s each way" if speed else "")
+        label += " (NVLS in use)" if "NVLS" in how else ""
+        parts.append(svg.rect(_LEFT, top, width - 2 * _LEFT, 34, "box switch"))
+        parts.append(svg.text(width / 2, top + 22, label, "t c b", 100))
+    for gpu in known.gpus:
+        cx, rank = spot[gpu.node], ranks[gpu.index]
+        if joined and known.nvlinks.get(gpu.index, 0):
+            parts.append(svg.line(cx, top + 34, cx, gpu_y, "wire fast", 3))
+        parts.append(svg.line(cx, gpu_y + 52, cx, pci_y, "wire", 2))
+        hot = rank in named
+        parts.append(
+            svg.rect(cx - _BOX / 2, gpu_y, _BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,))
+        )
+        parts.append(svg.text(cx, gpu_y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b"))
+        parts.append(
+            svg.text(cx, gpu_y + 41, f"GPU {gpu.index} {gpu.bus_id.removeprefix('0000:')}", "t c s", 20)
+        )
+    used = {nic for _, nic in node.uses}
+    for nic in known.nics:
+        cx = spot[nic.node]
+        idle = bool(node.uses) and nic.index not in used
+        total = sum(count for (_, other), count in node.uses.items() if other == nic.index)
+        parts.append(
+            svg.line(cx, pci_y + 28, cx, nic_y, "wire net" if total else "wire", 3 if total else 1.5)
+        )
+        parts.append(svg.rect(cx - _BOX / 2, nic_y, _BOX, 52, "box idle" if idle else "box nic"))
+        name = names.get(nic.index, nic.name).split(" ")[0]
+        speed_text = f"{nic.speed_gbit} Gb/s" if nic.speed_gbit else ""
+        state = "idle" if idle else " ".join(filter(None, (speed_text, f"{total} conn." if total else "")))
+        parts.append(svg.text(cx, nic_y + 22, name, "t c b", 16))
+        parts.append(svg.text(cx, nic_y + 41, state, "t c s", 22))
+    for switch, begin, span in groups:
+        direct = switch.startswith("CPU")
+        if not direct:
+            parts.append(svg.rect(begin, pci_y, span, 28, "box plain"))
+            parts.append(
+                svg.text(
+                    begin + span / 2, pci_y + 18, f"PCIe switch {switch.rpartition('-')[2]}", "t c s", 30
+                )
+            )
+        parts.append(svg.path(f"M{begin:g} {pci_y + 14:g}h-4V{cpu_y + 15:g}h4", "wire bent", 1.5))
+    for socket, (start, end) in spans.items():
+        parts.append(svg.rect(start, cpu_y, end - start, 30, "box plain"))
+        parts.append(
+            svg.text((start + end) / 2, cpu_y + 20, f"CPU (NUMA node {socket.rpartition('-')[2]})", "t c b")
+        )
+    return svg.drawing(
+        width, cpu_y + 52, f"Inside {node.host}: GPUs, ranks, PCIe switches, NICs and sockets", parts
+    )
+
+
+def _draw(node: _Node, joined: bool, how: str, named: frozenset[int]) -> str:
     columns = max(len(node.ranks), len(node.nics), 2)
     width = 2 * _LEFT + columns * _BOX + (columns - 1) * _GAP
     parts: list[str] = []
@@ -163,7 +264,7 @@ def _draw(node: _Node, joined: bool, how: str, named: set[int]) -> str:
             )
     for rank, gpu in zip(node.ranks, node.gpus, strict=True):
         hot = rank in named
-        parts.append(svg.rect(xs[rank], gpu_y, _BOX, 52, "box gpu hot" if hot else "box gpu"))
+        parts.append(svg.rect(xs[rank], gpu_y, _BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,)))
         parts.append(
             svg.text(xs[rank] + _BOX / 2, gpu_y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b")
         )

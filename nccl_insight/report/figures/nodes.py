@@ -152,6 +152,17 @@ def crosses(where: Place, a: int, b: int) -> bool:
     return here is not None and there is not None and here != there
 
 
+def named_ranks(analysis: Analysis) -> frozenset[int]:
+    """Ranks that figures mark: named by a warning or an error that does not name most of the job."""
+    half = max(1, (analysis.job.nranks or 2) // 2)
+    return frozenset(
+        rank
+        for finding in analysis.findings
+        if finding.severity is not Severity.INFO and len(finding.ranks) <= half
+        for rank in finding.ranks
+    )
+
+
 def trouble(analysis: Analysis) -> tuple[dict[str, Severity], dict[int, Severity]]:
     """The worst severity of the loud findings that name each host and each rank.
 

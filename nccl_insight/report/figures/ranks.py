@@ -35,6 +35,7 @@ PHASES = (
 )
 _SHOWN = 40
 _DEVIATIONS = 5.0
+_VARIES = 0.01
 
 
 def init_timing(analysis: Analysis, run: Run) -> Figure | None:
@@ -168,9 +169,13 @@ def outliers(values: dict[int, float]) -> tuple[float, float, list[int]]:
 
 def comparison(analysis: Analysis, run: Run) -> Figure | None:
     """One figure per rank for each metric, outliers marked."""
-    metrics = rank_metrics(run)
+    metrics = {
+        t: v
+        for t, v in rank_metrics(run).items()
+        if max(v.values()) - min(v.values()) > _VARIES * abs(statistics.median(v.values()))
+    }
     if not metrics:
-        return None
+        return None  # a flat line says nothing
     data: list[Trace] = []
     masks: list[int] = []
     rows, odd_ones = [], []
@@ -233,7 +238,10 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
     )
     plot = {
         "data": data,
-        "layout": layout(xaxis=axis("rank"), yaxis={"automargin": True, "rangemode": "tozero"}),
+        "layout": layout(
+            xaxis=axis("rank", **({"dtick": 1} if len(metrics[order[0]]) <= 16 else {})),
+            yaxis={"automargin": True},
+        ),
     }
     return Figure(
         "ranks",

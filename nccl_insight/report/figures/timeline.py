@@ -30,12 +30,13 @@ _HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms lo
 
 
 def timeline(analysis: Analysis, run: Run) -> Figure | None:
-    """Collectives of each rank over time, the part that no computation covers hatched."""
-    table = run.table("collectives").filter(
-        pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0) & pl.col("rank").is_not_null()
-    )
+    """Collectives of each rank (of each GPU where no rank is known) over time, what no computation covers as a line."""
+    table = run.table("collectives").filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0))
+    by = "rank" if table["rank"].null_count() < table.height else "device"
+    table = table.drop_nulls(by).with_columns(pl.col(by).alias("rank"))
     if table.is_empty():
         return None
+    who = "rank" if by == "rank" else "GPU"
     every = table.height
     ranks = sorted(set(table["rank"]))[:_RANKS]
     table = table.filter(pl.col("rank").is_in(ranks))
@@ -61,7 +62,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
                 "type": "bar",
                 "orientation": "h",
                 "name": op,
-                "y": [f"rank {r}" for r in part["rank"]],
+                "y": [f"{who} {r}" for r in part["rank"]],
                 "base": rounded(part["at_ms"].to_list(), 7),
                 "x": rounded(part["long_ms"].to_list()),
                 "customdata": [
@@ -79,11 +80,11 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
                 "type": "bar",
                 "orientation": "h",
                 "name": "exposed part",
-                "y": [f"rank {r}" for r in exposed["rank"]],
+                "y": [f"{who} {r}" for r in exposed["rank"]],
                 "base": rounded((exposed["at_ms"] + exposed["long_ms"] - exposed["exposed_ms"]).to_list(), 7),
                 "x": rounded(exposed["exposed_ms"].to_list()),
-                "width": 0.26,
-                "marker": {"color": "#111827", "pattern": {"shape": "/", "solidity": 0.3, **OVERLAY}},
+                "width": 0.12,
+                "marker": {"color": "#b3192d"},
                 "hovertemplate": "%{y}<br>%{x:.3f} ms not covered by computation<extra></extra>",
             }
         )
@@ -98,8 +99,10 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
         .sort("rank")
     )
     what = f"step {step}" if step is not None else "the trace"
-    said = f"{plural(shown.height, 'collective')} of {plural(len(ranks), 'rank')} in {what} (of {every:,} in all)"
-    said += ". Hatched: not covered by computation"
+    said = (
+        f"{plural(shown.height, 'collective')} of {plural(len(ranks), who)} in {what} (of {every:,} in all)"
+    )
+    said += ". Red line: not covered by computation"
     if (total := int(totals["comm"].sum())) and table["exposed_ns"].drop_nulls().len():
         said += f", {100 * int(totals['exposed'].sum()) / total:.0f} % of the communication time"
     rows = tuple(
@@ -114,7 +117,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
             yaxis={
                 "type": "category",
                 "categoryorder": "array",
-                "categoryarray": [f"rank {r}" for r in reversed(ranks)],
+                "categoryarray": [f"{who} {r}" for r in reversed(ranks)],
                 "automargin": True,
             },
         ),
@@ -123,22 +126,82 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
         "timeline",
         "Timeline",
         said + ".",
-        ("Rank", "Collectives", "Communication", "Exposed", "Longest"),
+        (who.capitalize() if by == "rank" else who, "Collectives", "Communication", "Exposed", "Longest"),
         rows[:50],
         len(rows),
         (0, 1, 2, 3, 4),
-        f"Communication of {what} by rank",
+        f"Communication of {what} by {who}",
         plot,
         "l" if len(ranks) > 8 else "m",
         wide=True,
     )
 
 
+def gaps(analysis: Analysis, run: Run) -> Figure | None:
+    """Where each GPU's time went in a trace without steps, and the longest times between its collectives."""
+    table = run.table("collectives").filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0))
+    if table.is_empty() or table["rank"].null_count() < table.height:
+        return None
+    ends = table.drop_nulls("device").sort("device", "start_ns").with_columns(
+        end=(pl.col("start_ns") + pl.col("duration_ns")).cum_max().shift(1).over("device"),
+        before=pl.col("op").cast(pl.String).shift(1).over("device"),
+    )  # fmt: skip
+    between = ends.with_columns(gap=pl.col("start_ns") - pl.col("end")).filter(pl.col("gap") > 0)
+    if between.is_empty():
+        return None
+    longest = between.sort("gap", "device", descending=[True, False]).head(50)
+    origin = int(str(table["start_ns"].min()))
+    first = longest.row(0, named=True)
+    said = (
+        f"{plural(between.height, 'gap')} between collectives; the longest, on GPU {first['device']}, takes "
+    )
+    said += f"{format_ns(first['gap'])}, half of them up to {format_ns(float(str(between['gap'].median())))}"
+    used = (
+        run.table("steps").drop_nulls("device") if "device" in run.table("steps").columns else pl.DataFrame()
+    )
+    for row in used.head(4).iter_rows(named=True):
+        whole = row["duration_ns"]
+        if whole and row["idle_ns"] is not None:
+            said += f". GPU {row['device']}: idle {row['idle_ns'] / whole:.0%} of {format_ns(whole)}"
+    rows = tuple(
+        (
+            str(r["device"]),
+            format_ns((r["end"] or origin) - origin),
+            format_ns(r["gap"]),
+            str(r["before"]),
+            str(r["op"]),
+        )
+        for r in longest.iter_rows(named=True)
+    )
+    shown = longest.head(12)
+    names = [f"GPU {d}, at {format_ns(e - origin)}" for d, e in shown.select("device", "end").iter_rows()]
+    bars: Trace = {
+        "type": "bar", "orientation": "h", "y": names, "x": rounded((shown["gap"] / 1e6).to_list()),
+        "showlegend": False, "marker": {"color": GREY},
+        "hovertemplate": "%{y}: %{x} ms without a collective<extra></extra>",
+    }  # fmt: skip
+    plot = {
+        "data": [bars],
+        "layout": layout(
+            xaxis=axis("ms between two collectives"),
+            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+        ),
+    }
+    return Figure(
+        "gaps", "Longest gaps between collectives", said + ".", ("GPU", "From", "Gap", "After", "Before"), rows,
+        between.height, (0, 1, 2), "Gaps, the longest first", plot, "m",
+    )  # fmt: skip
+
+
 def steps(analysis: Analysis, run: Run) -> Figure | None:
-    """What a step's time goes into, the mean of each rank."""
+    """What a step's time goes into, the mean of each rank (of each GPU where no rank is known)."""
     columns = ("duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "memcpy_ns", "idle_ns")
+    source = run.table("steps")
+    by_device = "device" in source.columns and source["rank"].null_count() == source.height
+    who = "GPU" if by_device else "rank"
     table = (
-        run.lazy("steps")
+        source.lazy()
+        .with_columns(rank=pl.col("device") if by_device else pl.col("rank"))
         .filter(pl.col("rank").is_not_null())
         .group_by("rank")
         .agg(pl.len().alias("n"), pl.col(*columns).mean())
@@ -148,7 +211,9 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
     if table.is_empty() or table["duration_ns"].is_null().all():
         return None
     shown = table.head(64)
-    names = [f"rank {r}" for r in shown["rank"]]
+    if shown["compute_ns"].null_count() == shown.height and shown["comm_ns"].null_count() == shown.height:
+        return None  # a trace of the CPU only: nothing to take apart
+    names = [f"{who} {r}" for r in shown["rank"]]
     parts: tuple[tuple[str, str, str, str], ...] = (
         ("computation", "compute_ns", BLUE, ""),
         ("communication, exposed", "exposed_comm_ns", RED, "/"),
@@ -180,7 +245,7 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
         }
     )
     mean: dict[str, Any] = {c: table[c].mean() for c in columns}
-    said = f"A step takes {format_ns(mean['duration_ns'])} on average over {plural(table.height, 'rank')}"
+    said = f"A step takes {format_ns(mean['duration_ns'])} on average over {plural(table.height, who)}"
     shares = [
         f"{name} {100 * mean[c] / mean['duration_ns']:.0f} %"
         for name, c, _, _ in parts
@@ -203,11 +268,20 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
         "steps",
         "Where a step's time goes",
         said + ".",
-        ("Rank", "Steps", "Step", "Computation", "Communication", "Exposed", "Copies", "Idle"),
+        (
+            who.capitalize() if who == "rank" else who,
+            "Steps",
+            "Step",
+            "Computation",
+            "Communication",
+            "Exposed",
+            "Copies",
+            "Idle",
+        ),
         rows,
         table.height,
         tuple(range(8)),
-        "Mean step by rank",
+        f"Mean step by {who}",
         plot,
         "m",
     )

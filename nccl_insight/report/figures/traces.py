@@ -6,6 +6,8 @@ import statistics
 
 import polars as pl
 
+from nccl_insight.facts.expected import expected
+from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
@@ -45,13 +47,11 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
     if table.is_empty():
         return None
     shown = table.head(20)
-    names = [
-        f"{op} {format_bytes(size) if size is not None else ''}".strip()
-        for op, size in shown.select("op", "size_bytes").iter_rows()
-    ]
+    names = [_kind(op, size) for op, size in shown.select("op", "size_bytes").iter_rows()]
     box: Trace = {
         "type": "box",
-        "x": names,
+        "orientation": "h",
+        "y": names,
         "name": "5 %, 25 %, 50 %, 75 %, 95 %",
         "marker": {"color": BLUE},
         **{
@@ -69,14 +69,14 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
         "type": "scatter",
         "mode": "markers",
         "name": "longest",
-        "x": names,
-        "y": rounded((shown["max"] / 1e3).to_list()),
+        "y": names,
+        "x": rounded((shown["max"] / 1e3).to_list()),
         "marker": {"symbol": "x", "color": RED, "size": 9},
-        "hovertemplate": "%{x}<br>longest %{y} us<extra></extra>",
+        "hovertemplate": "%{y}<br>longest %{x} us<extra></extra>",
     }
     wide = max(table.iter_rows(named=True), key=lambda r: r["high"] / max(r["median"], 1))
     said = f"{plural(table.height, 'kind')} of collectives by operation and size"
-    said += f". The widest spread has {wide['op']} {format_bytes(wide['size_bytes'] or 0)}: "
+    said += f". The widest spread has {_kind(wide['op'], wide['size_bytes'])}: "
     said += f"half take up to {format_ns(wide['median'])}, one in twenty more than {format_ns(wide['high'])}"
     rows = tuple(
         (
@@ -89,7 +89,10 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
     )
     plot = {
         "data": [box, worst],
-        "layout": layout(xaxis={"type": "category", "automargin": True}, yaxis=axis("us", type="log")),
+        "layout": layout(
+            xaxis=axis("microseconds", type="log", dtick=1),
+            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+        ),
     }
     return Figure(
         "durations",
@@ -104,11 +107,15 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
     )
 
 
+def _kind(op: str, size_bytes: int | None) -> str:
+    return f"{op} {format_bytes(size_bytes)}" if size_bytes is not None else f"{op} (size unknown)"
+
+
 def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     """Bus bandwidth against message size: measured by benchmarks, medians of traces, and NCCL's own estimate."""
     traced = (
         run.lazy("collectives")
-        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0))
+        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
         .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
         .with_columns(pl.lit("trace").alias("source"))
@@ -116,7 +123,7 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     )
     bench = (
         run.lazy("benchmarks")
-        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0))
+        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
         .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
         .with_columns(pl.lit("benchmark").alias("source"))
@@ -144,9 +151,13 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
             }
         )
         data[-1]["marker"]["color"] = SERIES[number % len(SERIES)]
+    curves = _expected_curves(run, table)
+    data += curves
     best = max(table.iter_rows(named=True), key=lambda r: r["busbw_gbps"])
     said = f"The best median is {format_gbps(best['busbw_gbps'])}"
     said += f", {best['op']} of {format_bytes(best['size_bytes'])} ({best['source']})"
+    if curves:
+        said += f". Thin lines: what {curves[0]['meta']} expects"
     peak = _peak(run)
     shapes = []
     notes = []
@@ -216,6 +227,43 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     )
 
 
+def _expected_curves(run: Run, table: pl.DataFrame) -> list[Trace]:
+    """Expected bus bandwidth by size of each operation that was measured, where log or hardware table tell it."""
+    sizes = run.table("benchmarks")["nranks"].drop_nulls()
+    if not sizes.len():
+        sizes = run.table("collectives")["group_size"].drop_nulls()
+    nranks = sizes.mode().sort().to_list()[-1] if sizes.len() else None
+    if not nranks:
+        return []
+    hosts = run.table("communicators").filter(pl.col("nranks") == nranks)["n_nodes"].drop_nulls()
+    nodes = int(hosts[0]) if hosts.len() else None
+    curves: list[Trace] = []
+    for number, op in enumerate(table["op"].unique(maintain_order=True)):
+        points = sorted(
+            set(table.filter(pl.col("op").eq_missing(pl.lit(op, pl.String)))["size_bytes"].to_list())
+        )[:40]
+        bands = [
+            band
+            for size in points
+            if (band := expected(run, str(op), int(size), int(nranks), nodes)) is not None
+        ]
+        if len(bands) < 2:
+            continue
+        curves.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"{op} expected",
+                "meta": bands[0].source,
+                "x": [b.size_bytes for b in bands],
+                "y": rounded([b.busbw_gbps for b in bands]),
+                "line": {"color": SERIES[number % len(SERIES)], "dash": "dot", "width": 1.5},
+                "hovertemplate": "%{fullData.name}: %{y} GB/s<extra></extra>",
+            }
+        )
+    return curves
+
+
 def _peak(run: Run) -> tuple[float, str] | None:
     """What large messages should reach: published results for the GPU or the NICs, else the GPU's NVLink."""
     for name in ("collectives", "ranks"):
@@ -234,8 +282,8 @@ def _peak(run: Run) -> tuple[float, str] | None:
 def stragglers(analysis: Analysis, run: Run) -> Figure | None:
     """Ranks by how late they start collectives, where clocks allow; else by how little they wait."""
     table = run.table("collectives").filter(pl.col("rank").is_not_null())
-    if table["rank"].n_unique() < 2:
-        return None
+    if table["rank"].n_unique() < 2 or waiting(run) is not None:
+        return None  # who waits for whom says it better
     skewed = table.filter(pl.col("skew_ns").is_not_null())
     if skewed.height:
         frame = skewed.group_by("rank").agg(

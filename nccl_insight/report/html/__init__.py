@@ -34,8 +34,8 @@ def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command
     body = join(
         [
             el("div", summary(analysis)),
-            findings(analysis, run),
-            figure_section(figures, interactive=js != "none"),
+            findings(analysis, run, figures),
+            figure_section(figures, interactive=js != "none", findings=analysis.findings),
             environment(run),
             gaps(analysis, run),
             provenance(analysis, command),

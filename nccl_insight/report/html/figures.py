@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nccl_insight.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.html.findings import CARDS, related
 from nccl_insight.report.html.markup import Markup, el, prose, table
 
+_LINKED = 6
 
-def figure_section(figures: Sequence[Figure], *, interactive: bool) -> Markup | None:
-    """All figures of the report under one heading."""
+
+def figure_section(
+    figures: Sequence[Figure], *, interactive: bool, findings: Sequence[Finding] = ()
+) -> Markup | None:
+    """All figures of the report under one heading, each with links to the findings that it shows."""
     title = el("h2", "Figures", id="figures")
     if not figures:
         text = "The inputs hold nothing to draw: no topology, no connections, no calls, no trace."
@@ -20,7 +26,11 @@ def figure_section(figures: Sequence[Figure], *, interactive: bool) -> Markup | 
         el(
             "div",
             title,
-            el("div", [_figure(f, interactive) for f in _paired(figures)], class_="figs"),
+            el(
+                "div",
+                [_figure(f, interactive, _about(f, figures, findings)) for f in _paired(figures)],
+                class_="figs",
+            ),
             class_="wrap",
         ),
     )
@@ -33,7 +43,18 @@ def _paired(figures: Sequence[Figure]) -> list[Figure]:
     return [replace(f, wide=True) if n == alone else f for n, f in enumerate(figures)]
 
 
-def _figure(figure: Figure, interactive: bool) -> Markup:
+def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding]) -> Markup | None:
+    shown = [f for f in findings[:CARDS] if figure.id in {r.id for r in related(f, figures)}]
+    loud = [f for f in shown if f.severity is not Severity.INFO][:_LINKED]
+    if not loud:
+        return None
+    links = [
+        [", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in enumerate(loud)
+    ]
+    return el("p", "Findings: ", links, class_="small")
+
+
+def _figure(figure: Figure, interactive: bool, about: Markup | None = None) -> Markup:
     title_id, text_id = f"fig-{figure.id}", f"say-{figure.id}"
     plot = pick = None
     if interactive and figure.plot is not None:
@@ -58,17 +79,21 @@ def _figure(figure: Figure, interactive: bool) -> Markup:
         folded = interactive or bool(figure.svg)
         name = f"Table: {figure.caption or figure.title}"
         grid = el("details", el("summary", name), data, open=not folded)
+    if interactive and figure.svg:
+        pick = _pick(figure)
     return el(
         "figure",
         el(
             "figcaption",
             el("h3", figure.title, id=title_id),
             el("p", prose(figure.summary), id=text_id, class_="say"),
+            about,
         ),
+        pick if figure.svg else None,
         Markup(f'<div class="scroll" tabindex="0" role="region" aria-label="{figure.id}">{figure.svg}</div>')
         if figure.svg
         else None,
-        pick,
+        None if figure.svg else pick,
         plot,
         grid,
         class_="fig panel wide" if figure.wide else "fig panel",

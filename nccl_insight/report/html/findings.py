@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role
+from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity
 from nccl_insight.report import words
+from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose, table, unseen
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report.steps import steps_of
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
@@ -18,6 +20,18 @@ ROWS = 200
 EVIDENCE = 6
 AROUND = 2
 LINE_LIMIT = 500
+_RELATED = 4
+_FILTERED = 4
+_MARKED = 256
+# Figures by family of diagnoses (the first digit of the code), the most telling first.
+_FIGURES = {
+    "NI1": ("journey", "cluster"),
+    "NI2": ("matrix", "nics", "journey", "cluster"),
+    "NI3": ("node", "nics", "rings", "trees"),
+    "NI4": ("journey", "node", "init"),
+    "NI5": ("groups", "journey", "waits", "cluster"),
+    "NI6": ("waits", "timeline", "steps", "busbw"),
+}
 ACTIONS = {
     Action.CONFIG: "change a setting",
     Action.RETRY: "run it again",
@@ -35,8 +49,18 @@ CLASSES = {
 }
 
 
-def findings(analysis: Analysis, run: Run) -> Markup:
-    """The section with all findings: the first ones in full, the others in a table."""
+def related(finding: Finding, figures: Sequence[Figure]) -> tuple[Figure, ...]:
+    """The figures that show what a finding is about, the most telling first."""
+    there = {f.id: f for f in figures}
+    wanted = _FIGURES.get(finding.code[:3], ()) if finding.finding_class is not FindingClass.INPUT else ()
+    return tuple(there[name] for name in wanted if name in there)[:_RELATED]
+
+
+def findings(analysis: Analysis, run: Run, figures: Sequence[Figure] = ()) -> Markup:
+    """The section with all findings: the first ones in full, the others in a table.
+
+    ``figures``: those of the report; each card links to the ones that show what it is about.
+    """
     items = analysis.findings
     title = el("h2", "Findings", id="findings")
     if not items:
@@ -47,8 +71,26 @@ def findings(analysis: Analysis, run: Run) -> Markup:
         anchors.setdefault(item.code, item.anchor)
         anchors.setdefault(item.anchor, item.anchor)
     context = _context(items[:CARDS], run)
-    cards = [_card(item, anchors, context) for item in items[:CARDS]]
-    return el("section", el("div", title, cards, _rest(items[CARDS:]), class_="wrap"))
+    cards = [_card(item, anchors, context, related(item, figures)) for item in items[:CARDS]]
+    return el("section", el("div", title, _filter(items), cards, _rest(items[CARDS:]), class_="wrap"))
+
+
+def _filter(items: Sequence[Finding]) -> Markup | None:
+    """Fields that narrow the cards by severity, rank, host and words; for scripts only."""
+    if len(items) < _FILTERED:
+        return None
+    severities = dict.fromkeys(i.severity.value for i in items)
+    options = [el("option", "all", value=""), *(el("option", s, value=s) for s in severities)]
+    fields = [el("label", "Severity ", el("select", options, id="f-severity"))]
+    if any(i.ranks for i in items):
+        fields.append(
+            el("label", "Rank ", el("input", type="text", inputmode="numeric", size=6, id="f-rank"))
+        )
+    if any(i.hosts for i in items):
+        fields.append(el("label", "Host ", el("input", type="text", size=14, id="f-host")))
+    fields.append(el("label", "Words in it ", el("input", type="search", size=22, id="f-words")))
+    fields.append(el("output", id="f-count"))
+    return el("div", fields, class_="filter js-only", role="search", aria_label="Findings")
 
 
 def _rest(items: Sequence[Finding]) -> Markup | None:
@@ -68,7 +110,12 @@ def _rest(items: Sequence[Finding]) -> Markup | None:
     return table(f"{plural(len(items), 'further finding')}", header, rows, total=len(items))
 
 
-def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[str, int], str]) -> Markup:
+def _card(
+    finding: Finding,
+    anchors: Mapping[str, str],
+    context: Mapping[tuple[str, int], str],
+    shown_in: Sequence[Figure] = (),
+) -> Markup:
     copy = el(
         "button",
         icon("copy"),
@@ -99,11 +146,10 @@ def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[s
         _role(finding, anchors),
         _where(finding),
         _versus(finding),
-        el("div", icon("do"), el("p", el("b", "Next step: "), prose(finding.next_step)), class_="do")
-        if finding.next_step
-        else None,
+        next_steps(finding.next_step),
         el("p", prose(finding.explanation)) if finding.explanation else None,
-        _evidence(finding.evidence, context),
+        _figures(finding, shown_in),
+        _folded(finding, _evidence(finding.evidence, context)),
         _sources(finding.sources),
     ]
     return el(
@@ -113,7 +159,57 @@ def _card(finding: Finding, anchors: Mapping[str, str], context: Mapping[tuple[s
         id=finding.anchor,
         class_=f"finding panel e-{finding.severity.value}",
         aria_labelledby=title_id,
+        data_severity=finding.severity.value,
+        data_ranks=" ".join(map(str, finding.ranks[:_MARKED])) or None,
+        data_hosts=" ".join(one_line(h, 120) for h in finding.hosts[:_MARKED]) or None,
     )
+
+
+def _folded(finding: Finding, evidence: Markup) -> Markup:
+    """Evidence of notes is folded: it takes a screen each and nobody came for it."""
+    if finding.severity is not Severity.INFO or not finding.evidence:
+        return evidence
+    return el("details", el("summary", f"Evidence: {plural(len(finding.evidence), 'line')}"), evidence)
+
+
+def _figures(finding: Finding, shown_in: Sequence[Figure]) -> Markup | None:
+    """Links to the figures, and the button that marks the finding's ranks in all of them."""
+    links = [el("a", f.title, href=f"#fig-{f.id}") for f in shown_in]
+    mark = None
+    if 0 < len(finding.ranks) <= _MARKED:
+        mark = el(
+            "button",
+            "Mark its ranks",
+            type="button",
+            data_mark=finding.anchor,
+            aria_pressed="false",
+            class_="js-only",
+        )
+    if not links and mark is None:
+        return None
+    listed = [[", " if n else "", link] for n, link in enumerate(links)]
+    return el("p", "Shown in: " if links else None, listed, " ", mark, class_="small shown")
+
+
+def next_steps(text: str) -> Markup | None:
+    """The next step: commands as code that can be copied, check and fix apart; words as words."""
+    steps = steps_of(text)
+    if not steps:
+        return None
+    rows: list[Child] = []
+    for step in steps:
+        if not step.is_command:
+            rows.append(el("p", el("b", "Next step: " if len(steps) == 1 else "Do: "), prose(step.text)))
+            continue
+        copy = el(
+            "button", icon("copy"), el("span", "Copy"), unseen(f" the {step.label} command"), type="button",
+            data_copy_code=True, class_="js-only",
+        )  # fmt: skip
+        where = el("span", f"({step.where})", class_="small") if step.where else None
+        rows.append(
+            el("p", el("b", f"{step.label.capitalize()}: "), el("code", step.text), " ", where, " ", copy)
+        )
+    return el("div", icon("do"), el("div", rows), class_="do")
 
 
 def _chip(label: str, value: str) -> Markup:

@@ -16,8 +16,10 @@ from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Markup, el, icon, json_block, unseen
 from nccl_insight.report.html.summary import headline
+from nccl_insight.report.sanitize import one_line
 
 EMBEDDED_LIMIT = 100_000
+_PROGRESS = 64
 _OFFLINE = "This file is complete in itself: it loads nothing and sends nothing."
 _NAV = (
     ("findings", "Findings"),
@@ -60,7 +62,7 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
         f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report",
         f"{tool.name} {tool.version}",
         _NAV,
-        [json_block("nccl-insight", embedded(analysis))],
+        [json_block("nccl-insight", {**embedded(analysis), "figures": figure_data(figures)})],
         _markdown(analysis) if js != "none" else {},
         f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. {_OFFLINE}",
     )
@@ -118,6 +120,8 @@ def embedded(analysis: Analysis) -> dict[str, Any]:
     for finding in (*document["findings"], *document["suppressed"]):
         finding["evidence"] = [{**e, "text": e["text"][:300]} for e in finding["evidence"][:3]]
     findings = document["findings"]
+    if document["progress"]:
+        document["progress"]["ranks"] = document["progress"]["ranks"][:_PROGRESS]
     document["coverage"]["unknown_templates"] = document["coverage"]["unknown_templates"][:20]
     document["inputs"] = document["inputs"][:50]
     document["job"]["hosts"] = document["job"]["hosts"][:256]
@@ -125,6 +129,21 @@ def embedded(analysis: Analysis) -> dict[str, Any]:
         del findings[max(1, len(findings) * 3 // 4) :]
     document["shortened"] = True
     return document
+
+
+def figure_data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """What the figures say, for programs: ``id, title, summary, columns, rows, total``."""
+    return [
+        {
+            "id": f.id,
+            "title": one_line(f.title, 300),
+            "summary": one_line(f.summary, 2000),
+            "columns": f.columns,
+            "rows": [[one_line(cell, 300) for cell in row] for row in f.rows],
+            "total": f.total,
+        }
+        for f in figures
+    ]
 
 
 def _figure_data(figure: Figure) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 (function () {
   "use strict";
   var root = document.documentElement;
-  var live = document.getElementById("live");
+  var live = document.getElementById("live"), figures = {}, drawn = {};
   function say(text) { if (live) { live.textContent = ""; setTimeout(function () { live.textContent = text; }, 30); } }
   function dark() {
     var set = root.getAttribute("data-theme");
@@ -46,6 +46,96 @@
     ).then(function () { setTimeout(function () { span.textContent = before; }, 1600); });
   });
 
+  /* copy a command */
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest ? event.target.closest("button[data-copy-code]") : null;
+    if (!button) return;
+    var span = button.querySelector("span"), code = button.parentElement.querySelector("code");
+    copy(code ? code.textContent : "").then(
+      function () { span.textContent = "Copied"; say("Command copied"); },
+      function () { span.textContent = "Copy refused"; say("The browser refused to copy"); }
+    ).then(function () { setTimeout(function () { span.textContent = "Copy"; }, 1600); });
+  });
+
+  /* ranks and hosts of a finding, marked in every figure */
+  var held = null;
+  function list(card, name) { var v = card && card.getAttribute(name); return v ? v.split(" ") : []; }
+  function mark(ranks, hosts) {
+    var any = ranks.length || hosts.length, r = {}, h = {};
+    ranks.forEach(function (x) { r[x] = true; }); hosts.forEach(function (x) { h[x] = true; });
+    document.querySelectorAll("svg.draw [data-r],svg.draw [data-h]").forEach(function (e) {
+      var of = (e.getAttribute("data-r") || "").split(" ");
+      var hit = any && (of.some(function (x) { return r[x]; }) || h[e.getAttribute("data-h")]);
+      e.classList.toggle("lit", !!hit);
+    });
+    document.querySelectorAll("svg.draw").forEach(function (s) { s.classList.toggle("some", any && !!s.querySelector(".lit")); });
+    Object.keys(drawn).forEach(function (id) { bands(document.getElementById("plot-" + id), id, ranks); });
+  }
+  function bands(box, id, ranks) {
+    var layout = box._fullLayout;
+    if (!layout || !window.Plotly) return;
+    var shapes = ((figures[id].layout || {}).shapes || []).slice(), c = getComputedStyle(root).getPropertyValue("--error").trim();
+    ["x", "y"].forEach(function (a) {
+      var axis = layout[a + "axis"];
+      if (!axis) return;
+      var title = ((figures[id].layout[a + "axis"] || {}).title || {}).text;
+      ranks.forEach(function (rank) {
+        var at = axis.type === "category" ? (axis._categories || []).indexOf("rank " + rank) : (title === "rank" ? Number(rank) : -1);
+        if (at < 0) return;
+        var s = { type: "rect", layer: "below", line: { width: 0 }, fillcolor: c, opacity: 0.14 };
+        if (a === "x") { s.xref = "x"; s.x0 = at - 0.5; s.x1 = at + 0.5; s.yref = "paper"; s.y0 = 0; s.y1 = 1; }
+        else { s.yref = "y"; s.y0 = at - 0.5; s.y1 = at + 0.5; s.xref = "paper"; s.x0 = 0; s.x1 = 1; }
+        shapes.push(s);
+      });
+    });
+    Plotly.relayout(box, { shapes: shapes });
+  }
+  function cardOf(anchor) { return document.getElementById(anchor); }
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest ? event.target.closest("button[data-mark]") : null;
+    if (!button) return;
+    var anchor = button.getAttribute("data-mark");
+    held = held === anchor ? null : anchor;
+    document.querySelectorAll("button[data-mark]").forEach(function (b) {
+      b.setAttribute("aria-pressed", b.getAttribute("data-mark") === held ? "true" : "false");
+    });
+    var card = held && cardOf(held);
+    mark(list(card, "data-ranks"), list(card, "data-hosts"));
+    say(held ? "Ranks " + list(card, "data-ranks").join(", ") + " are marked in the figures" : "Marks removed");
+  });
+
+  /* filter of the findings */
+  var fields = ["severity", "rank", "host", "words"].map(function (n) { return document.getElementById("f-" + n); });
+  function filter() {
+    var v = fields.map(function (f) { return f ? f.value.trim().toLowerCase() : ""; }), shown = 0, all = 0;
+    document.querySelectorAll("article.finding").forEach(function (card) {
+      var ok = (!v[0] || card.getAttribute("data-severity") === v[0]) &&
+        (!v[1] || list(card, "data-ranks").indexOf(v[1].replace(/^r(ank)?\s*/, "")) >= 0) &&
+        (!v[2] || (card.getAttribute("data-hosts") || "").toLowerCase().indexOf(v[2]) >= 0) &&
+        (!v[3] || card.textContent.toLowerCase().indexOf(v[3]) >= 0);
+      card.hidden = !ok; all++; if (ok) shown++;
+    });
+    var out = document.getElementById("f-count");
+    if (out) out.textContent = v.join("") ? shown + " of " + all + " shown" : "";
+    if (v[1] && /^\d+$/.test(v[1])) mark([v[1]], []); else if (!held) mark([], []);
+  }
+  fields.forEach(function (f) { if (f) f.addEventListener("input", filter); });
+
+  /* what the tiles of the nodes are colored by */
+  document.addEventListener("change", function (event) {
+    var s = event.target;
+    if (!s.getAttribute || s.getAttribute("data-figure") !== "cluster") return;
+    var n = Number(s.value), fig = s.closest("figure");
+    fig.querySelectorAll("[data-c]").forEach(function (e) {
+      var css = e.getAttribute("data-c").split(" "), lit = e.classList.contains("lit");
+      e.setAttribute("class", "tile " + css[n] + (lit ? " lit" : ""));
+    });
+    fig.querySelectorAll("[data-l]").forEach(function (g) {
+      if (Number(g.getAttribute("data-l")) === n) g.removeAttribute("display"); else g.setAttribute("display", "none");
+    });
+    say("Nodes are colored " + s.options[s.selectedIndex].text);
+  });
+
   /* a link to something inside a closed <details> opens it */
   function reveal() {
     var target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -55,7 +145,7 @@
   addEventListener("hashchange", reveal); reveal();
 
   /* figures, drawn when they come near the screen */
-  var figures = data("data-figures") || {}, drawn = {};
+  figures = data("data-figures") || {};
   function ink() {
     var style = getComputedStyle(root);
     function v(name) { return style.getPropertyValue(name).trim(); }
@@ -80,19 +170,12 @@
     if (width < 560) layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
     return layout;
   }
-  function slim(traces, id, width) {
-    if (id !== "cluster" || width >= 560) return traces;
-    return traces.map(function (t) {
-      if (!t.marker) return t;
-      return Object.assign({}, t, { mode: "markers", marker: Object.assign({}, t.marker, { size: t.marker.size * 0.4 }) });
-    });
-  }
   function draw(box) {
     var id = box.id.slice(5), figure = figures[id];
     if (!figure || drawn[id] || !window.Plotly) return;
     drawn[id] = true;
     var layout = narrow(paint(figure.layout), box.clientWidth);
-    Plotly.newPlot(box, slim(figure.data, id, box.clientWidth), layout, {
+    Plotly.newPlot(box, figure.data, layout, {
       responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, scrollZoom: false,
       modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { filename: "nccl-insight-" + id, scale: 2 }
@@ -103,7 +186,7 @@
     Object.keys(drawn).forEach(function (id) {
       var box = document.getElementById("plot-" + id);
       var visible = (box.data || []).map(function (t) { return t.visible; });
-      Plotly.react(box, slim(figures[id].data, id, box.clientWidth).map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }), narrow(paint(figures[id].layout), box.clientWidth));
+      Plotly.react(box, figures[id].data.map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }), narrow(paint(figures[id].layout), box.clientWidth));
     });
   }
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".plot"));
@@ -119,6 +202,7 @@
     var select = event.target;
     if (!select.hasAttribute || !select.hasAttribute("data-figure")) return;
     var id = select.getAttribute("data-figure"), box = document.getElementById("plot-" + id);
+    if (!box) return;
     draw(box);
     var masks = figures[id].masks, chosen = Number(select.value);
     Plotly.restyle(box, { visible: figures[id].data.map(function (_, i) { return masks[i] === -1 || masks[i] === chosen; }) });
@@ -127,7 +211,7 @@
 
   /* paper: everything open and drawn */
   addEventListener("beforeprint", function () {
-    document.querySelectorAll("details").forEach(function (d) { if (!d.open) { d.open = true; d.setAttribute("data-print", ""); } });
+    document.querySelectorAll("details").forEach(function (d) { if (!d.open && !d.closest("figure")) { d.open = true; d.setAttribute("data-print", ""); } });
     boxes.forEach(draw);
   });
   addEventListener("afterprint", function () {

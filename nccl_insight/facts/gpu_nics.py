@@ -1,0 +1,164 @@
+"""How far each NIC is from each GPU of a node, in the words of NCCL and nvidia-smi: PIX, PXB, PHB, SYS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+#: From near to far, and what each stands for (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
+DISTANCES: Mapping[str, str] = {
+    "PIX": "one PCIe switch",
+    "PXB": "several PCIe switches",
+    "PXN": "through another GPU",
+    "PHB": "through the CPU",
+    "NODE": "across PCIe host bridges of one socket",
+    "SYS": "through the link between sockets",
+}
+_NUMBER = re.compile(r"[0-9]+$")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU in a topology: its number on the node, bus id, PCIe switch next to it and socket, as far as listed."""
+
+    index: int
+    node: str
+    bus_id: str
+    switch: str | None
+    socket: str | None
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC in a topology: its number, name, speed, PCIe switch next to it and socket, as far as listed."""
+
+    index: int
+    node: str
+    name: str
+    speed_gbit: int | None
+    switch: str | None
+    socket: str | None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What a topology dump or ``nvidia-smi topo -m`` says about the inside of a node.
+
+    ``distance``: kind of path by number of GPU and number of NIC. ``nvlinks``: links of each GPU, 0 where none are
+    listed. ``switched``: NVLink goes to NVSwitches.
+    """
+
+    gpus: tuple[Gpu, ...]
+    nics: tuple[Nic, ...]
+    distance: Mapping[tuple[int, int], str]
+    nvlinks: Mapping[int, int]
+    nvlink_gbps: Mapping[int, float]
+    switched: bool
+
+
+def topology(run: Run) -> Topology | None:
+    """The inside of the first node that the inputs describe, None where none does."""
+    return run.memo("facts.gpu_nics", _topology)
+
+
+def _topology(run: Run) -> Topology | None:
+    nodes, links = run.table("topology_nodes"), run.table("topology_links")
+    gpus = nodes.filter(pl.col("kind").cast(pl.String) == "GPU")
+    if gpus.is_empty():
+        return None
+    first = gpus.row(0, named=True)
+    nodes, links = (
+        f.filter(
+            (pl.col("input_id") == first["input_id"])
+            & pl.col("host").eq_missing(pl.lit(first["host"], pl.String))
+        )
+        for f in (nodes, links)
+    )
+    if "section" in nodes.columns and first.get("section") is not None:
+        nodes, links = (f.filter(pl.col("section") == first["section"]) for f in (nodes, links))
+    return _of_matrix(nodes, links) if "path" in links.columns else _of_tree(nodes, links)
+
+
+def _of_matrix(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
+    """``nvidia-smi topo -m``: the path of each pair is printed."""
+    kinds = {str(n): str(k) for n, k in nodes.select("node", "kind").iter_rows()}
+    sockets = {str(n): None if s is None else str(s) for n, s in nodes.select("node", "numa").iter_rows()}
+    gpus = [Gpu(_number(n), n, "", None, sockets[n]) for n, k in kinds.items() if k == "GPU"]
+    nics = [Nic(_number(n), n, n, None, None, sockets[n]) for n, k in kinds.items() if k in ("NIC", "NET")]
+    distance: dict[tuple[int, int], str] = {}
+    nvlinks = {g.index: 0 for g in gpus}
+    for row in links.select("src", "dst", "path", "count").iter_rows(named=True):
+        here, there = kinds.get(row["src"], ""), kinds.get(row["dst"], "")
+        if here == "GPU" and there in ("NIC", "NET") and row["path"] in DISTANCES:
+            distance[_number(row["src"]), _number(row["dst"])] = row["path"]
+        elif here == there == "GPU" and row["count"]:
+            nvlinks[_number(row["src"])] = max(nvlinks.get(_number(row["src"]), 0), int(row["count"]))
+    return Topology(tuple(gpus), tuple(nics), distance, nvlinks, {}, False)
+
+
+def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
+    """A topology dump: the path is found from where the ways to the CPU meet."""
+    parent: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    speeds: dict[str, float] = {}
+    switched = False
+    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count" if "count" in links.columns else pl.lit(None).alias("count")).iter_rows(named=True):  # fmt: skip  # noqa: E501
+        src, dst = str(row["src"]), str(row["dst"])
+        if row["link"] in ("PCI", "NET") and dst not in parent:
+            parent[dst] = src
+        elif row["link"] == "NVL" and src.startswith("GPU"):
+            counts[src] = counts.get(src, 0) + int(row["count"] or 1)
+            speeds[src] = speeds.get(src, 0.0) + float(row["bw_gbps"] or 0)
+            switched = switched or dst.startswith("NVS")
+
+    def chain(node: str) -> list[str]:
+        found = [node]
+        while found[-1] in parent and parent[found[-1]] not in found:
+            found.append(parent[found[-1]])
+        return found
+
+    gpus, nics = [], []
+    ways: dict[str, list[str]] = {}
+    for row in nodes.iter_rows(named=True):
+        name, kind = str(row["node"]), str(row["kind"])
+        if kind not in ("GPU", "NET") or row["index"] is None:
+            continue
+        above = [n for n in chain(name) if not n.startswith(("GPU", "NET", "NIC"))]
+        ways[name] = above
+        switch = next((n for n in above if n.startswith("PCI")), None)
+        socket = next((n for n in above if n.startswith("CPU")), None)
+        if kind == "GPU":
+            gpus.append(Gpu(int(row["index"]), name, str(row["bus_id"] or ""), switch, socket))
+        else:
+            speed = row.get("speed_gbit")
+            label = str(row.get("device") or name)
+            nics.append(Nic(int(row["index"]), name, label, int(speed) if speed else None, switch, socket))
+    distance = {
+        (g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))
+    }
+    numbers = {g.node: g.index for g in gpus}
+    return Topology(
+        tuple(sorted(gpus, key=lambda g: g.index)), tuple(sorted(nics, key=lambda n: n.index)), distance,
+        {numbers[g]: n for g, n in counts.items() if g in numbers},
+        {numbers[g]: s for g, s in speeds.items() if g in numbers}, switched,
+    )  # fmt: skip
+
+
+def _meet(one: list[str], other: list[str]) -> str | None:
+    """The kind of path between two devices by the first bridge above both."""
+    common = next((n for n in one if n in other), None)
+    if common is None:
+        return "SYS" if one and other else None
+    if common.startswith("CPU"):
+        return "PHB"
+    return "PIX" if one.index(common) == other.index(common) == 0 else "PXB"
+
+
+def _number(name: str) -> int:
+    found = _NUMBER.search(name)
+    return int(found[0]) if found else 0
