@@ -11,9 +11,10 @@ from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
     from nccl_insight.engine.compare import Comparison
+    from nccl_insight.report.html_diff import Side
 
 
-def _render(kind: str, comparison: Comparison, js: str) -> str:
+def _render(kind: str, comparison: Comparison, js: str, sides: tuple[Side, Side] | None = None) -> str:
     from nccl_insight.report import diff
 
     if kind == "json":
@@ -25,7 +26,7 @@ def _render(kind: str, comparison: Comparison, js: str) -> str:
     if kind == "html":
         from nccl_insight.report import html_diff
 
-        return html_diff.render(comparison, js=js)
+        return html_diff.render(comparison, js=js, sides=sides)
     raise UsageError(f"diff cannot write {kind}: use text, json, md or html")
 
 
@@ -71,7 +72,8 @@ def register(app: typer.Typer) -> None:
 
             analyses, runs = redacted_pair(analyses, runs)
         comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
-        rendered = [(target, _render(kind, comparison, js)) for kind, target in outputs]
+        sides = ((analyses[0], runs[0]), (analyses[1], runs[1]))
+        rendered = [(target, _render(kind, comparison, js, sides)) for kind, target in outputs]
         for target, content in rendered:
             write_text(target, content)
         if not any(target == "-" for _, target in outputs):

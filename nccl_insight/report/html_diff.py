@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
-from nccl_insight.model import Ref, Severity
+from nccl_insight.model import Analysis, Ref, Severity
 from nccl_insight.report import diff
-from nccl_insight.report.figures.base import BLUE, GREY, RED, Figure, axis, label, layout, rounded
+from nccl_insight.report.figures import matrix, node
+from nccl_insight.report.figures.base import GREEN, GREY, OVERLAY, RED, Figure, axis, label, layout, rounded
 from nccl_insight.report.html.figures import figure_section
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, json_block, table
 from nccl_insight.report.html.page import Document, document
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line
+from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 from nccl_insight.version import __version__
 
@@ -21,9 +25,17 @@ _TOP = 3
 _STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}
 
 
-def render(comparison: Comparison, *, js: str = "inline") -> str:
-    """The page; ``js`` as in :func:`nccl_insight.report.html.render`."""
+Side = tuple[Analysis, Run]
+
+
+def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Side] | None = None) -> str:
+    """The page; ``js`` as in :func:`nccl_insight.report.html.render`.
+
+    ``sides``: analysis and run of the good and the bad run; with them their nodes and transports are
+    drawn side by side.
+    """
     figures = [f for f in [_effects(comparison)] if f is not None]
+    figures += side_by_side(*sides) if sides is not None else []
     sections = [_hero(comparison), _first(comparison), _findings(comparison), _changes(comparison)]
     sections += [figure_section(figures, interactive=js != "none")] if figures else []
     sections.append(_rest(comparison))
@@ -83,11 +95,7 @@ def _first(comparison: Comparison) -> Markup | None:
         values = el(
             "p", el("code", _value(change.good)), " became ", el("code", _value(change.bad)), class_="d"
         )
-        why = (
-            f"may explain {', '.join(change.explains)}"
-            if change.explains
-            else "explains no finding by itself"
-        )
+        why = f"may explain {', '.join(change.explains)}" if change.explains else "not linked to a finding"
         items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
     return el(
         "div",
@@ -103,7 +111,7 @@ def _first(comparison: Comparison) -> Markup | None:
 
 
 def _value(text: str) -> str:
-    return one_line(text, 200) or "(none)"
+    return one_line(text, 200) or "(unset)"
 
 
 def _findings(comparison: Comparison) -> Markup:
@@ -157,7 +165,7 @@ def _changes(comparison: Comparison) -> Markup:
 
 
 def _row(comparison: Comparison, change: Change) -> list[Child]:
-    ratio = f" ({change.ratio:.2f} times)" if change.ratio is not None else ""
+    ratio = f" ({change.ratio:.2f}x)" if change.ratio is not None else ""
     hosts = ", ".join(one_line(h, 80) for h in change.hosts[:4])
     where = [_place(comparison.good, change.evidence_good), _place(comparison.bad, change.evidence_bad)]
     return [
@@ -195,6 +203,36 @@ def _rest(comparison: Comparison) -> Markup:
     return el("section", el("div", parts, class_="wrap"))
 
 
+def side_by_side(good: Side, bad: Side) -> list[Figure]:
+    """Node and transport matrix of both runs in pairs; pairs of ranks that talk otherwise are outlined."""
+    changed = matrix.differing(good[1], bad[1])
+    pairs: list[Figure] = []
+    for build in (node.node_diagram, matrix.matrix):
+        both = [build(*good), build(*bad)]
+        if all(f is not None for f in both):
+            for name, side, figure in zip(("good", "bad"), (good, bad), both, strict=True):
+                assert figure is not None
+                shown = figure.svg
+                if figure.id == "matrix" and name == "bad" and changed:
+                    again = matrix.matrix(*side, outlined=changed)
+                    shown = again.svg if again else shown
+                said = figure.summary
+                if figure.id == "matrix" and name == "bad":
+                    count = plural(len(changed), "connection differs", "connections differ")
+                    said += f" {count} from the good run" + ("; they are outlined." if changed else ".")
+                title = (
+                    f"{figure.title}: the run that worked"
+                    if name == "good"
+                    else f"{figure.title}: the run to explain"
+                )
+                pairs.append(
+                    replace(
+                        figure, id=f"{name}-{figure.id}", title=title, summary=said, svg=shown, wide=False
+                    )
+                )
+    return pairs
+
+
 def _effects(comparison: Comparison) -> Figure | None:
     """Bars of measured values, bad run over good run."""
     measured = [c for c in comparison.changes if c.ratio is not None and c.ratio > 0]
@@ -203,43 +241,62 @@ def _effects(comparison: Comparison) -> Figure | None:
     shown = measured[:30]
     names = [label(f"{c.area}: {c.subject}", 60) for c in shown]
     ratios = [float(c.ratio or 1) for c in shown]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": rounded(ratios),
-        "showlegend": False,
-        "marker": {"color": [RED if abs(r - 1) > 0.5 else BLUE for r in ratios]},
-        "hovertemplate": "%{y}<br>%{x} times the good run<extra></extra>",
-    }
+    worse = [(r < 1) if _more_is_better(c) else (r > 1) for c, r in zip(shown, ratios, strict=True)]
+    bars = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": [n for n, w in zip(names, worse, strict=True) if w is kind],
+            "x": rounded([math.log2(r) for r, w in zip(ratios, worse, strict=True) if w is kind]),
+            "customdata": [f"{r:.2f}x" for r, w in zip(ratios, worse, strict=True) if w is kind],
+            "marker": {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}},
+            "hovertemplate": "%{y}<br>%{customdata} the good run<extra></extra>",
+        }
+        for kind, name, color, shape in ((True, "worse", RED, "/"), (False, "better", GREEN, ""))
+        if kind in worse
+    ]
+    reach = max(1, math.ceil(max(abs(math.log2(r)) for r in ratios)))
+    step = max(1, reach // 4)
+    ticks = list(range(-reach, reach + 1, step))
     line = {
         "type": "line",
-        "x0": 1,
-        "x1": 1,
+        "x0": 0,
+        "x1": 0,
         "yref": "paper",
         "y0": 0,
         "y1": 1,
         "layer": "above",
         "line": {"color": GREY, "dash": "dash", "width": 2},
     }
-    furthest = max(shown, key=lambda c: abs((c.ratio or 1) - 1))
+    furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
         (c.area, one_line(c.subject, 200), _value(c.good), _value(c.bad), f"{c.ratio:.2f}")
         for c in measured[:50]
     )
     plot = {
-        "data": [bars],
+        "data": bars,
         "layout": layout(
             shapes=[line],
-            xaxis=axis("bad run / good run"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+            barmode="overlay",
+            xaxis=axis(
+                "bad run / good run (each step doubles)",
+                tickvals=ticks,
+                ticktext=[f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks],
+            ),
+            yaxis={
+                "type": "category",
+                "automargin": True,
+                "categoryorder": "array",
+                "categoryarray": names[::-1],
+            },
         ),
     }
     return Figure(
         "ratios",
         "Measured, bad run over good run",
         f"{plural(len(measured), 'measured value')} differ; furthest from 1 is "
-        f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f} times the good run.",
+        f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f}x of the good run.",
         ("Area", "What", "Good run", "Bad run", "Ratio"),
         rows,
         len(measured),
@@ -249,3 +306,8 @@ def _effects(comparison: Comparison) -> Figure | None:
         "m",
         wide=True,
     )
+
+
+def _more_is_better(change: Change) -> bool:
+    """Bandwidth is better when it is more; everything else that is measured is a time."""
+    return change.area == "bandwidth"

@@ -19,8 +19,24 @@ _PATTERNS = 3
 _Points = dict[str, list[tuple[int, int]]]
 
 
-def matrix(analysis: Analysis, run: Run) -> Figure | None:
-    """Rank x rank by transport; for large jobs GPU x GPU inside alike nodes and node x node between them."""
+def differing(good: Run, bad: Run) -> frozenset[tuple[int, int]]:
+    """Pairs of ranks that talk over different transports in two runs, or in one of them only."""
+    kinds = [
+        {(s, d): k for s, d, k in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows()}
+        for run in (good, bad)
+    ]
+    if not all(kinds):
+        return frozenset()
+    return frozenset(
+        pair for pair in kinds[0].keys() | kinds[1].keys() if kinds[0].get(pair) != kinds[1].get(pair)
+    )
+
+
+def matrix(analysis: Analysis, run: Run, outlined: frozenset[tuple[int, int]] = frozenset()) -> Figure | None:
+    """Rank x rank by transport; for large jobs GPU x GPU inside alike nodes and node x node between them.
+
+    ``outlined``: pairs of ranks to draw a border around.
+    """
     frame = rank_pairs(run)
     if frame.is_empty():
         return None
@@ -39,7 +55,10 @@ def matrix(analysis: Analysis, run: Run) -> Figure | None:
         for r in listed
     )
     if len(ranks) <= _RANKS or where is None:
-        drawing, title = _by_rank(run, ranks[:_RANKS], where, named_ranks(analysis)), "Transport matrix"
+        drawing, title = (
+            _by_rank(run, ranks[:_RANKS], where, named_ranks(analysis), outlined),
+            "Transport matrix",
+        )
         said += f"; the first {_RANKS} of {len(ranks)} ranks are drawn" if len(ranks) > _RANKS else ""
     else:
         drawing, title = _by_node(run, where), "Transport matrix, alike nodes folded"
@@ -68,7 +87,13 @@ def _squares(points: Sequence[tuple[int, int]], css: str, left: float, top: floa
     )
 
 
-def _by_rank(run: Run, ranks: list[int], where: Place | None, named: frozenset[int]) -> str:
+def _by_rank(
+    run: Run,
+    ranks: list[int],
+    where: Place | None,
+    named: frozenset[int],
+    outlined: frozenset[tuple[int, int]],
+) -> str:
     """Rank by rank, a line between nodes, hosts at the side."""
     node = {r: (where.node_of.get(r, -1) if where else -1) for r in ranks}
     ranks = sorted(ranks, key=lambda r: (node[r], r))
@@ -102,6 +127,13 @@ def _by_rank(run: Run, ranks: list[int], where: Place | None, named: frozenset[i
                 svg.text(left + cell * (x + 0.5) - 0.5, top + cell * (y + 0.5) + 4, k.letter, "t c on")
                 for x, y in points.get(k.key, ())
             ]
+    parts += [
+        svg.rect(
+            left + cell * spot[d] - 1, top + cell * spot[s] - 1, cell + 0.5, cell + 0.5, "changed", radius=1
+        )
+        for s, d in sorted(outlined)
+        if s in spot and d in spot
+    ]
     every = max(1, round(16 / cell))
     for rank, n in spot.items():
         if n % every == 0 or rank in named:

@@ -48,6 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.straggler import LateHost, Straggler, arrivals, late_hosts
+from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
@@ -105,8 +106,9 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"delay{'' if many else 's'} the others by {format_ns(late.delay_ns)} in all",
         explanation=f"In the collectives{where}: by chance it would be {chance:.1f} of {late.units}: p = "
         f"{late.p_value:.2g} after correction for the number of ranks. "
-        f"{'They cause' if many else 'It causes'} {late.delay_share:.0%} of all delay, {late.window_share:.0%} of the "
-        f"recorded time, at worst {format_ns(late.worst_delay_ns)} at once. The others wait inside the collective; the "
+        f"Delay is the time from the next-to-last arrival to the last: {late.delay_share:.0%} of it is for "
+        f"{'them' if many else 'this rank'}, {late.window_share:.0%} of the recorded time, at worst "
+        f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
         f"transfer itself is not slow. Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"about {chance:.1f} of {late.units}",
@@ -127,6 +129,17 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
     )
 
 
+def _waited(run: Run, late: Straggler) -> str:
+    """What the figure of the report shows, too: the waiting of all ranks together, and how much of it is for these."""
+    found = waiting(run)
+    if found is None or not found.total_ns or not any(found.for_rank.get(r) for r in late.ranks):
+        return ""
+    return (
+        f" All ranks together wait {format_ns(found.total_ns)} in {found.collectives} matched collectives, "
+        f"{found.share(late.ranks):.0%} of that for {'them' if len(late.ranks) > 1 else 'it'}."
+    )
+
+
 def _host_hit(host: LateHost, input_id: int | None) -> Hit:
     late = host.test
     chance = late.expected_share * late.units
@@ -136,7 +149,7 @@ def _host_hit(host: LateHost, input_id: int | None) -> Hit:
         f"and delay the others by {format_ns(late.delay_ns)} in all",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
-        f"{late.delay_share:.0%} of all delay between hosts.",
+        f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"about {chance:.1f} of {late.units}",
         next_step=f"on {host.host}: nvidia-smi -q -d PERFORMANCE,CLOCK; compare CPU load, disks, network with others",

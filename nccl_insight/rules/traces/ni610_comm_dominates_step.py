@@ -65,7 +65,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         f"{format_ns(worst['duration_ns'])}",
         explanation="Union of the communication kernels of a GPU."
         + (
-            f" {waiting:.0%} of the matched time is waiting for the last rank." if waiting is not None else ""
+            f" {waiting:.0%} of the time inside matched collectives is waiting for the last rank."
+            if waiting is not None
+            else ""
         ),
         observed=f"{worst['comm_share']:.1%} of the step",
         expected=f"below {limit:.0%}",
