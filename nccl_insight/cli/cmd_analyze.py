@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 def _render(
     kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None
 ) -> str:
-    from nccl_insight.report import json_, junit, markdown, text
+    from nccl_insight.report import json_, junit, markdown, sarif, text, ticket
 
     if kind == "json":
         return json_.render(analysis)
     if kind == "md":
         return markdown.render(analysis)
+    if kind == "sarif":
+        return sarif.render(analysis)
+    if kind == "chat":
+        return ticket.chat(analysis)
+    if kind == "github-issue":
+        return ticket.github_issue(analysis, run)
     if kind == "junit":
         return (
             junit.render(analysis)
@@ -62,10 +68,15 @@ def register(app: typer.Typer) -> None:
             ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
         ),
         output: list[str] = typer.Option(
-            [], "--output", "-o", help="FORMAT=FILE (text, json, md, junit, html); repeatable."
+            [],
+            "--output",
+            "-o",
+            help="FORMAT=FILE (text, json, md, junit, html, sarif, github-issue, chat); repeatable.",
         ),
         format_: str = typer.Option(
-            "text", "--format", help="What standard output gets: text, json, md, junit, html."
+            "text",
+            "--format",
+            help="What standard output gets: text, json, md, junit, html, sarif, github-issue, chat.",
         ),
         input_format: str = typer.Option(
             "auto", "--input-format", help="Kind of the inputs instead of looking."

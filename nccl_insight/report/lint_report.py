@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
 import orjson
 
 from nccl_insight.model import Severity
+from nccl_insight.report import sarif
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.settings.lint.model import CODES, LintFinding, LintResult
 from nccl_insight.units import plural
-from nccl_insight.version import __version__
 
 _LIMIT = 300
 _COLORS = {"FAIL": "1;31", "ERROR": "1;31", "WARN": "1;33", "WARNING": "1;33", "OK": "1;32"}
@@ -112,48 +111,14 @@ def _file(result: LintResult) -> dict[str, object]:
     }  # fmt: skip
 
 
-_SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-
-
 def render_sarif(results: Sequence[LintResult]) -> str:
     """SARIF 2.1.0, as code-scanning pages of forges read it."""
-    names = sorted({f.issue.name for r in results for f in r.findings})
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "nccl-insight lint",
-                        "version": __version__,
-                        "rules": [
-                            {"id": name, "name": CODES.get(name, name), "shortDescription": {"text": name}}
-                            for name in names
-                        ],
-                    }
-                },
-                "results": [_sarif(f, names) for r in results for f in r.findings],
-            }
-        ],
-    }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    found = [_result(f) for r in results for f in r.findings]
+    names = {r.rule: CODES.get(r.rule, r.rule) for r in found}
+    return sarif.document("nccl-insight lint", found, names, {r.rule: r.rule for r in found})
 
 
-def _sarif(finding: LintFinding, names: Sequence[str]) -> dict[str, object]:
+def _result(finding: LintFinding) -> sarif.Result:
     issue = finding.issue
-    words = [one_line(issue.title, 500), one_line(issue.explanation, 1000), one_line(issue.next_step, 500)]
-    return {
-        "ruleId": issue.name,
-        "ruleIndex": names.index(issue.name),
-        "level": _SARIF_LEVELS[finding.severity],
-        "message": {"text": ". ".join(w.rstrip(".") for w in words if w) + "."},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": quote(one_line(finding.path, _LIMIT))},
-                    "region": {"startLine": max(finding.line, 1)},
-                }
-            }
-        ],
-    }
+    said = [one_line(issue.title, 500), one_line(issue.explanation, 1000), one_line(issue.next_step, 500)]
+    return sarif.Result(issue.name, finding.severity, said, [(one_line(finding.path, _LIMIT), finding.line)])

@@ -1,0 +1,91 @@
+"""SARIF 2.1.0, as code-scanning pages of forges read it: the frame that every command shares, and findings in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from nccl_insight.model import Analysis, Finding, Severity
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.version import __version__
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS: Final[Mapping[Severity, str]] = {
+    Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note",
+}  # fmt: skip
+_LIMIT: Final = 300
+_LOCATIONS: Final = 10
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: the rule, what it says, and where (path and line; line 0 is the file as a whole)."""
+
+    rule: str
+    severity: Severity
+    sentences: Sequence[str]
+    places: Sequence[tuple[str, int]]
+    fingerprint: str = ""
+
+
+def document(
+    tool: str, results: Sequence[Result], names: Mapping[str, str], summaries: Mapping[str, str]
+) -> str:
+    """The document of one tool run. ``names`` and ``summaries``: readable name and description by rule."""
+    rules = sorted({r.rule for r in results})
+    described = [
+        {"id": rule, "name": names.get(rule, rule), "shortDescription": {"text": summaries.get(rule) or rule}}
+        for rule in rules
+    ]
+    run = {
+        "tool": {"driver": {"name": tool, "version": __version__, "rules": described}},
+        "results": [_result(r, rules) for r in results],
+    }
+    return orjson.dumps(
+        {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+    ).decode()
+
+
+def render(analysis: Analysis) -> str:
+    """The findings of an analysis; the evidence lines are the locations, the fingerprint is stable across runs."""
+    results = [
+        Result(
+            f.code, f.severity,
+            [one_line(f.title, 500), one_line(f.explanation, 1000), one_line(f.next_step, 500)],
+            [(e.input, e.line) for e in sorted(f.evidence, key=lambda e: not e.primary)], f.fingerprint,
+        )
+        for f in analysis.findings
+    ]  # fmt: skip
+    return document(
+        "nccl-insight", results, {f.code: f.name for f in analysis.findings},
+        {f.code: _summary(f) for f in analysis.findings},
+    )  # fmt: skip
+
+
+def _summary(finding: Finding) -> str:
+    return f"{finding.name}: {one_line(finding.title, 200)}"
+
+
+def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:
+    text = ". ".join(w.rstrip(".") for w in result.sentences if w) + "."
+    found: dict[str, Any] = {
+        "ruleId": result.rule,
+        "ruleIndex": rules.index(result.rule),
+        "level": LEVELS[result.severity],
+        "message": {"text": text},
+        "locations": [_location(path, line) for path, line in result.places[:_LOCATIONS] if path],
+    }
+    if result.fingerprint:
+        found["partialFingerprints"] = {"ncclInsight/v1": result.fingerprint}
+    return found
+
+
+def _location(path: str, line: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(one_line(path, _LIMIT))}}
+    place["region"] = {"startLine": max(line, 1)}
+    return {"physicalLocation": place}

@@ -1,0 +1,236 @@
+"""What people paste: the issue form of NVIDIA/nccl filled in, and five lines for a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.networks import nics
+from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.report import markdown, words
+from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.steps import steps_of
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+_MOST_FINDINGS: Final = 6
+_MOST_SETTINGS: Final = 60
+_HANGS: Final = (
+    "timeout",
+    "hang",
+    "desync",
+    "stuck",
+    "missing",
+    "silent",
+    "not-reached",
+    "never",
+    "unmatched",
+)
+
+
+def github_issue(analysis: Analysis, run: Run, command: str = "") -> str:
+    """The fields of NVIDIA/nccl's issue form (``.github/ISSUE_TEMPLATE/ISSUE.yaml``) as markdown.
+
+    Always below 60,000 characters. Fields that the inputs do not tell hold an italic request, so that nothing made up
+    is sent. ``command``: how the report was made, masked and redacted like the analysis.
+    """
+    parts = [
+        f"<!-- Title: [Issue]: {markdown.escape(words.cause(analysis))} -->", "",
+        "### How is this issue impacting you?", "", _impact(analysis), "",
+        "### Share Your Debug Logs", "", *_logs(analysis), "",
+        "### Steps to Reproduce the Issue", "", *_steps(analysis, run), "",
+        "### NCCL Version", "", _version(analysis), "",
+        "### Your platform details", "", *_platform(analysis, run), "",
+        "### Error Message & Behavior", "", *_behavior(analysis), "",
+        *_made_by(analysis, command),
+    ]  # fmt: skip
+    text = "\n".join(parts).rstrip() + "\n"
+    if len(text) < markdown.LIMIT:
+        return text
+    ending = "\n\n(cut here: it does not fit into an issue; attach the HTML or JSON report)\n"
+    return markdown.close_fence(text[: markdown.LIMIT - len(ending) - 64]) + ending
+
+
+def chat(analysis: Analysis) -> str:
+    """At most five lines without markup for a chat: verdict and cause, the job, the first line, what to do, more."""
+    job = ", ".join(filter(None, (words.job_line(analysis), _one(analysis.job.networks))))
+    lines = [f"{words.verdict_word(analysis)}: {words.cause(analysis)}"]
+    if job:
+        lines.append(f"Job: {job}" + (f". {_upper(analysis.progress.line)}" if analysis.progress else ""))
+    elif analysis.progress:
+        lines.append(_upper(analysis.progress.line))
+    loud = _loud(analysis)
+    if loud:
+        first = words.primary(loud[0])
+        if first is not None:
+            where = words.affected(loud[0], 6)
+            lines.append(
+                f"{words.location(first)}{f' ({where})' if where else ''}: {one_line(first.text, 200)}"
+            )
+        told = "; ".join(
+            f"{s.label}: {s.text}" if s.is_command else s.text for s in steps_of(loud[0].next_step)
+        )
+        if told:
+            lines.append(f"Next: {one_line(told, 300)}")
+    elif analysis.more:
+        lines.append(
+            f"To see more: {one_line(analysis.more[0].add, 200)} -> {one_line(analysis.more[0].enables, 200)}"
+        )
+    others = len(analysis.findings) - 1 if loud else len(analysis.findings)
+    rest = f"{plural(others, 'other finding')}; " if others > 0 else ""
+    lines.append(
+        f"{rest}{analysis.tool.name} {analysis.tool.version}"
+        + ("" if analysis.redacted else ", not redacted")
+    )
+    return "\n".join(one_line(line, 500) for line in lines[:5]) + "\n"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _one(values: Sequence[str]) -> str:
+    return "network " + " and ".join(one_line(v, 40) for v in values[:3]) if values else ""
+
+
+def _loud(analysis: Analysis) -> list[Finding]:
+    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    return [f for f in loud if f.role is not Role.CASCADE] or loud
+
+
+def _impact(analysis: Analysis) -> str:
+    """The option of the form that fits best; a request where none does."""
+    loud = _loud(analysis)
+    if not loud:
+        return "_Please choose: lower performance than expected, application crash, data corruption, application hang._"
+    first = loud[0]
+    if first.name == "wrong-results" or "corrupt" in first.name:
+        return "Data corruption"
+    if first.finding_class.value == "P":
+        return "Lower performance than expected"
+    if any(word in first.name for word in _HANGS):
+        return "Application hang"
+    return "Application crash"
+
+
+def _logs(analysis: Analysis) -> list[str]:
+    loud = _loud(analysis)[:_MOST_FINDINGS]
+    rows = []
+    for item in loud:
+        lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in item.evidence[:8] if e.text]
+        if lines:
+            rows += [
+                "<details>", f"<summary>{markdown.escape(one_line(item.title, 300))}</summary>", "",
+                markdown.fence(lines, "log"), "", "</details>", "",
+            ]  # fmt: skip
+    names = ", ".join(markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs[:8])
+    rows.append(
+        f"Inputs: {names or 'none'}"
+        + (f" and {len(analysis.inputs) - 8} more" if len(analysis.inputs) > 8 else "")
+    )
+    rows.append(
+        "_Attach the complete logs (`nccl-insight analyze ... --redact --bundle ticket.zip` makes a redacted zip)._"
+    )
+    return rows
+
+
+def _steps(analysis: Analysis, run: Run) -> list[str]:
+    rows = ["_The command that starts the job:_", "", "```sh", "", "```", ""]
+    chosen = user_settings(run)
+    if chosen:
+        shown = sorted({f"{one_line(s.name, 120)}={one_line(s.value, 200)}" for s in chosen})
+        more = f"\n# and {len(shown) - _MOST_SETTINGS} more" if len(shown) > _MOST_SETTINGS else ""
+        body = markdown.fence(["\n".join(shown[:_MOST_SETTINGS]) + more], "sh")
+        rows += [
+            "<details>",
+            f"<summary>{plural(len(shown), 'setting')} of the job</summary>",
+            "",
+            body,
+            "",
+            "</details>",
+            "",
+        ]
+    if analysis.progress is not None:
+        rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
+    rows.append("_Is it sporadic? Did it work with an older NCCL?_")
+    return rows
+
+
+def _version(analysis: Analysis) -> str:
+    job = analysis.job
+    if not job.nccl_versions:
+        return "_not in the inputs: strings libnccl.so | grep 'NCCL version'_"
+    cuda = f"+cuda{one_line(job.cuda_versions[0], 20)}" if len(job.cuda_versions) == 1 else ""
+    versions = " and ".join(one_line(v, 60) for v in job.nccl_versions)
+    return markdown.escape(versions + ("" if "cuda" in versions else cuda))
+
+
+def _platform(analysis: Analysis, run: Run) -> list[str]:
+    job = analysis.job
+    rows = [["Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]]]
+    rows.append(["GPUs", _gpus(run, job.gpus)])
+    rows.append(
+        ["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(run))))]
+    )
+    rows.append(["CUDA", ", ".join(one_line(v, 40) for v in job.cuda_versions)])
+    rows.append(["Driver", ", ".join(one_line(v, 40) for v in job.driver_versions)])
+    for line in analysis.summary[:3]:
+        rows.append(["Topology", one_line(line, 300)])
+    filled = [[name, markdown.escape(value)] for name, value in rows if value]
+    filled += [[name, "_not in the inputs_"] for name, value in rows if not value]
+    return [
+        *markdown.table(["What", "Value"], filled),
+        "_Bare metal, containers or cloud? `nvidia-smi topo -m`, `ibstatus`:_",
+    ]
+
+
+def _gpus(run: Run, count: int | None) -> str:
+    from nccl_insight.facts.expected import gpu_of
+
+    known = gpu_of(run)
+    number = plural(count, "GPU") if count else ""
+    return " ".join(filter(None, (number, known.name if known else "")))
+
+
+def _nics(run: Run) -> str:
+    listed = nics(run)
+    if listed.is_empty():
+        return ""
+    per_host = int(str(listed.group_by("host").agg(pl.col("name").n_unique().alias("n"))["n"].max()))
+    speeds = sorted({int(s) for s in listed["speed_gbit"].drop_nulls()})
+    names = sorted({str(n) for n in listed["name"].drop_nulls()})[:8]
+    speed = f" of {' and '.join(map(str, speeds))} Gb/s" if speeds else ""
+    return f"{plural(per_host, 'NIC')} per node{speed} ({', '.join(one_line(n, 40) for n in names)})"
+
+
+def _behavior(analysis: Analysis) -> list[str]:
+    loud = _loud(analysis)
+    rows = [f"**{markdown.escape(words.cause(analysis))}**", ""]
+    for item in loud[:_MOST_FINDINGS]:
+        where = words.affected(item)
+        rows.append(
+            f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {item.severity.value})"
+        )
+        observed, expected = words.observed_expected(item)
+        if expected:
+            rows.append(
+                f"  - Expected: {markdown.escape(expected)}. Actual: {markdown.escape(observed or item.title)}"
+            )
+        if where:
+            rows.append(f"  - Where: {markdown.escape(where)}")
+    if len(loud) > _MOST_FINDINGS:
+        rows.append(f"- and {plural(len(loud) - _MOST_FINDINGS, 'more finding')}")
+    if not loud:
+        rows += [f"- {markdown.escape(one_line(r, 300))}" for r in analysis.reasons[:4]]
+        rows.append("- _What you expected, and what happens instead:_")
+    return rows
+
+
+def _made_by(analysis: Analysis, command: str) -> list[str]:
+    tool = analysis.tool
+    how = f", `{one_line(command, 300)}`" if command and "`" not in command else ""
+    redacted = "hosts, addresses, users and paths replaced" if analysis.redacted else "NOT redacted"
+    return [f"<sub>Filled in by {tool.name} {tool.version}{how}, {redacted}</sub>"]
