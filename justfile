@@ -34,3 +34,18 @@ bench *args:
 # everything, as the forge runs it
 ci:
     bash .ci/run
+
+# one file with everything, for machines without network
+onefile target="nccl-insight.pyz":
+    {{python}} tools/onefile.py {{target}}
+
+# the bill of materials of this environment (CycloneDX)
+sbom:
+    {{python}} tools/sbom.py
+
+# smoke test with the lowest allowed dependencies, in an environment of its own
+lowest:
+    rm -rf .venv-lowest && python3 -m venv .venv-lowest
+    .venv-lowest/bin/pip install --quiet -c tools/lowest.txt .
+    .venv-lowest/bin/nccl-insight analyze fixtures/runs/healthy-16rank-ib/run.log -o json=/dev/null
+    .venv-lowest/bin/nccl-insight manual >/dev/null

@@ -1,0 +1,121 @@
+"""The manual page, the single file for machines without network, the bill of materials, the container."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nccl_insight.cli import build_app, commands_of
+from nccl_insight.cli.cmd_manual import page
+
+ROOT = Path(__file__).parents[1]
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_manual_page_has_every_command_and_option() -> None:
+    text = "\n".join(page())
+    for name in commands_of(build_app()):
+        escaped = name.replace("-", r"\-")
+        assert any(
+            line == f".SS {escaped}" or line.startswith(f".SS {escaped} ") for line in text.split("\n")
+        ), name
+    assert r"\-\-fail\-on" in text
+    assert r"\-\-exit\-map" in text
+    assert text.startswith(".TH NCCL-INSIGHT 1")
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_groff_has_nothing_to_say_about_the_manual_page() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tascii", "-ww", "-z"], input="\n".join(page()) + "\n", capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+def made_up_site(folder: Path) -> Path:
+    package = folder / "nccl_insight"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import sys, helper\nprint(helper.NAME, sys.argv[1:])\nraise SystemExit(7)\n"
+    )
+    (folder / "helper.py").write_text("NAME = 'found'\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "x").write_text("left out")
+    return folder
+
+
+def test_the_single_file_unpacks_once_and_runs(tmp_path: Path) -> None:
+    onefile = tool("onefile")
+    target = tmp_path / "tool.pyz"
+    digest = onefile.build(made_up_site(tmp_path / "site"), target)
+    onefile.build(tmp_path / "site", tmp_path / "again.pyz")
+    assert target.read_bytes() == (tmp_path / "again.pyz").read_bytes()
+    environ = {**os.environ, "NCCL_INSIGHT_CACHE": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(target), "analyze", "x y"],
+            capture_output=True,
+            text=True,
+            env=environ,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (7, "found ['analyze', 'x y']\n"), done.stderr
+    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == [digest]
+    assert not list((tmp_path / "cache").rglob("bin"))
+
+
+def test_the_single_file_where_it_cannot_unpack(tmp_path: Path) -> None:
+    onefile = tool("onefile")
+    onefile.build(made_up_site(tmp_path / "site"), tmp_path / "tool.pyz")
+    (tmp_path / "file").write_text("")
+    environ = {**os.environ, "NCCL_INSIGHT_CACHE": str(tmp_path / "file" / "cache")}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "tool.pyz")], capture_output=True, text=True, env=environ, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("nccl-insight: cannot unpack into")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_bill_of_materials() -> None:
+    """Of the test runner, which is always installed: all it needs, each once, with version and license."""
+    found = tool("sbom").document("pytest")
+    names = [c["name"] for c in found["components"]]
+    assert found["metadata"]["component"]["name"] == "pytest"
+    assert {"pluggy", "iniconfig", "packaging"} <= set(names)
+    assert "hypothesis" not in names  # an extra
+    assert len(names) == len(set(names))
+    assert all(c["version"] == metadata.version(c["name"]) for c in found["components"])
+    assert found["metadata"]["component"]["licenses"] == [{"license": {"id": "MIT"}}]
+    refs = {c["bom-ref"] for c in [*found["components"], found["metadata"]["component"]]}
+    assert {d["ref"] for d in found["dependencies"]} == refs
+    assert all(set(d["dependsOn"]) <= refs for d in found["dependencies"])
+
+
+def test_the_container_copies_what_is_there_and_runs_without_rights() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists()
+    last = text.rpartition("FROM ")[2]
+    assert re.search(r"^USER (?!root)", last, re.M)
+    assert 'ENTRYPOINT ["nccl-insight"]' in last
