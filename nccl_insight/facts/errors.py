@@ -53,7 +53,21 @@ def _build(run: Run) -> pl.DataFrame:
         .otherwise(diagnosis)
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
-    return _host_memory(errors.with_columns(cause=cause, loud=loud))
+    return _late_use(_host_memory(errors.with_columns(cause=cause, loud=loud)))
+
+
+def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
+    """NCCL refuses a communicator that failed before: the caller is to blame only where nothing failed before."""
+    late = (pl.col("message") == "err_internal") & pl.col("text").str.starts_with(
+        "Attempt to use communicator"
+    )
+    if rows.filter(late).is_empty():
+        return rows
+    failed = pl.col("loud") & ~late & ~pl.col("cause").is_in([BENIGN, CONSEQUENCE, "plain-note"])
+    before = failed.cast(pl.Int32).cum_sum().over("input_id") > 0
+    return rows.with_columns(
+        pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause")
+    )
 
 
 def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:

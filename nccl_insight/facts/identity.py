@@ -21,6 +21,8 @@ _HOST_TAGS: Final = (
         r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) (?:kernel|systemd|earlyoom)\b"
     ),
     re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
+    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
+    re.compile(r"^\s*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
     re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?: "),
 )
 

@@ -172,7 +172,7 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "timestamp": pl.String,
     },
     "value_checks": {
-        "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "text": pl.String,
+        "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "assertion": pl.Boolean, "text": pl.String,
     },
     "benchmark_runs": {
         "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32, "ended": pl.Boolean,

@@ -11,7 +11,8 @@ from typing import Final
 import polars as pl
 
 SCHEMA: Final = {
-    "line": pl.UInt64, "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "text": pl.String,
+    "line": pl.UInt64, "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "assertion": pl.Boolean,
+    "text": pl.String,
 }  # fmt: skip
 SIGNS: Final = ("xpected", "XPECTED")
 _NUMBER: Final = r"(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
@@ -28,12 +29,14 @@ _ABOUT: Final = (
     r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|\bfrom rank [0-9]|\bsendrecv\b"
     r"|\bcollective\b"
 )
+# The check of vLLM's troubleshooting guide and of many others: the sum of ones over all ranks.
+_ASSERTED: Final = r"AssertionError: Expected [0-9]{1,6}, (?:but )?got -?[0-9.]+$"
 _RANK: Final = r"(?i)^.{0,60}?\brank[ :=]*([0-9]{1,7})"
 
 
 def check_lines(text: pl.Expr) -> pl.Expr:
     """Whether a line may report a value that was checked (a cheap test with few false hits)."""
-    return text.str.contains_any(list(SIGNS)) & text.str.contains(_ABOUT)
+    return text.str.contains_any(list(SIGNS)) & (text.str.contains(_ABOUT) | text.str.contains(_ASSERTED))
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -49,6 +52,7 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
             pl.coalesce(pair.struct.field("2"), turned.struct.field("1"))
             .cast(pl.Float64, strict=False)
             .alias("observed"),
+            text.str.contains(_ASSERTED).alias("assertion"),
             text.str.extract(_RANK).cast(pl.Int32, strict=False).alias("rank"),
         )
         .filter(pl.col("expected") != pl.col("observed"))

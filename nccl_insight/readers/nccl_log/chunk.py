@@ -112,6 +112,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     )  # fmt: skip
     rows: list[recover.Piece] = []
     found: list[Match] = []
+    tries = 0
     for number, text, announced, shape, present in likely.iter_rows():
         said = recover.quoted(text) if _QUOTE in text else None
         if said is not None:
@@ -126,6 +127,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         hit = known.get((text, announced)) or recover.match_headless(catalog, text, announced, present)
         if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
             known[text, announced] = hit
+        if hit is None and present and tries < _JOINED_MOST:
+            tries += 1
+            hit = _wrapped(work, number, text)
         if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
             foreign.add(shape)
         if hit is not None:
@@ -151,6 +155,22 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             again = work.classifier.catalog.match_collapsed(row["_body"][0])
             if again is not None:
                 take_one(work, row, again)
+
+
+_WRAPPED_LEAST: Final = 60
+
+
+def _wrapped(work: Work, number: int, text: str) -> tuple[Match, str, int] | None:
+    """A message without a head that a terminal wrapped onto the next line, within a word or between two."""
+    following = work.line(number + 1).strip()
+    if len(text) < _WRAPPED_LEAST or not following or SEPARATOR in following:
+        return None
+    for glue in ("", " "):
+        hit = recover.match_headless(work.classifier.catalog, text + glue + following)
+        if hit is not None and hit[2] < len(text):
+            work.used.add(number + 1)
+            return hit
+    return None
 
 
 def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:

@@ -44,6 +44,7 @@ _TIMESTAMP: Final = (
 )
 _SOURCE: Final = r"^\S.*[:(]"
 _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
+_FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"
 _RANK: Final = (
     r"^\[[0-9]+,([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
 )  # fmt: skip
@@ -81,7 +82,9 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         pid=pl.when(clock).then(None).otherwise("pid"),
     )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
+    # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.
     bare = pl.col("host").str.contains(_FILE).fill_null(False) & pl.col("tid").is_null()
+    bare |= pl.col("host").str.contains(_FUNCTION).fill_null(False) & pl.col("tid").is_null()
     full = full.with_columns(
         source=pl.when(bare).then(pl.format("{}:{}", "host", "pid")).otherwise("source"),
         dev_alone=pl.when(bare)

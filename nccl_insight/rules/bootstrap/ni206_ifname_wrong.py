@@ -49,10 +49,13 @@ ACTION = Action.CONFIG
 NEEDS = ("interfaces", "net_devices", "errors")
 VIRTUAL = (
     r"^(?:lo[0-9]*|docker[0-9]+|br-[0-9a-z]+|veth[0-9a-z]*|virbr[0-9]+|vnet[0-9]+|cni[0-9]+|flannel.*"
-    r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP)$"
+    r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP|ip6tnl[0-9]+|tunl[0-9]+|sit[0-9]+|gre[0-9]+|gretap[0-9]+"
+    r"|cali[0-9a-f]+|cilium_.*|nodelocaldns|kube-ipvs[0-9]+|dummy[0-9]+)$"
 )
-# Docker and libvirt, and loopback.
-_BRIDGE = r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+)(?:<|$)"
+# Docker and libvirt, loopback, and link-local.
+_BRIDGE = (
+    r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
+)
 _LINK_LOCAL = "169.254."
 _NEXT = (
     "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
@@ -68,12 +71,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     wrong = pl.col("name").str.contains(VIRTUAL) | pl.col("address").fill_null("").str.starts_with(
         _LINK_LOCAL
     )
+    # A container may call its only interface veth0; with a global IPv6 address it is reached all the same.
+    wrong &= ~pl.col("address").fill_null("").str.contains(r"^[23][0-9a-fA-F]{3}:")
     virtual = listed.filter(wrong)
     several = spans_hosts(run) is True
     failed = trouble(run, "bootstrap-connect-refused", "bootstrap-connect-timeout")
     only = virtual.join(
         listed.filter(~wrong),
-        on=["host", "pid", "line"],
+        on=["host", "pid", "of"],
         how="anti",
         nulls_equal=True,
     ).filter(pl.col("alone"))
@@ -97,7 +102,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
         yield Hit(
-            title=f"A peer is looked for at {address}, the address of a container bridge or of loopback "
+            title=f"A peer is looked for at {address}, the address of a container bridge, of loopback or of a "
+            f"link-local interface "
             f"{bridge.figures}",
             next_step=_NEXT,
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
@@ -114,7 +120,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _listed(run: Run) -> pl.DataFrame:
-    """Interfaces of bootstrap and sockets: host, pid, name, address, alone, input_id, line.
+    """Interfaces of bootstrap and sockets: host, pid, name, address, alone, of (the message), input_id, line.
 
     ``alone``: the line lists all interfaces that are used; a line about the speed of one does not.
     """
@@ -124,6 +130,7 @@ def _listed(run: Run) -> pl.DataFrame:
         "name": pl.String,
         "address": pl.String,
         "alone": pl.Boolean,
+        "of": pl.String,
         "input_id": pl.UInt16,
         "line": pl.UInt64,
     }
@@ -136,6 +143,9 @@ def _listed(run: Run) -> pl.DataFrame:
             continue
         own = pl.col(name) if name in frame.columns else pl.lit(None, pl.String)
         frame = frame.with_columns(own.alias("name"), pl.lit(True).alias("alone"))
+        # Up to 2.3 each interface has a line of its own; one message lists them all.
+        of = pl.col("message").cast(pl.String) if "message" in frame.columns else pl.lit(table)
+        frame = frame.with_columns(of.alias("of"))
         if "device_path" in frame.columns:
             # NCCL asks for the speed of the interfaces that it uses, and of no others.
             read = pl.col("device_path").cast(pl.String).str.extract(r"^/sys/class/net/([^/]+)/speed$")

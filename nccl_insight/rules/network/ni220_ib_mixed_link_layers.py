@@ -39,6 +39,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.facts.transports import net_links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -75,7 +76,8 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         and any(n in asked for n in usual_names)
     )  # fmt: skip
     what = ", ".join(names[:4])
-    alone = spans_hosts(run) is False or _unused(run, rows.filter(pl.col("link_layer") == odd))
+    odd_rows = rows.filter(pl.col("link_layer") == odd)
+    alone = spans_hosts(run) is False or _unused(run, odd_rows)
     hosts = hosts_of(rows)
     return Hit(
         title=f"{odd} device {what} is listed beside {usual_names.len()} {usual} devices"
@@ -88,11 +90,26 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         observed=f"{usual} and {odd}",
         expected=f"{usual} only",
         next_step=f"run with NCCL_IB_HCA=^={','.join(names[:4])} and compare the bandwidth",
-        severity=Severity.INFO if chosen or alone else Severity.WARNING,
+        severity=Severity.INFO if chosen or alone or not _matters(run, odd_rows) else Severity.WARNING,
         confidence=Confidence.HIGH if not chosen else Confidence.MEDIUM,
         hosts=hosts,
         evidence=(*refs(rows, 2), *refs(wanted, 1)),
     )
+
+
+# What a device that cannot reach the others leaves.
+_FAILED = (
+    "ib-qp-timeout", "ib-qp-unreachable", "ib-qp-invalid-argument", "ib-completion-retry-exceeded", "ib-verbs-failed",
+)  # fmt: skip
+
+
+def _matters(run: Run, odd: pl.DataFrame) -> bool:
+    """Whether a connection uses these devices, or connections between devices fail: a list alone proves no use."""
+    if trouble(run, *_FAILED) is not None:
+        return True
+    used = net_links(run).filter(pl.col("net_dev").is_not_null())
+    numbers = odd["index"].drop_nulls().unique().to_list() if "index" in odd.columns else []
+    return used.filter(pl.col("net_dev").is_in(numbers)).height > 0
 
 
 def _unused(run: Run, odd: pl.DataFrame) -> bool:

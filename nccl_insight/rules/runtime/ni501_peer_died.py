@@ -73,7 +73,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         + quiet,
         expected="connections stay open until the communicator is destroyed",
         rows=found,
-        severity=Severity.INFO if _restarted(run, found) else None,
+        severity=Severity.INFO if _restarted(run, found) or _finished(run, found) else None,
     )
 
 
@@ -89,6 +89,21 @@ def _restarted(run: Run, found: Trouble) -> bool:
         "rank"
     ].n_unique()
     return isinstance(size, int) and done == size
+
+
+def _finished(run: Run, found: Trouble) -> bool:
+    """Whether the process had destroyed all its communicators, or the whole job had: connections close then."""
+    ranks = run.table("ranks").drop_nulls(["host", "pid"])
+    ends = run.table("milestones")
+    if ranks.is_empty() or "destroyed" not in ends.columns:
+        return False
+    known = ends.filter(pl.col("host").is_not_null() & pl.col("pid").is_not_null())
+    if known.is_empty() or known["destroyed"].null_count():
+        return False
+    last = known.group_by("input_id").agg(pl.col("destroyed").max().alias("_last"))
+    told = found.rows.join(last, on="input_id", how="left")
+    aborted = (known["end"].cast(pl.String) == "aborted").any()
+    return not aborted and bool((told["_last"].is_not_null() & (told["line"] > told["_last"])).all())
 
 
 def _silent(run: Run, found: Trouble) -> list[int]:

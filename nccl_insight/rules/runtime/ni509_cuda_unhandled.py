@@ -127,8 +127,17 @@ def _after_abort(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     return telling(rows, "cuda-kind", *_LATE).filter(pl.col("time_s") > watchdog.first_s)
 
 
+def _quoted(found: Trouble) -> str | None:
+    """The error that an exception quotes, without what CUDA adds to it."""
+    said = found.value("exception")
+    return said.partition("error: ")[2].partition(" was encountered")[0][:90] or said[:90] if said else None
+
+
 def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
-    reason = found.value("error_text", "cuda_error_text") or "CUDA error"
+    reason = found.value("error_text", "cuda_error_text") or _quoted(found) or "CUDA error"
+    own = bool(found.rows["message"].is_in(["tests_cuda_failure"]).all())
+    thrown = bool(found.rows["message"].is_in(["watchdog_terminated"]).any())
+    where = "nccl-tests" if own else "NCCL or the program" if thrown else "NCCL"
     kinds = set(told(found.rows, "cuda-kind").drop_nulls())
     meaning, step = next(
         ((text, step) for kind, text, step in _KNOWN if kind in kinds),
@@ -140,7 +149,7 @@ def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
     yield from report(
         run,
         "cuda-unhandled",
-        f"A CUDA call inside NCCL failed: {reason}",
+        f"A CUDA call inside {where} failed: {reason}",
         step,
         explanation=f"The message stands for {meaning}. CUDA reports errors late, so look for the first one of the "
         "same process."

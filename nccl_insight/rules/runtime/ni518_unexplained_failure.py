@@ -50,7 +50,7 @@ _SILENT = {
     BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
 }  # fmt: skip
-_THROWN = ("torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure")
+_THROWN = ("pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure")
 
 
 def _named() -> frozenset[str]:
@@ -78,6 +78,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity, shown = Severity.INFO, unknown
     else:
         return
+    if thrown.height and not unknown.height:
+        yield from _only_thrown(run, Trouble(thrown))
+        return
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
     yield from report(
         run,
@@ -90,5 +93,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="no failing call",
         severity=severity,
         quiet=severity,
+        rows=found,
+    )
+
+
+def _only_thrown(run: Run, found: Trouble) -> Iterator[Hit]:
+    """An exception that quotes NCCL's result, and not a line of NCCL that says why."""
+    yield from report(
+        run,
+        "unexplained-failure",
+        f"A call of NCCL failed and no line of NCCL says why: {found.text[:110]}",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason",
+        explanation="The exception passes on NCCL's result code. The reason stands in a line of level WARN, which "
+        "is not "
+        "in this input: NCCL_DEBUG was not set, or its output went elsewhere.",
+        expected="the NCCL WARN in front of the exception",
+        severity=Severity.ERROR,
+        quiet=Severity.ERROR,
         rows=found,
     )

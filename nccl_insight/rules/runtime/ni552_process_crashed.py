@@ -88,6 +88,28 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     echo = not hard and (bool(before) or own_failures(run, first))
     begin, end = times_of(chosen)
     number = _signal(first)
+    # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
+    open_ = first.message in ("ray_worker_exit", "ray_actor_dead") and first.signal is None
+    if open_:
+        yield Hit(
+            title=f"{subject(chosen)} died{since(chosen)}; Ray does not know of what",
+            next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host; ray logs --node-ip <ip>: "
+            "worker-*.err of the process number",
+            explanation="Ray's worker ended without a word: killed when memory ran out, by ray stop, or crashed. "
+            "Its own "
+            "log and the kernel's tell which. What its peers report follows from it.",
+            observed=first.text,
+            expected="workers that live as long as the job",
+            severity=Severity.INFO if echo else None,
+            confidence=Confidence.MEDIUM,
+            ranks=ranks_of(chosen),
+            hosts=hosts_of(chosen),
+            evidence=refs_of([first, *(e for e in chosen if e is not first)]),
+            caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
+            first_s=begin,
+            last_s=end,
+        )
+        return
     yield Hit(
         title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
         next_step="PYTHONFAULTHANDLER=1 <the same job>; coredumpctl gdb <pid>   # the stack of the crash"

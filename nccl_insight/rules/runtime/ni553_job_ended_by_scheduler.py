@@ -35,6 +35,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.rules._outside import (
@@ -77,6 +78,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
         severity, caused_by = (Severity.INFO if effect else None), before
     begin, end = times_of([first])
+    if not strong and told(pl.DataFrame({"text": [first.text]}), "interrupted").item() is not None:
+        yield Hit(
+            title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
+            next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since <the time>",
+            explanation="SIGINT comes from a person or a script. What follows is the noise of the end.",
+            observed=first.text,
+            expected="the job ends by itself",
+            severity=Severity.INFO,
+            confidence=Confidence.MEDIUM,
+            hosts=hosts_of([first]),
+            evidence=refs_of([first, *(e for e in found if e is not first)]),
+            caused_by=caused_by,
+            first_s=begin,
+            last_s=end,
+        )
+        return
     yield Hit(
         title=f"The job was ended from outside{since([first])}: {first.text.strip('* ')[:120]}",
         next_step="sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "

@@ -43,7 +43,7 @@ from nccl_insight.units import format_bytes, plural
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
-NEEDS = ("benchmarks", "value_checks", "tracebacks")
+NEEDS = ("benchmarks", "value_checks")
 SOURCES = ("NVIDIA/nccl-tests",)
 
 
@@ -58,13 +58,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ", ".join(str(o) for o in rows["op"].drop_nulls().unique(maintain_order=True).to_list())
         or "the collective"
     )
-    span = format_bytes(sizes[0]) if len(sizes) == 1 else f"{format_bytes(sizes[0])} to "
-    f"{format_bytes(sizes[-1])}" if sizes else ""
+    span = " to ".join(dict.fromkeys(format_bytes(size) for size in (*sizes[:1], *sizes[-1:])))
+    tests = ", ".join(part for part in (plural(rows.height, "test"), span) if part)
     worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]
     lines = rows.select("input_id", "line").drop_nulls() if "line" in rows.columns else None
     hosts = run.table("processes")
     yield Hit(
-        title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({plural(rows.height, 'test')}, {span})",
+        title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({tests})",
         next_step="run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, "
         "NCCL_NET_GDR_LEVEL=0 and "
         "NCCL_PROTO=Simple, one at a time, tell which path corrupts; dcgmi diag -r 3 on the idle host",
@@ -83,24 +83,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     )
 
 
-# The check of vLLM's troubleshooting guide and of many others: the sum of ones over all ranks.
-_ASSERTED = r"^Expected ([0-9]{1,6}), (?:but )?got (-?[0-9.]+)$"
-
-
 def _checks(run: Run) -> Iterator[Hit]:
-    """What a test program found itself."""
-    rows = run.table("value_checks").select("input_id", "line", "rank", "expected", "observed", "text")
-    raised = run.table("tracebacks").filter(
-        pl.col("exception").str.ends_with("AssertionError") & pl.col("text").str.contains(_ASSERTED)
-    )
+    """What a test program found itself; an assertion counts where it expects the number of ranks, the sum of ones."""
     size = run.table("ranks")["nranks"].max()
-    told = raised.select(
-        "input_id", "line", "rank",
-        pl.col("text").str.extract(_ASSERTED, 1).cast(pl.Float64, strict=False).alias("expected"),
-        pl.col("text").str.extract(_ASSERTED, 2).cast(pl.Float64, strict=False).alias("observed"),
-        "text",
-    ).filter(pl.col("expected") == (size if isinstance(size, int) else -1))  # fmt: skip
-    found = pl.concat([rows, told])
+    ones = pl.col("expected") == (size if isinstance(size, int) else -1)
+    found = run.table("value_checks").filter(~pl.col("assertion") | ones)
     if found.is_empty():
         return
     ranks = ranks_of(found)
