@@ -1,7 +1,7 @@
 """nccl-insight: reads NCCL logs and profiler traces and says what happened.
 
-The library has two entry points: :func:`load` gives the tables of a run, :func:`analyze` the verdict.
-Both are imported lazily so that ``nccl-insight --help`` stays fast.
+:func:`load` gives the tables of a run, :func:`analyze` the verdict, :func:`diff` what changed between two runs,
+:func:`query` SQL over the tables. All are imported lazily so that ``nccl-insight --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -10,15 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from nccl_insight.version import __version__
 
-__all__ = ["__version__", "analyze", "load"]
+__all__ = [
+    "Analysis", "Finding", "Policy", "Run", "Severity", "__version__", "analyze", "diff", "load", "query",
+]  # fmt: skip
 
 if TYPE_CHECKING:
-    from nccl_insight.api import analyze, load
+    from nccl_insight.api import analyze, diff, load, query
+    from nccl_insight.engine.policy import Policy
+    from nccl_insight.model import Analysis, Finding, Severity
+    from nccl_insight.tables.run import Run
+
+_HOMES = {
+    "analyze": "api", "diff": "api", "load": "api", "query": "api", "Policy": "engine.policy", "Run": "tables.run",
+    "Analysis": "model", "Finding": "model", "Severity": "model",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"analyze", "load"}:
-        from nccl_insight import api
+    if name in _HOMES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(f"nccl_insight.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

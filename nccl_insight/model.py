@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
 
 
 class Severity(str, Enum):
@@ -122,7 +123,7 @@ class Evidence:
     primary: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One diagnosis with everything a reader needs (public JSON, schema version 1)."""
 
@@ -149,6 +150,18 @@ class Finding:
     anchor: str = ""
     first_time: str | None = None
     last_time: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.severity.value}[{self.code}] {self.name}: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        """Severity, title, first line and next step, for notebooks."""
+        lines = "".join(
+            f"<pre>{escape(f'{e.input}:{e.line}: {e.text}'[:600])}</pre>" for e in self.evidence[:2]
+        )
+        step = f"<p><b>Next:</b> <code>{escape(self.next_step[:600])}</code></p>" if self.next_step else ""
+        head = f"<b>{self.severity.value}[{escape(self.code)}] {escape(self.name)}</b>: {escape(self.title[:600])}"
+        return f"<div><p>{head}</p>{lines}{step}</div>"
 
 
 @dataclass(frozen=True)

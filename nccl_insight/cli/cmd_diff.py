@@ -11,6 +11,7 @@ from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
     from nccl_insight.engine.compare import Comparison
+    from nccl_insight.model import Analysis
     from nccl_insight.report.html_diff import Side
 
 
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
         shown = parse_output(format_)[0]
         with progress([good, bad]):
             runs = [api.load([path], details=False) for path in (good, bad)]
-            analyses = [api.analyze(run) for run in runs]
+            analyses: list[Analysis] = [api.analyze(run) for run in runs]
         for path, analysis in zip((good, bad), analyses, strict=True):
             if analysis.status == "not_judged":
                 raise NotJudgedError(f"{path}: no NCCL line and no trace in it; give the log of the run")

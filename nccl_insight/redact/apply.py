@@ -12,7 +12,7 @@ import polars as pl
 from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones
 from nccl_insight.redact.collect import HOST_COLUMNS
 from nccl_insight.redact.redactor import Redactor
-from nccl_insight.tables.run import LineReader, Run
+from nccl_insight.tables.run import LineReader, Run, Tables
 
 T = TypeVar("T")
 _KEPT = frozenset(
@@ -38,7 +38,7 @@ class RedactedLines:
 def redact_run(run: Run, redactor: Redactor) -> Run:
     """The run with every text of its tables and lines replaced."""
     tables = {name: _frame(frame, redactor) for name, frame in run.tables.items()}
-    return Run(tables, RedactedLines(run.reader, redactor), run.inputs)
+    return Run(Tables(tables, {}), RedactedLines(run.reader, redactor), run.inputs)
 
 
 def _frame(frame: pl.DataFrame, redactor: Redactor) -> pl.DataFrame:

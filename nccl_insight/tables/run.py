@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Protocol, TypeVar
 
 import polars as pl
@@ -56,7 +57,17 @@ class Deferred(Protocol):
         """Like :meth:`frames`, for the last time: lets go of what the rows are made from on the way."""
 
 
-class Tables(Mapping[str, pl.DataFrame]):
+class TableMap(Mapping[str, pl.DataFrame]):
+    """Tables by name. Called, it lists them."""
+
+    def __call__(self) -> pl.DataFrame:
+        """Names of the tables that have rows: ``table, rows, columns``."""
+        counted = [(name, self[name].height, self[name].width) for name in sorted(self) if self[name].height]
+        kinds = {"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}
+        return pl.DataFrame(counted, schema=kinds, orient="row")
+
+
+class Tables(TableMap):
     """Tables by name; some are put together when they are first asked for."""
 
     def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
@@ -90,17 +101,37 @@ class Tables(Mapping[str, pl.DataFrame]):
         return (schema.conform(name, frame) for frame in self._deferred[name].frames())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """Tables by name (:mod:`nccl_insight.tables.schema`). Rules read nothing else.
 
     ``inputs``: what the tables were read from, in the order of ``input_id``.
     """
 
-    tables: Mapping[str, pl.DataFrame]
+    tables: TableMap
     reader: LineReader = field(default_factory=NoLines)
     inputs: tuple[InputFile, ...] = ()
     _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        listed = self.tables()
+        largest = listed.sort("rows", descending=True).select("table", "rows").head(6)
+        most = ", ".join(f"{name} {height:,}" for name, height in largest.iter_rows())
+        files = ", ".join(file.display for file in self.inputs[:3]) + (
+            ", ..." if len(self.inputs) > 3 else ""
+        )
+        rows = f"{listed.height} tables with rows ({most or 'none'})"
+        return f"<Run of {files or 'no input'}: {rows}; .tables() lists them>"
+
+    def _repr_html_(self) -> str:
+        """The list of tables, for notebooks."""
+        rows = "".join(
+            f"<tr><td><code>{escape(name)}</code></td><td>{height:,}</td><td>{columns}</td></tr>"
+            for name, height, columns in self.tables().iter_rows()
+        )
+        files = escape(", ".join(file.display for file in self.inputs[:8]))
+        head = "<tr><th>table</th><th>rows</th><th>columns</th></tr>"
+        return f"<p><b>Run</b> of {files or 'no input'}</p><table>{head}{rows}</table>"
 
     def table(self, name: str) -> pl.DataFrame:
         """The table, empty with the contract's columns when the run has no such rows.

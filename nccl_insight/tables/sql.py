@@ -66,11 +66,7 @@ def overview(run: Run | None = None) -> pl.DataFrame:
     if run is None:
         rows = [(name, len(columns)) for name, columns in sorted(schema.SCHEMA.items())]
         return pl.DataFrame(rows, schema={"table": pl.String, "columns": pl.Int64}, orient="row")
-    frames = {name: run.table(name) for name in sorted(run.tables)}
-    counted = [(name, frame.height, frame.width) for name, frame in frames.items() if frame.height]
-    return pl.DataFrame(
-        counted, schema={"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}, orient="row"
-    )
+    return run.tables()
 
 
 def columns(table: str) -> pl.DataFrame:

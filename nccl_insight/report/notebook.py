@@ -1,0 +1,61 @@
+"""The report's figures for notebooks: plotly figures for charts, drawings that bring their style for structure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from nccl_insight.engine.compare import Comparison
+from nccl_insight.model import Analysis
+from nccl_insight.report import diff
+from nccl_insight.report import figures as figure_set
+from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.html.page import asset
+from nccl_insight.tables.run import Run
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A static drawing: ``title``, ``summary`` and the ``svg``; shows itself in notebooks."""
+
+    title: str
+    summary: str
+    svg: str
+
+    def __repr__(self) -> str:
+        return f"<Drawing {self.title}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        return f'<div class="nccl-insight"><style>{_style()}</style>{self.svg}</div>'
+
+
+def figures(analysis: Analysis, run: Run) -> dict[str, Any]:
+    """Figures by name in the order of the report; charts are ``plotly.graph_objects.Figure``."""
+    return {f.id: _shown(f) for f in figure_set.build(analysis, run)}
+
+
+def difference_text(comparison: Comparison) -> str:
+    """The comparison as the terminal shows it."""
+    return diff.text(comparison)
+
+
+def _shown(figure: Figure) -> Any:
+    if figure.plot is None:
+        return Drawing(figure.title, figure.summary, figure.svg)
+    from plotly import graph_objects
+
+    chart = graph_objects.Figure(figure.plot["data"], figure.plot["layout"])
+    chart.update_layout(title={"text": figure.title}, margin={"t": 90})
+    return chart
+
+
+@cache
+def _style() -> str:
+    """The rules of the report's style that drawings need, for the part of the page that they stand in."""
+    sheet = asset("report.css")
+    values = sheet[sheet.index("{") + 1 : sheet.index("}")]
+    rules = [line for line in sheet.splitlines() if line.startswith(".draw")]
+    scoped = re.sub(r"(^|\}|,)(?=\.draw)", r"\1.nccl-insight ", "".join(rules))
+    return f".nccl-insight{{{values};background:var(--panel);padding:.5rem;overflow-x:auto}}{scoped}"
