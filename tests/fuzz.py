@@ -8,11 +8,14 @@ each commit tries something new and each failure can be repeated. What fails is 
 from __future__ import annotations
 
 import argparse
+import ast
+import datetime
 import gzip
 import io
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sqlite3
@@ -26,13 +29,20 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import zstandard
 
 import nccl_insight
+from nccl_insight.engine.policy import load_policy
 from nccl_insight.errors import InsightError
-from nccl_insight.report import json_, markdown, text
-from tests.runs import RUNS
+from nccl_insight.inputs.limits import changed
+from nccl_insight.redact import collect, redact_analysis, redact_run
+from nccl_insight.redact.files import blocks
+from nccl_insight.report import html, json_, junit, lint_report, markdown, text
+from nccl_insight.report.timeline import chrome_json
+from nccl_insight.settings.lint.check import lint_text
+from tests.runs import RUNS, TINY_SHM
 from tests.test_fuzz import mutate, seeds
 
 KEPT = Path(__file__).parent / "data" / "fuzz"
@@ -165,10 +175,78 @@ def packed(rng: random.Random) -> bytes:
     return bytes(data[: rng.choice([len(data), len(data), rng.randrange(1, len(data) + 1)])])
 
 
+def _strings(*names: str) -> list[bytes]:
+    """Long texts in the source of tests: samples of other tools' output, configurations, launch scripts."""
+    found = []
+    for name in names:
+        for node in ast.walk(ast.parse((Path(__file__).parent / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 80:
+                found.append(node.value.encode("utf-8", "replace"))
+    return found
+
+
+def _samples() -> list[bytes]:
+    """Small files of the collection of traces, when there is one."""
+    data = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+    files = sorted(Path(data, "traces").rglob("*")) if data else []
+    return [
+        f.read_bytes() for f in files if f.is_file() and f.suffix != ".toml" and f.stat().st_size < 200_000
+    ]
+
+
+def side(rng: random.Random) -> bytes:
+    """Output of nvidia-smi, nccl-tests, RAS, the Inspector, topology dumps; sometimes two of them, one behind the other."""
+    base = rng.choice(_SIDES)
+    if rng.random() < 0.2:
+        base += b"\n" + rng.choice(_SIDES)
+    start = rng.randrange(len(base)) if rng.random() < 0.3 else 0
+    if base[:2] == b"\x1f\x8b":
+        data = bytearray(base)
+        data[rng.randrange(len(data))] = rng.randrange(256)
+        return bytes(data)
+    return mutate(base[start : start + rng.randrange(100, 20_000)], rng)
+
+
+def config(rng: random.Random) -> bytes:
+    """A configuration whose values, names or bytes were changed."""
+    if rng.random() < 0.3:
+        return mutate(rng.choice(_CONFIGS), rng)
+    keys = [
+        "select", "ignore", "fail-on", "min-coverage", "redact", "communication", "policy", "severity", "thresholds", "limits",
+        "paths", "rules", "expect", "files", "line-kib", "NI201", "net-socket-fallback", "", "a.b", "until", "reason", "hosts",
+    ]  # fmt: skip
+    values = [
+        "true", "-1", "1e400", "nan", "inf", '""', '"error"', "[]", "[1, [2, []]]", '["NI*", "["]', "{}", "{a = {b = 1}}", "2026-01-01",
+        "2026-13-01", '"(a+)+$"', '"[*"', "9223372036854775808", "0.5", '"\\u202e"', '"never"', '["net-*"]', '"x" * 3',
+    ]  # fmt: skip
+    lines = []
+    for _ in range(rng.randrange(1, 12)):
+        key = rng.choice(keys)
+        key = key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
+        lines.append(
+            f"[{key}]" if rng.random() < 0.25 else f"{key} = {rng.choice(values)}"
+        )  # a name twice is an error of TOML
+    return "\n".join(lines).encode()
+
+
+def script(rng: random.Random) -> bytes:
+    """A launch script, a pod or a file of settings."""
+    return mutate(rng.choice(_SCRIPTS), rng)
+
+
+def bundle(rng: random.Random) -> bytes:
+    """A log, for redaction and all reports."""
+    return log(rng)
+
+
 KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "log": log, "kineto": kineto, "flight_recorder": flight_recorder, "topology": topology, "database": database, "packed": packed,
+    "side": side, "config": config, "script": script, "bundle": bundle,
 }  # fmt: skip
 _SEEDS = seeds()
+_SIDES = [*_strings("test_side_formats.py"), *_samples()]
+_CONFIGS = _strings("test_policy.py", "test_cli.py", "test_thresholds.py")
+_SCRIPTS = _strings("test_lint.py", "test_lint_kinds.py", "test_envcheck.py")
 SUFFIX = {
     "log": ".log",
     "kineto": ".json",
@@ -176,6 +254,10 @@ SUFFIX = {
     "topology": ".xml",
     "database": ".sqlite",
     "packed": ".bin",
+    "side": ".txt",
+    "config": ".toml",
+    "script": ".sh",
+    "bundle": ".log",
 }
 
 
@@ -194,6 +276,52 @@ def judge(path: Path) -> None:
     for shown in (text.render(analysis), markdown.render(analysis)):
         if "\x1b" in shown:
             raise AssertionError("terminal control in a report")
+
+
+def judge_config(path: Path) -> None:
+    """Loads the policy and judges a small log by it."""
+    try:
+        policy = load_policy(config=path, environ={}, today=datetime.date(2026, 11, 22))
+        limits = changed({}, policy.limits)
+        run = nccl_insight.load(TINY_SHM, limits=limits, communication=policy.communication)
+        json.loads(json_.render(nccl_insight.analyze(run, policy)))
+    except InsightError as error:
+        if "\n" in str(error):
+            raise AssertionError("a message of several lines") from error
+
+
+def judge_script(path: Path) -> None:
+    """Checks it as whatever it may be."""
+    text_ = path.read_bytes().decode("utf-8", "replace")
+    for name in ("run.sh", "job.yaml", "train.py", "hosts", "nccl.conf", "job.sbatch"):
+        result = lint_text(name, text_)
+        if "\x1b" in lint_report.render_text([result]):
+            raise AssertionError("terminal control in a report")
+
+
+def judge_bundle(path: Path) -> None:
+    """Every report, redacted; what is redacted twice stays."""
+    try:
+        run = nccl_insight.load(path)
+        analysis = nccl_insight.analyze(run)
+    except InsightError:
+        return
+    redactor = collect(run, blocks(run.inputs[0]))
+    analysis, run = redact_analysis(analysis, redactor), redact_run(run, redactor)
+    json.loads(json_.render(analysis))
+    page = html.render(analysis, run, js="none")
+    for shown in (page, text.render(analysis), markdown.render(analysis), junit.render(analysis)):
+        if "\x1b" in shown:
+            raise AssertionError("terminal control in a report")
+    ElementTree.fromstring(junit.render(analysis))
+    json.loads(chrome_json(run))
+
+
+JUDGES: dict[str, Callable[[Path], None]] = {
+    "config": judge_config,
+    "script": judge_script,
+    "bundle": judge_bundle,
+}
 
 
 def _commit_seed() -> int:
@@ -230,7 +358,7 @@ def main() -> int:
             tried[kind] += 1
             signal.alarm(_TIMEOUT_S)
             try:
-                judge(path)
+                JUDGES.get(kind, judge)(path)
             except Exception:
                 failed += 1
                 kept = KEPT / f"{kind}-{hash(data) & 0xFFFFFFFF:08x}{SUFFIX[kind]}"

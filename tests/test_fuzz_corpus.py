@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import KEPT, KINDS, SUFFIX, judge
+from tests.fuzz import JUDGES, KEPT, KINDS, SUFFIX, judge
 
 
 def test_found_cases_hold() -> None:
     for path in sorted(KEPT.glob("*")) if KEPT.exists() else ():
-        judge(path)
+        JUDGES.get(path.name.partition("-")[0], judge)(path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -21,4 +21,4 @@ def test_fresh_inputs(tmp_path: Path, kind: str) -> None:
     for number in range(8):
         path = tmp_path / f"{number}{SUFFIX[kind]}"
         path.write_bytes(KINDS[kind](rng))
-        judge(path)
+        JUDGES.get(kind, judge)(path)
