@@ -53,7 +53,9 @@ def _dockerfile_run(script: Script, rest: str, line: int) -> None:
 def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> None:
     words = [(t.text, t.line) for t in tokenize(rest, line) if t.kind == "word"]
     if words and "=" not in words[0][0] and len(words) >= 2 and instruction == "ENV":
-        words = [(f"{words[0][0]}={rest.split(None, 1)[1]}", line)]
+        # The old form takes the line as it is; quotes may leave no blank to cut at.
+        rest_of_it = rest.split(None, 1)[1:] or [" ".join(word for word, _ in words[1:])]
+        words = [(f"{words[0][0]}={rest_of_it[0]}", line)]
     for word, at in words:
         name, equals, raw = word.partition("=")
         value, complete = expand(raw, {})

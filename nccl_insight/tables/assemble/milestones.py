@@ -105,7 +105,11 @@ def _lines(
     whole += [pl.col("line").max().alias(last)] if last else []
     whole += [pl.len().cast(pl.Int64).alias(count)] if count else []
     parts = [
-        frame.group_by(key, maintain_order=True).agg(whole)
+        # One number for each group: millions of calls need not be grouped by their names.
+        frame.select(*key, "line", pl.struct(key).hash().alias("_group"))
+        .group_by("_group", maintain_order=True)
+        .agg(pl.col(key).first(), *whole)
+        .drop("_group")
         for frame in frames
         if frame.height and {*key, "line"} <= set(frame.columns)
     ]
