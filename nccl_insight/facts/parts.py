@@ -10,6 +10,7 @@ else it is a job of its own.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -229,10 +230,11 @@ def _processes(run: Run, ranks: pl.DataFrame) -> dict[int, list[_Process]]:
     again: dict[int, list[int]] = {}
     for (input_id, _, _), told in starts.items():
         again.setdefault(input_id, []).extend(sorted(told)[1:])
+    again = {input_id: sorted(told) for input_id, told in again.items()}
     found: dict[int, list[_Process]] = {}
     for input_id, host, pid, seen in extents.iter_rows():
         rows = members.get((input_id, host, pid), [])
-        lives = sorted({line for line in again.get(input_id, ()) if _repeated(rows, line)})
+        lives = _lives(rows, again.get(input_id, ()))
         for n, (begin, end) in enumerate(pairwise([0, *lives, _END])):
             own = [line for line in seen if begin <= line < end]
             if not own:
@@ -249,10 +251,20 @@ def _processes(run: Run, ranks: pl.DataFrame) -> dict[int, list[_Process]]:
     return {i: sorted(own, key=lambda p: p.first) for i, own in found.items()}
 
 
-def _repeated(rows: Sequence[Mapping[str, Any]], line: int) -> bool:
-    """Whether a rank of before the line comes again behind it."""
-    before = {(r["rank"], r["nranks"]) for r in rows if r["line"] < line}
-    return any((r["rank"], r["nranks"]) in before for r in rows if r["line"] >= line)
+def _lives(rows: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> list[int]:
+    """Those of the lines, which are sorted, before and behind which the same rank of a process comes."""
+    extents: dict[tuple[int, int], tuple[int, int]] = {}
+    for row in rows:
+        rank, at = (row["rank"], row["nranks"]), row["line"]
+        first, last = extents.get(rank, (at, at))
+        extents[rank] = min(first, at), max(last, at)
+    found: list[int] = []
+    done = 0
+    for first, last in sorted(extents.values()):
+        begin, end = max(done, bisect_right(lines, first)), bisect_right(lines, last)
+        found += lines[begin:end]
+        done = max(done, end)
+    return sorted(set(found))
 
 
 def _failures(run: Run) -> dict[int, list[int]]:
@@ -295,43 +307,93 @@ def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:
 
 
 def _cuts(
-    own: Sequence[_Process], failures: Iterable[int], restarts: Sequence[int], bare: Iterable[int]
+    own: Sequence[_Process], failures: Iterable[int], restarts: Iterable[int], bare: Iterable[int]
 ) -> list[int]:
-    """Lines at which another attempt or job begins in an input."""
+    """Lines at which another attempt or job begins in an input. One pass: there may be 100,000 processes."""
+    failures, restarts, bare = sorted(failures), sorted(restarts), sorted(bare)
+    after = _After(own)
     cuts: list[int] = []
-    begin = 0
+    left = _Left(after)
+    begin = own[0].first
     reach = own[0].last
     for n in range(1, len(own)):
-        if own[n].first > reach:
-            left, right = own[begin:n], own[n:]
-            said = [line for line in restarts if left[0].first <= line < right[0].first]
-            failed = any(left[0].first <= line < right[0].first for line in failures)
-            if said or _anew(left, right, failed):
-                versions = [line for line in bare if reach < line < right[0].first]
-                cuts.append(max(said) + 1 if said else min([*versions, right[0].first]))
-                begin = n
+        left.add(own[n - 1])
+        start = own[n].first
+        if start > reach:
+            said = restarts[bisect_left(restarts, begin) : bisect_left(restarts, start)]
+            failed = bisect_left(failures, begin) < bisect_left(failures, start)
+            if said or left.anew(n, failed):
+                versions = bare[bisect_right(bare, reach) : bisect_left(bare, start)]
+                cuts.append(said[-1] + 1 if said else min([*versions, start]))
+                left, begin = _Left(after), start
         reach = max(reach, own[n].last)
     return cuts
 
 
-def _anew(left: Sequence[_Process], right: Sequence[_Process], failed: bool) -> bool:
-    """Whether the processes on the right are the ranks of the left once more, not more ranks of the same job."""
-    if {c for p in left for c in p.comms} & {c for p in right for c in p.comms}:
-        return False
-    mine, theirs = {r for p in left for r in p.ranks}, {r for p in right for r in p.ranks}
-    failed = failed or any(p.open for p in left)
-    if not mine:
-        hosts = {p.key[0] for p in left}
-        return failed and any(p.version for p in left) and any(p.version and p.key[0] in hosts for p in right)
-    if max(n for _, n in mine) == 1 or max((n for _, n in theirs), default=1) == 1:
-        return False  # processes that should have found each other: separate-jobs, or replicas
-    if all(p.closed for p in left if p.ranks) and theirs:
-        return True
-    reused = bool({p.key[:2] for p in left} & {p.key[:2] for p in right})
-    if not reused and {g for p in left for g in p.gpus} & {g for p in right for g in p.gpus}:
-        return True
-    sizes = {max(n for _, n in mine), max((n for _, n in theirs), default=0)}
-    return failed and any(n in sizes for _, n in mine & theirs)
+class _After:
+    """What the processes from a place on have, for every place."""
+
+    def __init__(self, own: Sequence[_Process]) -> None:
+        # The last process that has a communicator, rank, GPU or number of a process, or names a version on a host.
+        self.comms: dict[Any, int] = {}
+        self.ranks: dict[Any, int] = {}
+        self.gpus: dict[Any, int] = {}
+        self.keys: dict[Any, int] = {}
+        self.version_hosts: dict[Any, int] = {}
+        for n, process in enumerate(own):
+            self.comms.update(dict.fromkeys(process.comms, n))
+            self.ranks.update(dict.fromkeys(process.ranks, n))
+            self.gpus.update(dict.fromkeys(process.gpus, n))
+            self.keys[process.key[:2]] = n
+            if process.version:
+                self.version_hosts[process.key[0]] = n
+        # The largest number of ranks, 0 where no rank follows.
+        self.largest = [0] * (len(own) + 1)
+        for n in range(len(own) - 1, -1, -1):
+            self.largest[n] = max([self.largest[n + 1], *(size or 0 for _, size in own[n].ranks)])
+        self.any_ranks = [False] * (len(own) + 1)
+        for n in range(len(own) - 1, -1, -1):
+            self.any_ranks[n] = self.any_ranks[n + 1] or bool(own[n].ranks)
+
+
+class _Left:
+    """The processes before a place, and how far behind it their communicators, ranks and GPUs come again."""
+
+    def __init__(self, after: _After) -> None:
+        self._after = after
+        self._comms = self._gpus = self._keys = self._versions = -1
+        self._ranks: dict[int, int] = {}
+        self._open = self._version = False
+        self._closed = True
+
+    def add(self, process: _Process) -> None:
+        after = self._after
+        self._comms = max([self._comms, *(after.comms[c] for c in process.comms)])
+        self._gpus = max([self._gpus, *(after.gpus[g] for g in process.gpus)])
+        self._keys = max(self._keys, after.keys[process.key[:2]])
+        self._versions = max(self._versions, after.version_hosts.get(process.key[0], -1))
+        for rank in process.ranks:
+            size = rank[1] or 0
+            self._ranks[size] = max(self._ranks.get(size, -1), after.ranks[rank])
+        self._open = self._open or process.open
+        self._version = self._version or process.version
+        self._closed = self._closed and (process.closed or not process.ranks)
+
+    def anew(self, n: int, failed: bool) -> bool:
+        """Whether the processes from ``n`` on are these ranks once more, not more ranks of the same job."""
+        if self._comms >= n:
+            return False
+        failed = failed or self._open
+        if not self._ranks:
+            return failed and self._version and self._versions >= n
+        largest, follow = self._after.largest[n], self._after.any_ranks[n]
+        if max(self._ranks) == 1 or (largest if follow else 1) == 1:
+            return False  # processes that should have found each other: separate-jobs, or replicas
+        if self._closed and follow:
+            return True
+        if self._keys < n and self._gpus >= n:
+            return True
+        return failed and any(self._ranks.get(size, -1) >= n for size in (max(self._ranks), largest))
 
 
 def _tied(worlds: Sequence[_World]) -> list[_World]:

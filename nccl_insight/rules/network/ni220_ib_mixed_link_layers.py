@@ -65,7 +65,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _within(run: Run, rows: pl.DataFrame) -> Hit:
-    counts = rows.unique(["host", "name", "port"]).group_by("link_layer").len().sort("len", descending=True)
+    counts = rows.unique(["host", "name", "port"]).group_by("link_layer").len()
+    counts = counts.sort("len", "link_layer", descending=[True, False])
     usual, odd = counts.item(0, "link_layer"), counts.item(1, "link_layer")
     names = rows.filter(pl.col("link_layer") == odd).get_column("name").unique(maintain_order=True).to_list()
     usual_names = rows.filter(pl.col("link_layer") == usual).get_column("name").unique(maintain_order=True)
