@@ -38,7 +38,8 @@ BOOTSTRAP: Final = (
     "ifname-wrong", "bootstrap-connect-timeout", "bootstrap-connect-refused", "bootstrap-no-route",
 )  # fmt: skip
 
-APPLICATION: Final = ("collective-mismatch", "collective-not-reached", "send-recv-unmatched")
+APPLICATION: Final = ("collective-mismatch", "collective-not-reached", "send-recv-unmatched",
+                       "p2p-ungrouped")  # fmt: skip
 
 # What ends a process or the job from outside of NCCL: whatever the peers report then is its echo.
 OUTSIDE: Final = (

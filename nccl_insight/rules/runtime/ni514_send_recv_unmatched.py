@@ -2,8 +2,7 @@
 
 What it finds
 -------------
-Point-to-point calls between two ranks of a communicator whose numbers or sizes do not pair, and NCCL's
-complaint about sends to oneself.
+Point-to-point calls between two ranks of a communicator whose numbers or sizes do not pair.
 
 Why it matters
 --------------
@@ -11,7 +10,7 @@ The unmatched side waits for ever.
 
 How it decides
 --------------
-NCCL's message, or the calls of both ranks counted per direction. Only where init of the communicator is
+The calls of both ranks counted per direction. Only where init of the communicator is
 in the log, both ranks printed calls, and the log is not known to be cut. In Flight Recorder dumps of both ranks: an
 operation that is not finished, of which the peer has none open (or, where both dumps go back to the start, fewer).
 
@@ -39,7 +38,6 @@ from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.flight_recorder import unpaired
 from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -47,7 +45,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors", "calls", "flight_recorder")
+NEEDS = ("calls", "flight_recorder")
 _NEXT = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "
     "ranks"
@@ -55,18 +53,7 @@ _NEXT = (
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """What NCCL says, and what the call logs show."""
-    if trouble(run, "send-recv-unmatched") is not None:
-        yield from report(
-            run,
-            "send-recv-unmatched",
-            "A send to the own rank has no matching receive",
-            _NEXT,
-            explanation="In a group, ncclSend and ncclRecv with the own rank as peer have to come in pairs.",
-            expected="a receive for each send",
-            confidence=Confidence.HIGH,
-            quiet=None,
-        )
+    """What the call logs show, and what the dumps do."""
     if run.has("calls") and not log_is_cut(run):
         yield from _counted(run)
     yield from _recorded(run)
