@@ -14,6 +14,7 @@ import nccl_insight.rules
 from nccl_insight.model import Severity
 from nccl_insight.rules import HEADINGS, Rule, discover
 from nccl_insight.rules.page import FILE, pages
+from tests.sentences import refused
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
 PAGES = Path(__file__).parents[1] / "nccl_insight" / "rules"
@@ -72,6 +73,11 @@ def test_example(example: Example, tmp_path: Path) -> None:
     rule = rules()[example.code]
     assert rule.name == example.name
     hits = [f for f in analysis.findings if f.name == example.name]
+    for hit in hits:
+        for text in (hit.title, hit.explanation, hit.observed, hit.expected):
+            # What is quoted from the log is as NCCL printed it.
+            quoted = any(text[:40] in evidence.text for evidence in hit.evidence)
+            assert quoted or refused(text) == []
     if example.fires:
         assert hits, [f.name for f in analysis.findings]
         for hit in hits:

@@ -71,6 +71,7 @@ def test_ranks_without_lines_are_no_doubt_where_all_others_ended_well(tmp_path: 
     """A rank that runs at another level, or whose file is not among the inputs."""
     assert judge(tmp_path, log(ranks=3, of=4, closed=3)).status == "ok"
     assert judge(tmp_path, log(ranks=3, of=4, closed=2)).status == "inconclusive"
+    assert judge(tmp_path, log(ranks=1, of=4, closed=1)).status == "inconclusive"
     assert judge(tmp_path, log(ranks=4, of=4, done=3, closed=3)).status == "inconclusive"
 
 

@@ -79,13 +79,13 @@ def register(app: typer.Typer) -> None:
             help="What standard output gets: text, json, md, junit, html, sarif, github-issue, chat.",
         ),
         input_format: str = typer.Option(
-            "auto", "--input-format", help="Kind of the inputs instead of looking."
+            "auto", "--input-format", help="Input format (default: detect)."
         ),
         engine: Literal["local", "ray"] = typer.Option(
             "local", "--engine", help="Where inputs are read: local, or ray (a Ray cluster)."
         ),
         fail_on: FailOn | None = typer.Option(
-            None, "--fail-on", help="Least severity for exit 1: error, warning, info, never."
+            None, "--fail-on", help="Minimum severity for exit 1: error, warning, info, never."
         ),
         select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
         ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),

@@ -100,7 +100,7 @@ def register(app: typer.Typer) -> None:
         world = world_of(node.environ) if level == "full" else None
         if level == "full" and world is None:
             raise UsageError(
-                "--level full runs under the job's launcher (torchrun, srun, mpirun): one preflight a rank"
+                "--level full runs under the job's launcher (torchrun, srun, mpirun): one preflight per rank"
             )
         local_rank = local_rank_of(node.environ) if level == "standard" else 0
         if local_rank != 0:

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
             "parquet", "--format", help="Format of the files."
         ),
         input_format: str = typer.Option(
-            "auto", "--input-format", help="Kind of the inputs instead of looking."
+            "auto", "--input-format", help="Input format (default: detect)."
         ),
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:

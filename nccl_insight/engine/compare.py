@@ -35,7 +35,7 @@ _EXPLAINS: Final = (
     ("networks", r".*", _NETWORK + r"|hang-|peer-died|channel-|ring"),
     ("topology", r".*", r"gpu-nic|nvlink|p2p-|nvls-|mnnvl|topo-|ring|channel-|nic-|" + _SPEED),
     ("shape", r"ranks|nodes|hosts|sizes", r"communicator-|rank-|scaling|hang-|" + _SPEED),
-    ("shape", r"initialised", r"hang-|rank-missing|peer-died|bootstrap-|.*failed"),
+    ("shape", r"initialized", r"hang-|rank-missing|peer-died|bootstrap-|.*failed"),
     ("transports", r"inside", _P2P),
     ("transports", r"between", _NETWORK),
     ("channels", r".*", r"channel-|nvls-|ring|nic-|algorithm-|" + _SPEED),

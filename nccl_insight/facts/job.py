@@ -160,7 +160,7 @@ def _shape(run: Run) -> Iterator[Fact]:
     done = sum(c.init_complete for c in comms(run))
     share = "all" if done == len(comms(run)) else "none" if done == 0 else "some"
     yield Fact(
-        "shape", "communicators initialised", (share,), f"{done} of {len(comms(run))}", evidence=evidence
+        "shape", "communicators initialized", (share,), f"{done} of {len(comms(run))}", evidence=evidence
     )
 
 

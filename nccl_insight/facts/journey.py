@@ -231,7 +231,11 @@ def _doubts(run: Run) -> Iterator[str]:
             )  # fmt: skip
         return
     closed = _closed(rows)
-    open_ = [c for c in everyone if not c.init_complete and c.comm_id not in closed]
+    open_ = [
+        c
+        for c in everyone
+        if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)
+    ]
     if open_:
         worst = max(open_, key=lambda c: c.nranks)
         done = rows.filter((pl.col("comm_id") == worst.comm_id) & pl.col("init_completed").is_not_null())
@@ -253,6 +257,7 @@ def _closed(rows: pl.DataFrame) -> frozenset[str]:
     """Communicators of which all ranks in the log finished init and were destroyed.
 
     Both take every rank: what is missing are lines of ranks (a file that is not there, another level), not ranks.
+    Most ranks must be in the log.
     """
     done = pl.col("init_completed").is_not_null() & (pl.col("end").cast(pl.String) == "destroyed")
     ends = rows.group_by("comm_id").agg(done.all().alias("_done")).filter("_done")

@@ -109,7 +109,8 @@ class Missing:
     """Ranks that others wait for in one operation of a process group.
 
     ``ranks`` are global where ``world`` is true, else those of the group. ``proof``: ``enqueued`` (a rank's own last
-    number is below), ``behind`` (it times out in an earlier operation) or ``silent`` (it printed nothing).
+    number is below), ``behind`` (it times out in an earlier operation) ``silent`` (it printed nothing), or ``gap``
+    (likewise, and its number is all that the log says of it).
     """
 
     group: str
@@ -206,6 +207,8 @@ def _silent(
     known = identities(run)
     members = set(known.host_of_rank) if world and group in (DEFAULT, "?") else set()
     here = set(_numbers(rows, world))
+    if high == low and not members and world and group == DEFAULT:
+        return _gap(low, here, waits)
     if high != low or not members or not here <= members or len(members) != known.world:
         return None
     absent = tuple(sorted(members - here))
@@ -223,6 +226,21 @@ def _silent(
     return Missing(
         group, low, str(op[0]) if op.len() else None, absent, hosts, tuple(sorted(here)), None, "silent", True,
         len(absent) * 4 <= len(members), first_s, int(ran[0]) if ran.len() else None, _refs(waits, 4),
+    )  # fmt: skip
+
+
+def _gap(seq: int, here: set[int], waits: pl.DataFrame) -> Missing | None:
+    """The few numbers between the ranks that timed out, where no line tells how many ranks the job has."""
+    absent = tuple(sorted(set(range(max(here, default=0))) - here)) if max(here, default=0) < 1_000_000 else ()
+    if not absent or len(absent) * 4 > len(here):
+        return None
+    op = waits["op"].drop_nulls()
+    ran = waits["ran_ms"].drop_nulls()
+    began = waits["time_s"].drop_nulls()
+    first_s = float(began.min()) if began.len() else None  # type: ignore[arg-type]
+    return Missing(
+        DEFAULT, seq, str(op[0]) if op.len() else None, absent, (), tuple(sorted(here)), None, "gap", True, False,
+        first_s, int(ran[0]) if ran.len() else None, _refs(waits, 4),
     )  # fmt: skip
 
 

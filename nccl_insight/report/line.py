@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.errors import OTHER
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.syntax import Choice, Expr, Literal, Message, Repeat, Sequence
 from nccl_insight.readers.nccl_log import recover
@@ -23,6 +24,7 @@ _ROLES: Final = {
     "benign": "It is expected on healthy systems.",
 }
 _MOST: Final = 12
+_WORDS_OF_A_LINE: Final = 4
 _SHOWN: Final = 200
 _WORDINGS: Final = 200
 
@@ -44,7 +46,18 @@ def explain_text(text: str) -> str | None:
         match = hit[0]
     if match is not None:
         return _told(catalog, match, text.strip(), None, None)
-    return _containing(catalog, text.strip())
+    return _containing(catalog, text.strip()) or _guessed(catalog, text.strip())
+
+
+def _guessed(catalog: Catalog, text: str) -> str | None:
+    """A line without head that no rule knows, by its words; None where they say nothing, or it is too short to tell."""
+    if len(text.split()) < _WORDS_OF_A_LINE:
+        return None
+    frame = pl.DataFrame(
+        {"_level": ["WARN"], "_source": [None], "_body": [text]}, schema_overrides={"_source": pl.String}
+    )
+    (diagnosis,) = meanings(frame, None)["diagnosis"]
+    return _told(catalog, None, text, None, None) if diagnosis != OTHER else None
 
 
 def _piece(catalog: Catalog, piece: recover.Piece, rest: list[str]) -> str:
@@ -64,7 +77,8 @@ def _told(catalog: Catalog, match: Match | None, body: str, level: str | None, s
             **match.message.constants,
         }
     said = {k: v for k, v in values.items() if v is not None}
-    head = {"_level": level or "WARN", "_source": source, "_body": body}
+    failing = message is None or message.meaning is not None or message.table == "errors"
+    head = {"_level": level or ("WARN" if failing else "INFO"), "_source": source, "_body": body}
     frame = pl.DataFrame([pl.Series(k, [v]) for k, v in said.items()]).with_columns(
         pl.lit(v, pl.String).alias(k) for k, v in head.items()
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _ANSI = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI ... final byte (colours, cursor movement)
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI ... final byte (colors, cursor movement)
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC ... BEL or ST (titles, hyperlinks)
     r"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
     r"|\x1b[@-Z\\-_]"

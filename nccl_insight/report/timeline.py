@@ -1,6 +1,6 @@
 """The collectives of all ranks on one clock, as Chrome JSON, which Perfetto (ui.perfetto.dev) and browsers open.
 
-One process a rank, one thread a stream, one slice a collective with its waiting; an arrow leads from the arrival of
+One process a rank, one thread per stream, one slice a collective with its waiting; an arrow leads from the arrival of
 the last rank to each rank that waited for it. Format: "Trace Event Format" of the Chromium project.
 """
 

@@ -27,7 +27,7 @@ def call_sizes(run: Run) -> pl.DataFrame:
 
 
 def calls(analysis: Analysis, run: Run) -> Figure | None:
-    """Stacked bars: powers of two of the size, coloured by operation."""
+    """Stacked bars: powers of two of the size, colored by operation."""
     table = call_sizes(run)
     if table.is_empty():
         return None

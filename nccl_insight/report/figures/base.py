@@ -1,4 +1,4 @@
-"""What a figure is, and the colours and symbols that all figures share."""
+"""What a figure is, and the colors and symbols that all figures share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nccl_insight.report.sanitize import one_line
 
 Trace = dict[str, Any]
 
-# Okabe and Ito's palette, distinguishable with every common colour blindness; on both themes.
+# Okabe and Ito's palette, distinguishable with every common color blindness; on both themes.
 BLUE: Final = "#3b82c4"
 SKY: Final = "#56b4e9"
 GREEN: Final = "#16a37b"
@@ -23,7 +23,7 @@ PURPLE: Final = "#b56fa0"
 YELLOW: Final = "#d9c400"
 GREY: Final = "#7d8797"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
-# A pattern over a bar's colour, so that neighbours differ without colour too.
+# A pattern over a bar's color, so that neighbors differ without color too.
 OVERLAY: Final[dict[str, Any]] = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.55, "size": 7}
 MAX_ROWS: Final = 50
 
@@ -61,7 +61,7 @@ def label(text: object, limit: int = 60) -> str:
 
 
 def layout(**settings: Any) -> dict[str, Any]:
-    """Common layout; colours and fonts are added by the page, which knows the theme."""
+    """Common layout; colors and fonts are added by the page, which knows the theme."""
     base: dict[str, Any] = {
         "margin": {"l": 60, "r": 20, "t": 34, "b": 48},
         "hovermode": "closest",

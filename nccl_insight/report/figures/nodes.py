@@ -1,4 +1,4 @@
-"""Who sits where: nodes of ranks, colours of transports, findings by host."""
+"""Who sits where: nodes of ranks, colors of transports, findings by host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nccl_insight.tables.run import Run
 
 @dataclass(frozen=True)
 class Kind:
-    """A way for two ranks to talk, as figures show it: colour, dash and letter differ together."""
+    """A way for two ranks to talk, as figures show it: color, dash and letter differ together."""
 
     key: str
     name: str

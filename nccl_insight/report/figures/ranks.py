@@ -39,7 +39,7 @@ _VARIES = 0.01
 
 
 def init_timing(analysis: Analysis, run: Run) -> Figure | None:
-    """Phases of communicator initialisation, the slowest ranks first."""
+    """Phases of communicator initialization, the slowest ranks first."""
     table = (
         run.lazy("init_timings")
         .filter(pl.col("total_s").is_not_null() & pl.col("rank").is_not_null())
@@ -97,13 +97,13 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
     columns = ("Rank", "Total s", *(p.removesuffix("_s") for p in PHASES))
     return Figure(
         "init",
-        "Where initialisation spent its time",
+        "Where initialization spent its time",
         said + ".",
         columns,
         rows,
         table.height,
         tuple(range(len(columns))),
-        "Initialisation by rank in seconds, slowest first",
+        "Initialization by rank in seconds, slowest first",
         plot,
         "l" if shown.height > 12 else "m",
     )
@@ -133,7 +133,7 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
         (
             timings,
             {
-                "total_s": "initialisation, s",
+                "total_s": "initialization, s",
                 "bootstrap_s": "bootstrap, s",
                 "topo_s": "topology search, s",
                 "connections_s": "connecting, s",

@@ -174,7 +174,7 @@ def _number(value: int | None) -> str:
 
 def _coverage(analysis: Analysis) -> Markup:
     coverage = analysis.coverage
-    title = el("h2", "How much was understood", id="understood")
+    title = el("h2", "Parsed lines", id="understood")
     if not coverage.lines:
         body: Child = el("p", "The inputs have no log lines.", class_="small")
         return el("section", title, body, class_="panel", aria_labelledby="understood")

@@ -102,8 +102,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
         yield Hit(
-            title=f"A peer is looked for at {address}, the address of a container bridge, of loopback or of a "
-            f"link-local interface "
+            title=f"NCCL tries to reach a peer at {address}, the address of a container bridge, of loopback "
+            f"or of a link-local interface "
             f"{bridge.figures}",
             next_step=_NEXT,
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "

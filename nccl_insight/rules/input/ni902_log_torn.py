@@ -11,7 +11,7 @@ Records that could not be put together again are lost; figures may be too low.
 
 How it decides
 --------------
-What ingest could not read as whole records and recognised as torn.
+What ingest could not read as whole records and recognized as torn.
 
 What to do
 ----------
@@ -46,7 +46,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "log-torn",
         "Lines were torn by several writers",
-        "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one file a process",
+        "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one file per process",
         "Whole records found inside torn lines were used; fragments were left out and counted.",
         "one record a line",
     )

@@ -16,7 +16,7 @@ no failure among them says by itself what went wrong.
 What to do
 ----------
 Run again with NCCL_DEBUG=INFO (and NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH for questions about topology),
-one file a process.
+one file per process.
 
 False positives
 ---------------

@@ -51,15 +51,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
     others = len(partial) - 1
-    missing = format_ranks(worst.missing) if worst.missing else f"{worst.nranks - worst.ranks_seen} ranks"
+    missing = (
+        format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
+    )
     yield Hit(
         title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of communicator {worst.comm_id}"
         + (f" and only parts of {plural(others, 'other communicator')}" if others else ""),
         explanation="Conclusions from what is absent are lowered or left out for these communicators.",
-        observed=f"{worst.ranks_seen} ranks",
-        expected=f"{worst.nranks} ranks",
+        observed=plural(worst.ranks_seen, "rank"),
+        expected=plural(worst.nranks, "rank"),
         unit="ranks",
-        next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file a process)",
+        next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file per process)",
         confidence=Confidence.HIGH,
         ranks=worst.missing,
         hosts=worst.hosts,
@@ -83,8 +85,8 @@ def _traces(run: Run) -> Iterator[Hit]:
         f"{plural(len(members), 'rank')} of a process group{others} were recorded",
         explanation="Where all recorded ranks wait, waiting for a rank that was not recorded cannot be told from a "
         "slow transfer: neither is judged for these groups.",
-        observed=f"{seen} ranks",
-        expected=f"{len(members)} ranks",
+        observed=plural(seen, "rank"),
+        expected=plural(len(members), "rank"),
         unit="ranks",
         next_step="add the traces of the missing ranks, of the same steps",
         confidence=Confidence.HIGH,

@@ -16,7 +16,7 @@ their duration.
 
 What to do
 ----------
-Nothing, unless start skew itself is wanted: then synchronise the hosts' clocks by PTP.
+Nothing, unless start skew itself is wanted: then synchronize the hosts' clocks by PTP.
 
 False positives
 ---------------
@@ -49,8 +49,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title="The traces have no common clock: start skew is not judged",
             explanation=texts[0],
             observed="no proof of a common clock",
-            expected="traces of one host, or synchronised clocks",
-            next_step="nothing needed; stragglers are judged by durations. For start skew, synchronise clocks by PTP",
+            expected="traces of one host, or synchronized clocks",
+            next_step="nothing needed; stragglers are judged by durations. For start skew, synchronize clocks by PTP",
             evidence=evidence,
             absence=None if evidence else texts[0],
         )

@@ -11,7 +11,7 @@ Ranks of different jobs must not be compared: rank 1 of one does not wait for ra
 How it decides
 --------------
 Logs: no communicator has ranks of both, and they differ in size or release of NCCL, are on the same GPUs, or follow
-each other in one log while the first ended well. Traces: the number of ranks in their headers
+each other in one log while the first completed cleanly. Traces: the number of ranks in their headers
 (`distributedInfo.world_size`) and their times, six hours apart or more; traces that state no number belong to the only
 job of their time.
 

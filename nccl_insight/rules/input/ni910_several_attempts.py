@@ -12,7 +12,7 @@ What an earlier attempt says is over: its errors explain why it was started agai
 How it decides
 --------------
 The launcher says so (torchrun's "will restart worker group", Slurm's REQUEUE, folders `attempt_0`, `attempt_1`), or the
-same ranks of the same number of ranks begin anew in other processes after all earlier processes stopped, and the
+same ranks of the same number of ranks begin again in other processes after all earlier processes stopped, and the
 earlier ones failed or did not finish init.
 
 What to do

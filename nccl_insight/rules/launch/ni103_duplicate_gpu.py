@@ -18,11 +18,11 @@ printed commId and by different processes or ranks; without host names nothing i
 What to do
 ----------
 Call torch.cuda.set_device(local_rank) before init, or give each process its own CUDA_VISIBLE_DEVICES; do
-not start more ranks a node than GPUs.
+not start more ranks per node than GPUs.
 
 False positives
 ---------------
-Machines that share one host name; several ranks a GPU on purpose (MIG, NCCL_MULTI_RANK_GPU_ENABLE=1).
+Machines that share one host name; several ranks per GPU on purpose (MIG, NCCL_MULTI_RANK_GPU_ENABLE=1).
 
 References
 ----------
@@ -62,7 +62,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "duplicate-gpu",
             f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
             _NEXT,
-            explanation="NCCL allows one rank a GPU in a communicator. Each process has to select its own device "
+            explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "
             "before the communicator is created.",
             expected="a GPU of its own for each rank",
             quiet=None,

@@ -88,7 +88,7 @@ def _compared(run: Run) -> Iterator[Hit]:
     have = f"{driver // 1000}.{driver % 1000 // 10}"
     across = driver // 1000 < major
     yield Hit(
-        title=f"The driver serves CUDA {have}, NCCL was built for CUDA {major}.{minor}, and no init completed",
+        title=f"The driver supports CUDA {have}, NCCL was built for CUDA {major}.{minor}, and no init completed",
         next_step=_NEXT,
         explanation="Across major versions this cannot work without the cuda-compat package."
         if across

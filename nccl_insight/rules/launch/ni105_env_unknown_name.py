@@ -2,12 +2,12 @@
 
 What it finds
 -------------
-Names such as NCCL_SOCKET_IFNAMES that nothing reads, with the nearest valid name. In a log it is information, because
-the job runs as it would without the name; ``lint`` warns of it, because the line to correct is at hand.
+Names such as NCCL_SOCKET_IFNAMES that nothing reads, with the nearest valid name. In a log it is reported as a
+note, because the job runs as it would without the name; ``lint`` warns of it, because the line to correct is at hand.
 
 Why it matters
 --------------
-NCCL ignores unknown names without a word. The setting seems to be in force and is not.
+NCCL ignores unknown names silently. The setting seems to be in force and is not.
 
 How it decides
 --------------

@@ -20,7 +20,7 @@ Measure without them; keep only what wins, and note why.
 
 False positives
 ---------------
-Benchmarks, and cloud plugins whose vendors prescribe such values (these are recognised and left alone).
+Benchmarks, and cloud plugins whose vendors prescribe such values (these are recognized and left alone).
 
 References
 ----------

@@ -6,7 +6,7 @@ Communicators of which some ranks printed Init START, none finished, and other r
 
 Why it matters
 --------------
-Every rank waits in the bootstrap until all have checked in; without a time-out the job hangs for ever.
+Every rank waits in the bootstrap until all have checked in; without a time-out the job hangs forever.
 
 How it decides
 --------------

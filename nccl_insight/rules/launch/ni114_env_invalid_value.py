@@ -55,7 +55,7 @@ _LIMITED = (
     "env_cta_policy_word", "env_cta_policy_legacy", "env_cta_policy_none", "env_netdevs_policy", "env_pool_size",
     "env_comm_id_multi", "env_magic_invalid",
 )  # fmt: skip
-# NCCL goes on with its default: a line of INFO, of ATTN from 2.32.3 on.
+# NCCL continues with its default: a line of INFO, of ATTN from 2.32.3 on.
 _REPLACED = ("env_invalid", "env_invalid_empty", "note_invalid_ras_factor")
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 

@@ -6,7 +6,7 @@ NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN and their kin name a li
 
 Why it matters
 --------------
-NCCL goes on with its own implementation: without the network plugin often over sockets, without the tuner with
+NCCL continues with its own implementation: without the network plugin often over sockets, without the tuner with
 other algorithms. The job runs, slowly.
 
 How it decides
@@ -67,7 +67,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield Hit(
             title=f"{variable} asks for {shown}, which was not found{where}",
             next_step=f"{look}   # on the hosts named, in the container",
-            explanation="NCCL goes on with its built-in implementation, which may be much slower on this machine.",
+            explanation="NCCL continues with its built-in implementation, which may be much slower on this machine.",
             observed=f"{shown} not found",
             expected=f"{shown} loaded, or {variable} not set",
             hosts=hosts,

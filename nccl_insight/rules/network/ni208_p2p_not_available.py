@@ -13,8 +13,8 @@ How it decides
 --------------
 SHM between GPUs of a PCIe-only machine is normal (consumer cards, other socket, NCCL's distance limit) and is
 information. It is a warning where it is odd: NVLink joins the GPUs throughout, NCCL says that P2P between NVLink
-neighbours is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
-neighbours use P2P.
+neighbors is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
+neighbors use P2P.
 
 What to do
 ----------

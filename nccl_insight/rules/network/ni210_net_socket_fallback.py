@@ -11,10 +11,10 @@ NCCL falls back without an error. TCP is three to ten times slower than RDMA and
 
 How it decides
 --------------
-The network is TCP, nobody chose it (NCCL_IB_DISABLE, NCCL_NET), and RDMA was expected: a device that cannot
+The network is TCP, no setting asks for it (NCCL_IB_DISABLE, NCCL_NET), and RDMA was expected: a device that cannot
 be opened, a plugin that failed to start, an IP-over-InfiniBand interface, RDMA settings, or other hosts
 of the job on RDMA. Then it is a warning, with the most likely missing piece first. With no sign
-of RDMA hardware it is information: TCP may be all there is. On one node it says nothing.
+of RDMA hardware it is reported as a note: TCP may be all there is. On one node it says nothing.
 
 What to do
 ----------

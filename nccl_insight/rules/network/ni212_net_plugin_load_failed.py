@@ -3,7 +3,7 @@
 What it finds
 -------------
 Plugins that NCCL opened but could not use: no symbol of a supported version, a missing dependency, an
-initialisation that failed.
+initialization that failed.
 
 Why it matters
 --------------
@@ -14,7 +14,7 @@ How it decides
 --------------
 A `plugins` row with outcome failed for the network plugin, or NCCL's message that it supports none of the
 plugin's versions. A plugin that is not found is no fault, and neither is the search through older symbol
-versions that ends well.
+versions that succeeds in the end.
 
 What to do
 ----------

@@ -47,10 +47,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         ("ofi-request-error",),
         "security-group",
-        "Candidate: the security group does not allow EFA traffic between the hosts",
+        "Possible cause: the security group does not allow EFA traffic between the hosts",
         "aws ec2 describe-security-groups --group-ids <group>   # must allow all traffic from and to the group "
         "itself",
         "EFA traffic is subject to the security group, in both directions and also within one group. The rules are "
-        "not in the log, so this is a candidate and no verdict.",
+        "not in the log, so this is a possible cause, not confirmed by the log.",
         "all traffic allowed from and to the group itself",
     )

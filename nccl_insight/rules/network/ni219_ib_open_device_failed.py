@@ -6,7 +6,7 @@ What it finds
 
 Why it matters
 --------------
-The host has RDMA, the process may not use it: NCCL goes on with fewer NICs or over sockets, without an error.
+The host has RDMA, the process may not use it: NCCL continues with fewer NICs or over sockets, without an error.
 
 How it decides
 --------------

@@ -48,7 +48,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         ("ib-qp-timeout", "ib-qp-unreachable"),
         "cross-rail",
-        "Candidate: the NICs are on different rails that are not connected",
+        "Possible cause: the NICs are on different rails that are not connected",
         "NCCL_CROSS_NIC=0 <the same job>   # works: rail-only fabric; else ping -I <interface> <peer address>",
         "If the two devices of the message have different indices (mlx5_1 and mlx5_4), they are on different rails. "
         "Rail-only fabrics do not connect those.",

@@ -58,12 +58,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         (*_REFUSED, *lost),
         "gid-index",
-        "Candidate: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
+        "Possible cause: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
         "show_gids   # on both hosts: same index, type RoCE v2, routable address; NCCL 2.21 or later: unset "
         "NCCL_IB_GID_INDEX",
         "The GID that was chosen has no route to the peer's, or does not exist at that index. The GID table is not "
         "in "
-        "the log, so this is a candidate and no verdict.",
+        "the log, so this is a possible cause, not confirmed by the log.",
         "a RoCEv2 GID with a route between the hosts, at both ends",
         stated=index is not None and index != "-1" and trouble(run, *_REFUSED) is not None,
     )

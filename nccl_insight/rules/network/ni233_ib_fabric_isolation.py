@@ -52,7 +52,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         ("ib-completion-retry-exceeded",),
         "one-fabric",
-        "Candidate: the two hosts are not on one InfiniBand fabric",
+        "Possible cause: the two hosts are not on one InfiniBand fabric",
         "ibping -S  # on one host; ibping -c 5 -G <its port GUID>  # on the other; ib_write_bw <host>",
         "If the very first transfer between two hosts fails like this, they may never have been connected: another "
         "subnet, partition key or (in clouds) placement.",

@@ -14,7 +14,7 @@ How it decides
 --------------
 Connections of RDMA networks are counted by host with and without GDRDMA. Hosts without it among hosts that
 have it, or its absence on NVIDIA NICs next to NVLink GPUs, are a warning. When the user switched it off, or
-when nothing shows that the hardware could do it, it is information. Proxied connections (PXN, ``IB/1(1)``)
+when nothing shows that the hardware could do it, it is reported as a note. Proxied connections (PXN, ``IB/1(1)``)
 count by their own flag. Without any connection line only explicit statements count.
 
 What to do

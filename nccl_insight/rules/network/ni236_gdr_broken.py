@@ -76,10 +76,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     acs = not mentions(run, "acs-on").is_empty()
     if "ib-completion-local-prot" in causes:
         sure = Confidence.HIGH if acs else Confidence.MEDIUM
-        title = "Candidate: GPUDirect RDMA is broken (memory access errors)"
+        title = "Possible cause: GPUDirect RDMA is broken (memory access errors)"
         yield from _hit(run, title, Severity.WARNING, sure, "ib-completion-local-prot")
     elif "ib-completion-flush" in causes and not causes & _ELSEWHERE:
-        title = "Candidate: GPUDirect RDMA is broken (flushed requests and no other error)"
+        title = "Possible cause: GPUDirect RDMA is broken (flushed requests and no other error)"
         yield from _hit(run, title, Severity.INFO, Confidence.LOW, "ib-completion-flush")
 
 

@@ -14,7 +14,7 @@ How it decides
 Sending RDMA connections of rings and trees (not those of send/recv) are counted by host and NIC; a NIC counts as
 shared when different ranks use it for different channels. Idle are listed NICs of the same network and link
 layer that no connection of the host uses. It is a warning when three GPUs or more of a host use a single NIC,
-or when fewer than half of the hosts do it; else NCCL may have had its reasons, and it is information. PXN routes
+or when fewer than half of the hosts do it; else NCCL may have had its reasons, and it is reported as a note. PXN routes
 through the NIC's own GPU and is left out. Fewer NICs than GPUs in the machine is not a fault.
 
 What to do

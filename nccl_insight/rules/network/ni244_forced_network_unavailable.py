@@ -2,7 +2,7 @@
 
 What it finds
 -------------
-NCCL stopping because no network of the requested name could be initialised.
+NCCL stopping because no network of the requested name could be initialized.
 
 Why it matters
 --------------
@@ -64,7 +64,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no device of "
         "that kind is visible, its library is missing, or the name is misspelt."
         + (" Other processes of this log did start a network." if doubtful else ""),
-        expected="the named network initialises",
+        expected="the named network initializes",
         severity=Severity.WARNING if doubtful else None,
         confidence=Confidence.MEDIUM if doubtful else None,
     )

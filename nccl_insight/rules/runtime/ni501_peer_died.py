@@ -1,4 +1,4 @@
-"""Another rank went away.
+"""A peer process exited.
 
 What it finds
 -------------
@@ -66,7 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from report(
         run,
         "peer-died",
-        f"A connection was closed{where}: another rank went away",
+        f"A connection was closed{where}: a peer process exited",
         "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; dmesg -T | grep -i oom   # on the hosts "
         "of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."

@@ -13,7 +13,7 @@ ones; the cause is on the ranks named here.
 How it decides
 --------------
 Dumps are matched by process group and sequence number. A rank is *missing* in a collective when others have
-issued it and this rank's last one is earlier. A rank is *behind* when it issued a synchronising collective that
+issued it and this rank's last one is earlier. A rank is *behind* when it issued a synchronizing collective that
 others of the group finished long ago and it did not. Ranks that themselves wait for a missing rank in another
 group are not blamed. From watchdog lines the oldest unfinished operation of each rank and the last one it issued
 are compared within one process group: a gap of one decides, because all count alike.
@@ -135,8 +135,8 @@ def _undumped(judged: Verdict) -> Iterator[Hit]:
         plural_s = "s" if len(item.missing) > 1 else ""
         where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
         yield Hit(
-            title=f"Rank{plural_s} {format_ranks(item.missing)} gave no dump, and ranks {format_ranks(item.waiting)} "
-            f"all wait in {where}",
+            title=f"Rank{plural_s} {format_ranks(item.missing)} did not produce a dump, and ranks "
+            f"{format_ranks(item.waiting)} all wait in {where}",
             next_step=_NEXT,
             explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
             "were only not collected, add them.",
@@ -177,7 +177,7 @@ def _from_watchdog(run: Run) -> Iterator[Hit]:
     """Ranks whose oldest unfinished operation, or last issued one, is below what the others of the group wait in."""
     missing, _ = verdicts(run)
     for item in missing:
-        if item.proof == "silent":
+        if item.proof in ("silent", "gap"):
             continue
         who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
         where = f" on {named(item.hosts)}" if item.hosts else ""

@@ -85,7 +85,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     early = waiting_early(run)
     if early.height:
         yield Hit(
-            title=f"{early.height} processes chose their network and then waited: no communicator came into being",
+            title=f"{early.height} processes chose their network and then waited: no communicator was created",
             next_step="check that all ranks were launched and that WORLD_SIZE and MASTER_ADDR agree; py-spy dump "
             "--pid <pid>",
             explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "

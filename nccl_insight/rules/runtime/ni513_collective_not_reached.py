@@ -39,11 +39,11 @@ import polars as pl
 
 from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut, progress
 from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
-from nccl_insight.facts.watchdog import verdicts
+from nccl_insight.facts.watchdog import Missing, verdicts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import DEVICE, MEMORY
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -86,35 +86,58 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if here.height > 2 and (herd != most or ahead * 2 <= here.height):
             yield CannotJudge(
                 "ranks of a communicator are at many different calls, as in a log cut while the job ran",
-                "analyse the log after the job has ended",
+                "analyze the log after the job has ended",
             )
             continue
         behind = here.filter(pl.col("calls") < most)
         reached = min(behind["calls"].to_list())
         missed = collective_calls(run).filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == reached))
         op = missed["op"][0] if missed.height else "collective"
-        who = format_ranks(behind["rank"])
+        who = rank_words(ranks_of(behind))
         yield Hit(
-            title=f"Rank {who} stopped after {reached} collectives; {here.height - behind.height} ranks went on to "
+            title=f"{who[0].upper()}{who[1:]} stopped after {plural(reached, 'collective')}; "
+            f"{plural(here.height - behind.height, 'rank')} went on to "
             f"{most} ({named(hosts_of(behind)) or 'host unknown'})",
             next_step=f"py-spy dump --pid <pid of rank {behind['rank'][0]}>; look at what that rank printed last",
             explanation=f"The next collective of this communicator, {op} number {reached + 1}, was issued by the other "
             "ranks and never by these. The others wait for them.",
-            observed=f"{reached} calls",
-            expected=f"{most} calls",
+            observed=plural(reached, "call"),
+            expected=plural(most, "call"),
             unit="calls",
             ranks=ranks_of(behind),
             hosts=hosts_of(behind),
             comm_id=str(comm_id),
             evidence=(*refs(behind, 2), *refs(missed, 1)),
-            absence=f"no further call of rank {who} on this communicator",
+            absence=f"no further call of {who} on this communicator",
         )
+
+
+def _unseen(item: Missing) -> Hit:
+    who = rank_words(item.ranks)
+    return Hit(
+        title=f"{who[0].upper()}{who[1:]} printed nothing, while {rank_words(item.waiting)} timed out in collective "
+        f"{item.seq:,} ({item.op or 'operation unknown'})",
+        next_step=f"look at the log and the host of {who}: the output of that process, its exit status, dmesg -T",
+        explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
+        "theirs. Either that rank did not come, or its output is not in this log.",
+        observed=f"time-outs of {rank_words(item.waiting)}",
+        expected="every rank of the group issues the collective",
+        ranks=item.ranks,
+        severity=Severity.WARNING,
+        confidence=Confidence.LOW,
+        evidence=item.evidence,
+        absence=f"no watchdog line of {who}",
+        first_s=item.first_s,
+    )
 
 
 def _silent(run: Run) -> Iterator[Hit]:
     missing, _ = verdicts(run)
     for item in missing:
-        if item.proof != "silent":
+        if item.proof not in ("silent", "gap"):
+            continue
+        if item.proof == "gap":
+            yield _unseen(item)
             continue
         who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
         where = f" on {named(item.hosts)}" if item.hosts else ""

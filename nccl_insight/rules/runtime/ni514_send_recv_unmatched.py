@@ -6,7 +6,7 @@ Point-to-point calls between two ranks of a communicator whose numbers or sizes 
 
 Why it matters
 --------------
-The unmatched side waits for ever.
+The unmatched side waits forever.
 
 How it decides
 --------------

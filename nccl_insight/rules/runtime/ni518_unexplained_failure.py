@@ -11,7 +11,7 @@ A log with such lines is not healthy, even if the reason is not known here.
 
 How it decides
 --------------
-Only where no other failure was recognised in the log. A framework's exception or a failing test is an
+Only where no other failure was recognized in the log. A framework's exception or a failing test is an
 error, result traces that reached init or group calls together with a warning are a warning, single
 warnings are information.
 
@@ -61,7 +61,7 @@ def _named() -> frozenset[str]:
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """At most one finding, and only where nothing else was recognised."""
+    """At most one finding, and only where nothing else was recognized."""
     rows = causes(run).with_columns(
         cause=pl.when(pl.col("cause").is_in(list(_named()))).then("cause").otherwise(pl.lit(OTHER))
     )

@@ -62,7 +62,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if not hung and not stated:
         return
     yield Hit(
-        title="Candidate: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
+        title="Possible cause: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
         next_step="NCCL_P2P_DISABLE=1 <the same job>   # works: sudo lspci -vvv | grep ACSCtl; cat /proc/cmdline | "
         "grep -o 'iommu[^ ]*'",
         explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "

@@ -11,7 +11,7 @@ slower.
 
 How it decides
 --------------
-The message, or a CUDA failure reported from nvls.cc. Printed at level INFO NCCL went on without NVLS:
+The message, or a CUDA failure reported from nvls.cc. Printed at level INFO NCCL continued without NVLS:
 then it is a warning.
 
 What to do
@@ -20,7 +20,7 @@ Check Fabric Manager and NVSwitch health on the host; NCCL_NVLS_ENABLE=0 gets th
 
 False positives
 ---------------
-CUDA failures that are not about multicast (initialisation, memory) are reported under their own names.
+CUDA failures that are not about multicast (initialization, memory) are reported under their own names.
 
 References
 ----------

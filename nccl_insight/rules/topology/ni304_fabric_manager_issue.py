@@ -52,7 +52,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield from report(
             run,
             "fabric-manager-issue",
-            "The GPU fabric is not initialised (CUDA 802): the Fabric Manager is not running or not ready",
+            "The GPU fabric is not initialized (CUDA 802): the Fabric Manager is not running or not ready",
             _NEXT,
             explanation="CUDA refuses work until the Fabric Manager has configured the NVSwitches. Its version has "
             "to be that of the driver.",
@@ -67,7 +67,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from report(
         run,
         "fabric-manager-issue",
-        "Candidate: the Fabric Manager was restarted or is not healthy",
+        "Possible cause: the Fabric Manager was restarted or is not healthy",
         _NEXT,
         explanation="NVLS set-up fails like this when the Fabric Manager was restarted without a GPU reset, or "
         "runs in another "

@@ -11,7 +11,7 @@ Older versions of NCCL cannot build a topology without it and stop.
 How it decides
 --------------
 The message for a PCI path decides. The same message for /sys/class/net is harmless and left out, and
-where init completed afterwards it is information only.
+where init completed afterwards it is reported as a note.
 
 What to do
 ----------

@@ -1,4 +1,4 @@
-"""Rings cross node borders more often than once per node.
+"""Rings cross node boundaries more often than once per node.
 
 What it finds
 -------------
@@ -13,7 +13,7 @@ How it decides
 --------------
 The order of ranks in each ring ("Channel cc/nn : 0 1 2 ...") and the host of each rank. A ring over n hosts
 needs n crossings. Rings that the log cuts short (more than 20 ranks) are judged from what each rank printed of
-its neighbours, else not at all. Hosts joined by NVLink (MNNVL) count as one node.
+its neighbors, else not at all. Hosts joined by NVLink (MNNVL) count as one node.
 
 What to do
 ----------
@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rings.is_empty():
         yield CannotJudge(
             "the log shows rings in part only (20 ranks) or not the hosts of all ranks",
-            "record with NCCL_DEBUG_SUBSYS=INIT,GRAPH: every rank then prints its neighbours",
+            "record with NCCL_DEBUG_SUBSYS=INIT,GRAPH: every rank then prints its neighbors",
         )
         return
     bad = rings.filter(pl.col("crossings") > pl.col("hosts"))
@@ -66,7 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         worst = rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True)
         total = rings.filter(pl.col("comm_id") == comm_id).height
         yield Hit(
-            title=f"{rows.height} of {total} rings cross node borders up to {worst['crossings']} times for "
+            title=f"{rows.height} of {total} rings cross node boundaries up to {worst['crossings']} times for "
             f"{worst['hosts']} hosts",
             explanation="Every crossing above one per host takes network bandwidth from the ring.",
             observed=f"{worst['crossings']} crossings",

@@ -11,7 +11,7 @@ One such hop in a ring drops it from hundreds of GB/s to 8-15 GB/s.
 How it decides
 --------------
 The ring graph (pattern 4) that NCCL found, and NVLinks in the topology. Bridged pairs (two GPUs on a bridge each)
-are built like that: then it is information. It is a warning when every GPU of the host has NVLink to a switch or
+are built like that: then it is reported as a note. It is a warning when every GPU of the host has NVLink to a switch or
 to most others, or when other hosts of the communicator do better.
 
 What to do

@@ -13,7 +13,7 @@ more on small messages.
 How it decides
 --------------
 The lines "AllReduce: N Bytes -> Algo X proto Y channel{Lo..Hi}". When NCCL_ALGO, NCCL_PROTO or channel limits are
-set, the setting is named as the cause and it is information.
+set, the setting is named as the cause and it is reported as a note.
 
 What to do
 ----------
@@ -90,8 +90,9 @@ def _hit(rows: pl.DataFrame, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
     return Hit(
-        title=f"{plural(rows.height, 'collective')} chosen oddly: {op} of {format_bytes(first['size_bytes'])} uses "
-        f"{what} ({first['algorithm']})" + (f" because of {named}" if named else ""),
+        title=f"{plural(rows.height, 'collective')} with an unusual choice: "
+        f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
+        + (f" because of {named}" if named else ""),
         explanation=f"{named} limits the choice." if named else "No setting explains it; a tuner plugin may.",
         observed=what,
         expected=usual,

@@ -6,7 +6,7 @@ NCCL_TOPO_FILE or NCCL_GRAPH_FILE naming a file that does not open.
 
 Why it matters
 --------------
-NCCL goes on with what it detects; in virtual machines that is often much slower.
+NCCL continues with what it detects; in virtual machines that is often much slower.
 
 How it decides
 --------------

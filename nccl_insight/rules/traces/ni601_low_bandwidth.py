@@ -14,7 +14,7 @@ How it decides
 Only where the link is known: one node, at least 4 ranks (8 on V100, whose pairs have unequal links), a GPU model
 with NVLink, messages of 64 MiB and more, best of all such rows. The expected figure is what the model's published
 nccl-tests results reach at least; the threshold is a share of it. From a topology dump, the modelled bandwidth
-between GPUs of one node is compared with what NVLink or one PCIe switch gives; there it is information about the
+between GPUs of one node is compared with what NVLink or one PCIe switch gives; there it is reported as a note about the
 machine, not a fault.
 
 What to do

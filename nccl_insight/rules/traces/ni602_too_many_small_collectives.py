@@ -13,7 +13,7 @@ How it decides
 --------------
 Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
 than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
-10 % of the communication time; if they do not but are 100 or more in each step, it is information only. Kernels of
+10 % of the communication time; if they do not but are 100 or more in each step, it is reported as a note. Kernels of
 unknown size count as small when they run for less than 25 us, which no large message does.
 
 What to do

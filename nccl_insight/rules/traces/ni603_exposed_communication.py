@@ -17,7 +17,7 @@ traced, the part that is only waiting for the last rank is told separately.
 What to do
 ----------
 If most of it is waiting, look for the late rank first. Otherwise overlap with the backward pass (DDP buckets, FSDP
-prefetch), accumulate gradients to synchronise less often, keep tensor parallelism inside the NVLink domain.
+prefetch), accumulate gradients to synchronize less often, keep tensor parallelism inside the NVLink domain.
 
 False positives
 ---------------
@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity=None if severe else Severity.INFO,
         next_step="find the late rank first"
         if waiting is not None and waiting > 0.5
-        else "overlap with compute (DDP buckets, FSDP prefetch) or synchronise less often (gradient accumulation)",
+        else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
         ranks=ranks,
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(

@@ -6,7 +6,7 @@ Ranks with much communication and much compute of which almost nothing runs at t
 
 Why it matters
 --------------
-Gradient synchronisation can run behind the backward pass; without overlap the step is the sum of both.
+Gradient synchronization can run behind the backward pass; without overlap the step is the sum of both.
 
 How it decides
 --------------
@@ -15,7 +15,7 @@ communication covered by compute.
 
 What to do
 ----------
-DDP: look for ``no_sync``, one huge bucket, or a hook that synchronises. FSDP: switch on backward and forward prefetch.
+DDP: look for ``no_sync``, one huge bucket, or a hook that synchronizes. FSDP: switch on backward and forward prefetch.
 Check that communication has its own stream and that CUDA_DEVICE_MAX_CONNECTIONS fits the framework.
 
 False positives
@@ -72,7 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation=f"Communication {format_ns(worst['comm_ns'])} and compute {format_ns(worst['compute_ns'])} run one "
         f"after the other in {format_ns(worst['duration_ns'])}.",
         observed=f"{worst['overlap_share']:.1%} of communication covered by compute",
-        expected=f"{limit:.0%} or more where gradients are synchronised behind the backward pass",
+        expected=f"{limit:.0%} or more where gradients are synchronized behind the backward pass",
         next_step="check bucket size, prefetch and streams of the framework; look for blocking waits",
         ranks=ranks,
         hosts=hosts_of(run, ranks),

@@ -7,7 +7,7 @@ by waiting for others.
 
 Why it matters
 --------------
-Every synchronising collective runs at the pace of the last rank; its lateness is paid by all GPUs.
+Every synchronizing collective runs at the pace of the last rank; its lateness is paid by all GPUs.
 
 How it decides
 --------------

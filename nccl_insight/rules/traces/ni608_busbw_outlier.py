@@ -7,7 +7,7 @@ same size, although nobody arrived late.
 
 Why it matters
 --------------
-Equal work on equal links takes equal time; a slow pair, NIC, cable or a neighbour on the network shows up here.
+Equal work on equal links takes equal time; a slow pair, NIC, cable or a neighbor on the network shows up here.
 
 How it decides
 --------------
@@ -26,7 +26,7 @@ only: look for other traffic on the fabric, adaptive routing or congestion count
 
 False positives
 ---------------
-Collectives that overlap with heavy compute at some occasions and not at others.
+Collectives that overlap with heavy compute on some occasions and not on others.
 
 References
 ----------
@@ -318,7 +318,7 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     yield Hit(
         title=f"{worst['slow']} of {worst['count']} {worst['op']} of {size} take {format_ns(worst['wire'])} on the "
         f"wire; the others take {format_ns(worst['usual'])}",
-        explanation="All ranks had arrived: the transfer itself was slow at these occasions, and no rank is to "
+        explanation="All ranks had arrived: the transfer itself was slow on those occasions, and no rank is to "
         f"blame. It cost {format_ns(cost)} of {format_ns(span)}.",
         observed=f"{format_ns(worst['wire'])} in {worst['slow']} of {worst['count']}",
         expected=f"{format_ns(worst['usual'])}, the median",

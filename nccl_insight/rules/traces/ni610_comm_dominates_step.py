@@ -1,4 +1,4 @@
-"""Communication takes a dominating part of the step.
+"""Communication dominates the step time.
 
 What it finds
 -------------
@@ -72,7 +72,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         observed=f"{worst['comm_share']:.1%} of the step",
         expected=f"below {limit:.0%}",
         severity=None if isinstance(costly, float) and costly >= exposed else Severity.INFO,
-        next_step="send less (accumulation, precision), nearer (NVLink domain), or find why the transfers are slow",
+        next_step="reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
+        "why transfers are slow",
         ranks=ranks,
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(

@@ -6,7 +6,7 @@ Flight Recorder dumps in which every rank of a process group issued the same col
 
 Why it matters
 --------------
-Nobody is missing and nobody is behind, so looking for a rank that did not come is in vain: the transfer itself hangs.
+Nobody is missing and nobody is behind, so looking for a rank that did not come finds none: the transfer itself hangs.
 
 How it decides
 --------------

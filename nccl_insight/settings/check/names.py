@@ -17,7 +17,7 @@ def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
     if data.known(name) or not data.relevant(name):
         return None
     shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
-    explanation = "An unknown name is ignored without a word: the setting has no effect."
+    explanation = "An unknown name is ignored silently: the setting has no effect."
     if name in data.myths:
         return Issue(
             "env-unknown-name", Severity.WARNING, name, f"{shown} is read by nothing: {data.myths[name]}",
@@ -33,7 +33,7 @@ def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
         "env-unknown-name", Severity.INFO, name,
         f"{shown} is not in the catalogue of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
         f"Check the spelling of {shown}; keep it if a newer NCCL, a plugin or a script of yours reads it.",
-        "A name that nothing reads is ignored without a word; a release newer than the catalogue may read it.",
+        "A name that nothing reads is ignored silently; a release newer than the catalogue may read it.",
         shown, "a listed variable",
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def check_too_new(name: str, version: str | None, data: Catalogue | None = None)
         "env-unknown-name", Severity.WARNING, name,
         f"NCCL {version} does not read {name} yet (first in {variable.since})",
         f"Remove {name} or use NCCL {variable.since} or later.",
-        "A name that the release does not know is ignored without a word.",
+        "A name that the release does not know is ignored silently.",
         f"NCCL {version}", f"{variable.since} or later", source_of(data, name),
     )  # fmt: skip
 
