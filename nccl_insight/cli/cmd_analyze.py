@@ -78,9 +78,7 @@ def register(app: typer.Typer) -> None:
             "--format",
             help="What standard output gets: text, json, md, junit, html, sarif, github-issue, chat.",
         ),
-        input_format: str = typer.Option(
-            "auto", "--input-format", help="Input format (default: detect)."
-        ),
+        input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
         engine: Literal["local", "ray"] = typer.Option(
             "local", "--engine", help="Where inputs are read: local, or ray (a Ray cluster)."
         ),

@@ -23,9 +23,7 @@ def register(app: typer.Typer) -> None:
         format_: Literal["parquet", "csv", "ndjson"] = typer.Option(
             "parquet", "--format", help="Format of the files."
         ),
-        input_format: str = typer.Option(
-            "auto", "--input-format", help="Input format (default: detect)."
-        ),
+        input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:
         """Write the typed tables of a run, one file per table."""

@@ -231,7 +231,9 @@ def _silent(
 
 def _gap(seq: int, here: set[int], waits: pl.DataFrame) -> Missing | None:
     """The few numbers between the ranks that timed out, where no line tells how many ranks the job has."""
-    absent = tuple(sorted(set(range(max(here, default=0))) - here)) if max(here, default=0) < 1_000_000 else ()
+    absent = (
+        tuple(sorted(set(range(max(here, default=0))) - here)) if max(here, default=0) < 1_000_000 else ()
+    )
     if not absent or len(absent) * 4 > len(here):
         return None
     op = waits["op"].drop_nulls()

@@ -95,7 +95,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title=f"{subject(chosen)} died{since(chosen)}; Ray does not know of what",
             next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host; ray logs --node-ip <ip>: "
             "worker-*.err of the process number",
-            explanation="Ray's worker ended without a word: killed when memory ran out, by ray stop, or crashed. "
+            explanation="Ray's worker ended silently: killed when memory ran out, by ray stop, or crashed. "
             "Its own "
             "log and the kernel's tell which. What its peers report follows from it.",
             observed=first.text,
