@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.facts.expected import HARDWARE, Band, expected
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links
+from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._traces import one_node_gpu
 from nccl_insight.tables.run import Run
 
@@ -30,6 +32,68 @@ def expected_busbw(run: Run, ranks: tuple[int, ...], group_size: int) -> Expecta
             return None
         return Expectation(gpu.expected_gbps, f"published nccl-tests results of {gpu.model} inside one node")
     return _across_nodes(run, group_size)
+
+
+def traced_efficiency(run: Run) -> pl.DataFrame:
+    """Traced collectives by group, operation and size, beside what they should reach.
+
+    Columns: ``members, n, op, size_bytes, comm_id, input_id, count, busbw_gbps, wire_ns`` (medians without waiting),
+    ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` (null where nothing is known) and
+    ``of_expected``. Only collectives of which all members were recorded. NCCL's own model comes first; the hardware
+    table only where the links of the group are known (:func:`expected_busbw`).
+    """
+    return run.memo("rules.links.traced_efficiency", _traced_efficiency)
+
+
+def _traced_efficiency(run: Run) -> pl.DataFrame:
+    rows = (
+        transfers(run)
+        .filter(
+            pl.col("complete")
+            & pl.col("src").is_null()
+            & (pl.col("busbw_gbps") > 0)
+            & (pl.col("size_bytes") > 0)
+            & pl.col("source").is_in(["kernel", "inspector"])
+        )
+        .with_columns(
+            members=pl.coalesce("group_ranks", "ranks"),
+            n=pl.coalesce(pl.col("group_size"), pl.col("ranks").list.len().cast(pl.Int32)),
+        )
+        .group_by("members", "n", "op", "size_bytes", maintain_order=True)
+        .agg(
+            pl.col("comm_id").drop_nulls().unique(),
+            pl.col("input_id").first(),
+            count=pl.len(),
+            busbw_gbps=pl.col("busbw_gbps").median(),
+            wire_ns=pl.col("wire_ns").median(),
+        )
+        .with_columns(comm_id=pl.when(pl.col("comm_id").list.len() == 1).then(pl.col("comm_id").list.first()))
+    )
+    bands = [
+        _of_group(run, op, size, tuple(members), n, comm)
+        for members, n, op, size, comm in rows.select(
+            "members", "n", "op", "size_bytes", "comm_id"
+        ).iter_rows()
+    ]
+    figures = ("busbw_gbps", "low_gbps", "high_gbps")
+    names = ("expected_gbps", "expected_low_gbps", "expected_high_gbps")
+    return rows.with_columns(
+        *(
+            pl.Series(name, [getattr(b, figure) if b else None for b in bands], dtype=pl.Float64)
+            for name, figure in zip(names, figures, strict=True)
+        ),
+        pl.Series("expected_from", [b.source if b else None for b in bands], dtype=pl.String),
+    ).with_columns(of_expected=pl.col("busbw_gbps") / pl.col("expected_gbps"))
+
+
+def _of_group(
+    run: Run, op: str, size: int, members: tuple[int, ...], n: int, comm_id: str | None
+) -> Band | None:
+    one_node = one_node_gpu(run, members, n) is not None
+    band = expected(run, op, size, n, 1 if one_node else None, comm_id)
+    if band is None or (band.source == HARDWARE and expected_busbw(run, members, n) is None):
+        return None
+    return band
 
 
 def _across_nodes(run: Run, group_size: int) -> Expectation | None:

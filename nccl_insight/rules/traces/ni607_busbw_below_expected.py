@@ -10,8 +10,10 @@ The transfer itself is slow: no better overlap or schedule repairs it.
 
 How it decides
 --------------
-Only where the link is known: a group that provably sits on one node of a known GPU model, or a group across nodes whose
-NICs the log lists. The shortest duration of each collective over its ranks counts, so that waiting is left out, and
+What a collective of this operation and size should reach comes from NCCL's own prediction, tuning table or graph in the
+log, else, where the links are known (a group that provably sits on one node of a known GPU model, or a group across
+nodes whose NICs the log lists), from the hardware table: the same figures as ``nccl-insight expect``.
+The shortest duration of each collective over its ranks counts, so that waiting is left out, and
 the median of each operation is judged. Only where all ranks of the group were traced: with one missing, waiting for it
 cannot be told from transfer. Operations are judged by themselves, at the largest sizes.
 
@@ -38,7 +40,7 @@ import polars as pl
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.facts.wire import transfers
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._links import Expectation, expected_busbw, transport_text
+from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
@@ -69,72 +71,62 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.is_empty():
         return
     partial = rows.filter(~pl.col("complete"))
-    rows = rows.filter("complete")
     if partial.height:
         yield CannotJudge(
             f"{plural(partial.height, 'large collective')} with members that were not traced: waiting for them cannot "
             "be told from transfer",
             "give the traces of all ranks of the group",
         )
-    unknown = 0
-    groups = rows.with_columns(
-        members=pl.coalesce("group_ranks", "ranks"),
-        n=pl.coalesce("group_size", pl.col("ranks").list.len().cast(pl.Int32)),
-    )
-    known: set[tuple[int, ...]] = set()
-    for part in groups.partition_by("members", "n", "op", maintain_order=True):
+    table = traced_efficiency(run).filter(pl.col("op").is_in(_OPS) & (pl.col("size_bytes") >= least_bytes))
+    unknown: set[tuple[int, ...]] = set()
+    for part in table.partition_by("members", "n", "op", maintain_order=True):
         members, n = tuple(part["members"][0].to_list()), int(part["n"][0])
-        expected = expected_busbw(run, members, n)
-        if expected is None:
-            unknown += members not in known
-            known.add(members)
+        wanted = expected_busbw(run, members, n)
+        if wanted is not None:
+            part = part.with_columns(
+                pl.col("expected_gbps").fill_null(wanted.gbps), pl.col("expected_from").fill_null(wanted.why)
+            )
+        if part["expected_gbps"].null_count() == part.height:
+            unknown.add(members)
             continue
-        hit = _judge(run, part, members, n, expected)
+        hit = _judge(run, part, members, n)
         if hit is not None:
             yield hit
     if unknown:
         yield CannotJudge(
-            f"the links of {unknown} traced group(s) are not known (node layout, GPU model or NIC speed)",
+            f"the links of {len(unknown)} traced group(s) are not known (node layout, GPU model or NIC speed)",
             "give the NCCL log of the same run (NCCL_DEBUG=INFO) beside the traces",
         )
 
 
-def _judge(
-    run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int, expected: Expectation
-) -> Hit | None:
+def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> Hit | None:
     least = threshold(run, "busbw-below-expected", "least", THRESHOLDS["least"])
     limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
-    kinds = (
-        part.group_by("op", "size_bytes", maintain_order=True)
-        .agg(
-            busbw=pl.col("busbw_gbps").median(),
-            count=pl.len(),
-            wire=pl.col("wire_ns").median(),
-            input_id=pl.col("input_id").first(),
-        )
-        .filter(pl.col("count") >= least)
-        .sort("size_bytes", descending=True)
+    kinds = part.filter((pl.col("count") >= least) & pl.col("expected_gbps").is_not_null()).with_columns(
+        reached=pl.col("busbw_gbps") / pl.col("expected_gbps")
     )
-    # The largest messages reach the most; if they reach enough, smaller ones are a matter of latency.
-    if kinds.is_empty() or float(kinds.select(pl.col("busbw").max()).item()) >= limit * expected.gbps:
+    # If the best size reaches enough, others are a matter of latency or of what runs beside them.
+    if kinds.is_empty() or float(kinds.select(pl.col("reached").max()).item()) >= limit:
         return None
     comm_ids = part["comm_id"].drop_nulls().unique().to_list()
     comm_id = comm_ids[0] if len(comm_ids) == 1 else None
-    best = kinds.sort("busbw", descending=True).row(0, named=True)
-    observed, wanted = format_gbps(best["busbw"]), format_gbps(expected.gbps)
+    best = kinds.sort("reached", "size_bytes", descending=True).row(0, named=True)
+    observed, wanted = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_gbps"])
     return Hit(
         title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {n} ranks reaches {observed} busbw; expected "
         f"{wanted}",
-        explanation=f"Over {best['count']} collectives (median, waiting left out). Expected from {expected.why}. "
-        + transport_text(run, comm_id),
+        explanation=f"Over {best['count']} collectives (median, waiting left out), {best['reached']:.0%} of what is "
+        f"expected from {best['expected_from']}. " + transport_text(run, comm_id),
         observed=f"{observed} busbw",
-        expected=f"{wanted} or more; warned below {limit:.0%} of it",
+        expected=f"{wanted}; warned below {limit:.0%} of it",
         next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
         ranks=members,
         comm_id=comm_id,
         hosts=hosts_of(run, members),
         evidence=trace_refs(
             (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")
-            for op, s, b, c, w, i in kinds.iter_rows()
+            for op, s, b, c, w, i in kinds.sort("size_bytes", descending=True)
+            .select("op", "size_bytes", "busbw_gbps", "count", "wire_ns", "input_id")
+            .iter_rows()
         ),
     )
