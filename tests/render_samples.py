@@ -27,6 +27,7 @@ from nccl_insight.model import (
     Suppressed,
     ToolInfo,
 )
+from nccl_insight.tables import waiting
 from nccl_insight.tables.run import Run, build_run
 
 GPUS = 8
@@ -343,6 +344,7 @@ def traced() -> tuple[Analysis, Run]:
                     "kernel": f"ncclDevKernel_{op}_Sum_bf16_RING_LL", "algorithm": "RING", "protocol": "SIMPLE",
                     "step": step, "exposed_ns": (took + wait) // 3, "algbw_gbps": algbw, "busbw_gbps": algbw * factor,
                     "skew_ns": late if n == 1 else rank * 1000, "min_duration_ns": took, "source": "kernel",
+                    "match_id": step * 5 + n, "wait_ns": wait, "matched_ranks": 8,
                 })  # fmt: skip
                 clock += took + wait
             clock += 2_000_000
@@ -363,8 +365,10 @@ def traced() -> tuple[Analysis, Run]:
                 "red_op": "sum", "root": -1, "in_place": in_place, "time_us": took, "algbw_gbps": algbw,
                 "busbw_gbps": algbw * 1.75, "wrong": 0, "nranks": 8,
             })  # fmt: skip
+    frame = pl.DataFrame(collectives)
     tables = cluster_tables(1) | {
-        "collectives": pl.DataFrame(collectives), "steps": pl.DataFrame(steps), "benchmarks": pl.DataFrame(benchmarks)
+        "collectives": frame, "steps": pl.DataFrame(steps), "benchmarks": pl.DataFrame(benchmarks),
+        "waits": waiting.waits(frame), "collective_ranks": waiting.collective_ranks(frame),
     }  # fmt: skip
     straggler = finding(
         "NI605", "straggler-rank", Severity.WARNING, klass=FindingClass.PERFORMANCE, action=Action.TRIAGE,

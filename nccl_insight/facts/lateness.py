@@ -192,7 +192,7 @@ def stages(run: Run) -> pl.DataFrame:
 
 def _stages(run: Run) -> pl.DataFrame:
     table = run.table("collectives")
-    if "match_id" not in table.columns:
+    if not {"match_id", "peer"} <= set(table.columns):
         return pl.DataFrame()
     table = table.filter(pl.col("match_id").is_not_null())
     op = pl.col("op").cast(pl.String)

@@ -46,6 +46,7 @@ BUILDERS: tuple[Builder, ...] = (
     copies.host,
     copies.peers,
     traces.stragglers,
+    traces.longest_waits,
 )
 
 

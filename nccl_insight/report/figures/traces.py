@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import polars as pl
 
 from nccl_insight.facts.expected import expected
-from nccl_insight.facts.waiting import waiting
+from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
@@ -280,65 +281,111 @@ def _peak(run: Run) -> tuple[float, str] | None:
 
 
 def stragglers(analysis: Analysis, run: Run) -> Figure | None:
-    """Ranks by how late they start collectives, where clocks allow; else by how little they wait."""
-    table = run.table("collectives").filter(pl.col("rank").is_not_null())
-    if table["rank"].n_unique() < 2 or waiting(run) is not None:
-        return None  # who waits for whom says it better
-    skewed = table.filter(pl.col("skew_ns").is_not_null())
-    if skewed.height:
-        frame = skewed.group_by("rank").agg(
-            pl.col("skew_ns").mean().alias("v"), pl.col("skew_ns").max().alias("most"), pl.len().alias("n")
-        )
-        title, unit, header = "Who arrives late", "mean lateness, ms", "Mean lateness"
-    else:
-        waits = table.filter(pl.col("min_duration_ns").is_not_null()).with_columns(
-            (pl.col("duration_ns") - pl.col("min_duration_ns")).alias("wait")
-        )
-        if waits.is_empty():
-            return None
-        frame = waits.group_by("rank").agg(
-            pl.col("wait").mean().alias("v"), pl.col("wait").max().alias("most"), pl.len().alias("n")
-        )
-        title, unit, header = "Who waits least", "mean wait inside collectives, ms", "Mean wait"
-    late = bool(skewed.height)
-    frame = frame.sort("v", "rank", descending=[late, False])
-    values = {int(r): float(v) for r, v in frame.select("rank", "v").iter_rows()}
-    middle = statistics.median(values.values())
+    """Ranks by the delay that they cause, the same figure as in the findings: own lateness, not what it inherited."""
+    found = arrivals(run)
+    if found is None or found.ranks.height < 2:
+        return None
+    named = {r for late in found.stragglers for r in late.ranks} | {once.rank for once in found.once}
+    delays = {r: late.delay_ns for late in found.stragglers for r in late.ranks}
+    delays |= {once.rank: max(once.delay_ns, delays.get(once.rank, 0)) for once in found.once}
+    frame = found.ranks.with_columns(
+        delay_ns=pl.col("rank").replace_strict(delays, default=pl.col("delay_ns"), return_dtype=pl.Int64)
+    ).sort("delay_ns", "rank", descending=[True, False])
     first = frame.row(0, named=True)
-    worse = "later" if late else "less wait"
-    said = f"Rank {first['rank']}: {format_ns(first['v'])} on average over {plural(first['n'], 'collective')}"
-    said += f"; the median rank {format_ns(middle)}"
-    said += (
-        ". The rank that starts last makes the others wait"
-        if late
-        else f". The rank with {worse} than the others is the one that they wait for"
+    middle = statistics.median(frame["delay_ns"].to_list())
+    said = (
+        f"Rank {first['rank']}: delays the others by {format_ns(first['delay_ns'])} in all"
+        f" (last in {first['times_last']:,} of {plural(first['collectives'], 'collective')}); the median rank by "
+        f"{format_ns(middle)}. Waiting that a rank inherits from other groups or stages is not counted"
     )
+    if not named:
+        said += ". No rank is late more often, or by more, than chance"
     shown = frame.head(40)
     bars: Trace = {
         "type": "bar",
         "orientation": "h",
         "y": [f"rank {r}" for r in shown["rank"]],
-        "x": rounded((shown["v"] / 1e6).to_list()),
+        "x": rounded((shown["delay_ns"] / 1e6).to_list()),
         "showlegend": False,
-        "marker": {"color": [RED if late and v > 3 * max(middle, 1000) else BLUE for v in shown["v"]]},
+        "marker": {"color": [RED if r in named else BLUE for r in shown["rank"]]},
         "hovertemplate": "%{y}: %{x} ms<extra></extra>",
     }
     plot = {
         "data": [bars],
         "layout": layout(
-            xaxis=axis(unit), yaxis={"type": "category", "autorange": "reversed", "automargin": True}
+            xaxis=axis("delay caused, ms"),
+            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
         ),
     }
-    rows = tuple((str(r), f"{n:,}", format_ns(v), format_ns(m)) for r, v, m, n in frame.head(50).iter_rows())
+    rows = tuple(
+        (str(r["rank"]), f"{r['collectives']:,}", f"{r['times_last']:,}", format_ns(r["delay_ns"]),
+         format_ns(r["worst_delay_ns"]), format_ns(r["mean_wait_ns"] or 0))
+        for r in frame.head(50).iter_rows(named=True)
+    )  # fmt: skip
     return Figure(
         "stragglers",
-        title,
+        "Who delays the others",
         said + ".",
-        ("Rank", "Collectives", header, "Most"),
+        ("Rank", "Collectives", "Times last", "Delay caused", "At worst", "Mean wait"),
         rows,
         frame.height,
-        (0, 1, 2, 3),
-        title,
+        (0, 1, 2, 3, 4, 5),
+        "Ranks, most delay first",
         plot,
         "m",
     )
+
+
+def longest_waits(analysis: Analysis, run: Run) -> Figure | None:
+    """The collectives in which somebody waited longest, each with its ranks' parts."""
+    table = run.table("collective_ranks")
+    if "worst_wait_ns" not in table.columns or table.is_empty():
+        return None
+    needed = ["worst_wait_ns", "transfer_ns", "ranks", "wait_ns", "last_rank", "op"]
+    frame = (
+        table.drop_nulls(needed).filter(pl.col("worst_wait_ns") > 0).sort("worst_wait_ns", descending=True)
+    )
+    if frame.is_empty():
+        return None
+    top = frame.row(0, named=True)
+    step = f" of step {top['step']}" if top["step"] is not None else ""
+    said = (
+        f"Longest: {format_ns(top['worst_wait_ns'])} in {top['op']}{step}, for rank {top['last_rank']}, which came "
+        f"last; the transfer takes {format_ns(top['transfer_ns'])}"
+    )
+    rows = tuple(
+        (str(r["op"]), format_bytes(r["size_bytes"]) if r["size_bytes"] is not None else "unknown",
+         str(r["process_group"] or "?"), "" if r["step"] is None else str(r["step"]), format_ns(r["transfer_ns"]),
+         format_ns(r["worst_wait_ns"]), str(r["last_rank"]), _parts(r))
+        for r in frame.head(50).iter_rows(named=True)
+    )  # fmt: skip
+    names = [f"{i + 1}. {op}" for i, op in enumerate(frame["op"].head(20))]
+    plot = _bars(names, frame["worst_wait_ns"].head(20), "longest wait, ms")
+    columns = (
+        "Operation",
+        "Size",
+        "Group",
+        "Step",
+        "Transfer",
+        "Longest wait",
+        "Last rank",
+        "Wait of each rank",
+    )
+    return Figure(
+        "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, frame.height, (3, 4, 5, 6),
+        "Collectives, longest wait first", plot, "m",
+    )  # fmt: skip
+
+
+def _bars(names: list[str], values_ns: pl.Series, title: str) -> dict[str, Any]:
+    bars: Trace = {
+        "type": "bar", "orientation": "h", "y": names, "x": rounded((values_ns / 1e6).to_list()),
+        "showlegend": False, "marker": {"color": BLUE}, "hovertemplate": "%{y}: %{x} ms<extra></extra>",
+    }  # fmt: skip
+    vertical = {"type": "category", "autorange": "reversed", "automargin": True}
+    return {"data": [bars], "layout": layout(xaxis=axis(title), yaxis=vertical)}
+
+
+def _parts(row: dict[str, Any]) -> str:
+    shown = [f"{r}: {format_ns(w or 0)}" for r, w in zip(row["ranks"], row["wait_ns"], strict=False)]
+    return ", ".join(shown[:8]) + (f", and {len(shown) - 8} more" if len(shown) > 8 else "")
