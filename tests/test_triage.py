@@ -43,3 +43,25 @@ def test_root_and_blame(path: Path) -> None:
 
 def test_there_are_cases() -> None:
     assert len(CASES) >= 20
+
+
+def test_the_watchdog_table_holds_a_row_for_each_rank_and_group(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "[rank0]:[E814 13:15:55.5 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600036 milliseconds "
+        "before timing out.\n"
+        "[rank0]:[E814 13:15:55.6 ProcessGroupNCCL.cpp:1664] [PG ID 0 PG GUID 0(default_pg) Rank 0] Timeout at NCCL "
+        "work: 41, last enqueued NCCL work: 43, last completed NCCL work: 40.\n"
+        "[rank1]:[E814 13:15:55.7 ProcessGroupNCCL.cpp:1664] [PG ID 0 PG GUID 0(default_pg) Rank 1] Timeout at NCCL "
+        "work: 39, last enqueued NCCL work: 39, last completed NCCL work: 38.\n"
+    )
+    rows = nccl_insight.load([log]).table("watchdog").sort("rank")
+    assert rows["group"].to_list() == ["default", "default"]
+    assert rows["rank"].to_list() == [0, 1]
+    assert rows["last_enqueued"].to_list() == [43, 39]
+    assert rows["last_completed"].to_list() == [40, 38]
+    assert rows["timed_out_seq"].to_list() == [41, 39]
+    assert rows["op"].to_list() == ["ALLREDUCE", None]
+    assert rows["ran_ms"].to_list() == [600036, None]
+    assert rows["timestamp"][1] == "E814 13:15:55.7"

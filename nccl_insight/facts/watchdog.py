@@ -16,92 +16,12 @@ from nccl_insight.facts.identity import identities
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
-TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
-STATES: Final = (
-    "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare",
-    "watchdog_dump_signal",
-)  # fmt: skip
 DEFAULT: Final = "default"
-_IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
-_RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
-_SCHEMA: Final = {
-    "group": pl.String, "rank": pl.Int32, "global_rank": pl.Int32, "last_enqueued": pl.Int64,
-    "last_completed": pl.Int64, "timed_out_seq": pl.Int64, "op": pl.String, "numel": pl.Int64,
-    "timeout_ms": pl.Int64, "ran_ms": pl.Int64, "time_s": pl.Float64, "input_id": pl.UInt16, "line": pl.UInt64,
-}  # fmt: skip
 
 
 def states(run: Run) -> pl.DataFrame:
-    """One row per rank and process group: the oldest operation that timed out and the last numbers it told.
-
-    Columns: ``group`` (``default``, the group's id, or ``?`` where no line names it), ``rank`` (in the group),
-    ``global_rank`` (the launcher's tag, null where there is none), ``last_enqueued, last_completed, timed_out_seq,
-    op, numel, timeout_ms, ran_ms``, ``time_s``, and the first line.
-    """
-    return run.memo("facts.watchdog", _build)
-
-
-def _column(frame: pl.DataFrame, name: str, dtype: type[pl.DataType]) -> pl.Expr:
-    return (
-        pl.col(name).cast(dtype, strict=False) if name in frame.columns else pl.lit(None, dtype).alias(name)
-    )
-
-
-def _build(run: Run) -> pl.DataFrame:
-    errors = run.table("errors")
-    if errors.is_empty():
-        return pl.DataFrame(schema=_SCHEMA)
-    rows = with_time(run, errors.filter(pl.col("message").is_in([*TIMEOUTS, *STATES])))
-    if rows.is_empty():
-        return pl.DataFrame(schema=_SCHEMA)
-    tag = pl.col("launcher").fill_null("")
-    guid = _column(rows, "pg_guid", pl.String)
-    number = _column(rows, "pg_id", pl.Int64).cast(pl.String)
-    named = pl.coalesce(
-        pl.when(guid.str.contains("default_pg", literal=True)).then(pl.lit(DEFAULT)),
-        pl.when(number == "0").then(pl.lit(DEFAULT)).otherwise(number),
-        tag.str.extract(_IN_TAG).replace({"0": DEFAULT}),
-    )
-    timeout = pl.col("message").is_in(list(TIMEOUTS))
-    marked = rows.with_columns(
-        named.alias("group"),
-        pl.coalesce(
-            tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
-        ).alias("of"),
-        pl.col("launcher_rank").alias("global_rank"),
-        _column(rows, "seq", pl.Int64),
-        _column(rows, "enqueued_seq", pl.Int64),
-        _column(rows, "completed_seq", pl.Int64),
-        _column(rows, "work_op", pl.String),
-        pl.coalesce(_column(rows, "numel_in", pl.Int64)).alias("numel"),
-        _column(rows, "timeout_ms", pl.Int64),
-        _column(rows, "duration_ms", pl.Int64),
-        timeout.alias("timeout"),
-    ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
-    # A line that names no group belongs to the one that the rank's other lines name, if that is one only.
-    own = marked.filter(pl.col("group").is_not_null()).group_by("of", "global_rank").agg(
-        pl.col("group").first().alias("only"), pl.col("group").n_unique().alias("groups")
-    )  # fmt: skip
-    marked = marked.join(
-        own.filter(pl.col("groups") == 1).drop("groups"), on=["of", "global_rank"], how="left", nulls_equal=True,
-        maintain_order="left",
-    )  # fmt: skip
-    marked = marked.with_columns(pl.coalesce("group", "only", pl.lit("?")).alias("group"))
-    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & (pl.col("message") != "watchdog_dump_signal"))
-    oldest = pl.col("seq") == pl.col("seq").min()
-    out = marked.group_by("group", "of", "global_rank", maintain_order=True).agg(
-        pl.col("enqueued_seq").max().alias("last_enqueued"),
-        pl.col("completed_seq").max().alias("last_completed"),
-        waits.min().alias("timed_out_seq"),
-        pl.col("work_op").filter(oldest).drop_nulls().first().alias("op"),
-        pl.col("numel").filter(oldest).drop_nulls().first(),
-        pl.col("timeout_ms").drop_nulls().first(),
-        pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
-        pl.col("time_s").min(),
-        pl.col("input_id").first(),
-        pl.col("line").first(),
-    )
-    return out.rename({"of": "rank"}).select(pl.col(n).cast(t) for n, t in _SCHEMA.items())
+    """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports."""
+    return run.memo("facts.watchdog", lambda r: with_time(r, r.table("watchdog")))
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,12 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
         "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
         "timestamp": pl.String,
     },
+    "watchdog": {
+        "host": pl.String, "pid": pl.Int64, "group": pl.String, "rank": pl.Int32, "global_rank": pl.Int32,
+        "last_enqueued": pl.Int64, "last_started": pl.Int64, "last_completed": pl.Int64,
+        "timed_out_seq": pl.Int64, "op": pl.String, "numel": pl.Int64, "size_bytes": pl.UInt64,
+        "timeout_ms": pl.Int64, "ran_ms": pl.Int64, "timestamp": pl.String,
+    },
     "value_checks": {
         "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "assertion": pl.Boolean, "text": pl.String,
     },

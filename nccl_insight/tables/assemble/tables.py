@@ -19,6 +19,7 @@ from nccl_insight.tables.assemble.connections import connection_rows
 from nccl_insight.tables.assemble.feeds import PROCESS, DetailTable, Feeds
 from nccl_insight.tables.assemble.topology import topology_tables
 from nccl_insight.tables.assemble.trouble import error_rows
+from nccl_insight.tables.assemble.watchdog import watchdog_rows
 from nccl_insight.tables.schema import conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
@@ -219,6 +220,9 @@ def assemble(
     trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
     if trouble is not None:
         out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
+        told = watchdog_rows(out["errors"])
+        if told is not None:
+            out["watchdog"] = told
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
             pl.col("nccl_version").first()
