@@ -216,8 +216,9 @@ def test_kubernetes() -> None:
     assert found(text, "pod.yaml") == {
         (14, "env-invalid-value"),
         (17, "shm-too-small"),
-        (18, "memlock-limit"),
     }
+    notes = {(f.line, f.issue.name) for f in lint_text("pod.yaml", text).findings}
+    assert (18, "memlock-limit") in notes  # the runtime's own limit decides
 
 
 def test_yaml_in_many_forms() -> None:

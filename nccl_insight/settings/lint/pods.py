@@ -90,10 +90,10 @@ def _containers(nodes: list[yaml.MappingNode], root: yaml.Node) -> Iterator[Foun
         privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
         if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
             yield line_of(rdma[1]), Issue(
-                "memlock-limit", Severity.WARNING, "",
+                "memlock-limit", Severity.INFO, "",
                 "a container asks for RDMA devices without the capability IPC_LOCK",
-                "Add securityContext.capabilities.add: [IPC_LOCK].",
-                "RDMA registers pinned memory, which the locked-memory limit forbids otherwise.",
+                "Add securityContext.capabilities.add: [IPC_LOCK] unless the runtime's limit is unlimited.",
+                "RDMA registers pinned memory; whether a limit forbids that depends on the container runtime.",
             )  # fmt: skip
 
 

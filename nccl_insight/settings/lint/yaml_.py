@@ -23,6 +23,11 @@ from nccl_insight.settings.lint.shell import read_shell, read_words
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final[Any] = yaml.resolver.Resolver()
 _MARK: Final = "templated__value"
+# Fields of a runtime environment (Ray documentation, "Handling dependencies").
+_RAY_FIELDS: Final = frozenset(
+    {"env_vars", "working_dir", "py_modules", "py_executable", "excludes", "pip", "uv", "conda", "container",
+     "image_uri", "nsight", "config", "worker_process_setup_hook", "_validate"}
+)  # fmt: skip
 _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd"})
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _UNKNOWN: Final = ("{{", "$(", "${", _MARK)
@@ -228,7 +233,15 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
         elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
             _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
         else:
-            _walk(script, value, place.below(key), seen, depth + 1)
+            own = key != "env_vars" or _of_ray(node, place)
+            _walk(script, value, place.below(key if own else "variables"), seen, depth + 1)
+
+
+def _of_ray(node: yaml.MappingNode, place: _Place) -> bool:
+    """Whether ``env_vars`` of a mapping is Ray's: in a runtime environment, or in a file that is one."""
+    if any("runtime" in key.lower() for key in place.keys):
+        return True
+    return not place.keys and {key for key, _ in entries(node)} <= _RAY_FIELDS
 
 
 def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
