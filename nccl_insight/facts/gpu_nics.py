@@ -74,7 +74,7 @@ def _topology(run: Run) -> Topology | None:
     first = gpus.row(0, named=True)
     nodes, links = (
         f.filter(
-            (pl.col("input_id") == first["input_id"])
+            pl.col("input_id").eq_missing(pl.lit(first["input_id"], pl.UInt16))
             & pl.col("host").eq_missing(pl.lit(first["host"], pl.String))
         )
         for f in (nodes, links)

@@ -208,7 +208,8 @@ def _policy(scripts: Sequence[str], library_source: str, style: str, *, strict: 
 def _plotly(js: str) -> tuple[Markup, str]:
     """The plotly library as a script element and its source for the policy.
 
-    Inline it is plotly.js-cartesian-dist-min (npm, MIT), which has all that the figures use and a third of the size.
+    Inline it is plotly.js-cartesian-dist-min (npm, MIT) without its calendars: all that the figures use, a third of
+    the size.
     """
     if js == "inline":
         code = asset("plotly-cartesian.min.js")
