@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import nccl_insight
@@ -166,3 +167,17 @@ def test_lost_events_and_clocks_of_hosts_change_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings}
     assert found["straggler-rank"].ranks == (6,)
+
+
+def test_transfers_without_their_other_side_are_said(tmp_path: Path) -> None:
+    """Rank 3's profiler dropped every second event: sends to and from it have no other side."""
+    job = job_shapes.rings(Layout(tp=1, dp=4, pp=1), Plan())
+    run = nccl_insight.load(job.write(tmp_path, lost=lambda r: 0.5 if r == 3 else 0.0))
+    table = run.table("collectives")
+    alone = table.filter(table["op"].cast(pl.String).is_in(["Send", "Recv"]) & table["match_id"].is_null())
+    said = [d for d in run.table("notes")["detail"] if "no other side" in d]
+    assert len(said) == 1
+    assert said[0].startswith(f"{alone.height:,} sends and receives")
+    assert "rank 3" in said[0]
+    whole = nccl_insight.load(job.write(tmp_path / "whole"))
+    assert not [d for d in whole.table("notes")["detail"] if "no other side" in d]

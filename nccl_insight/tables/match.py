@@ -91,7 +91,10 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     )
     if not comparable:
         _add_note(result, "clocks-not-comparable", _clock_text(clocks))
-    if (missing := rows.height - members.height) > 0.02 * rows.height:
+    alone = _without_other_side(rows, members)
+    if alone.height > 0.02 * rows.filter(pl.col("op").is_in(_POINT_TO_POINT)).height:
+        _add_note(result, "trace-metadata-missing", _alone_text(alone))
+    if (missing := rows.height - members.height - alone.height) > 0.02 * rows.height:
         _add_unmatched(result, missing)
     return _with_statistics(result)
 
@@ -442,6 +445,35 @@ def _clock_text(clocks: pl.DataFrame) -> str:
     return (
         f"the ends of matched collectives differ by {abs(worst['offset_ns']) / 1e6:.3f} ms on rank {worst['rank']}: "
         "the traces have no common clock, start skew is not judged"
+    )
+
+
+def _without_other_side(rows: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives that were not matched although the other rank was recorded: ``rank, op, src, dst``."""
+    ends = pl.col("group").str.extract_groups(r"\|(?<src>[0-9]+)>(?<dst>[0-9]+)$")
+    return (
+        rows.filter(pl.col("op").is_in(_POINT_TO_POINT))
+        .join(members.select("row"), on="row", how="anti")
+        .with_columns(ends.alias("ends"))
+        .unnest("ends")
+        .with_columns(pl.col("src", "dst").cast(pl.Int32, strict=False))
+        .filter(pl.all_horizontal(pl.col("src", "dst").is_in(rows["rank"].unique().implode())))
+        .select("rank", "op", "src", "dst")
+    )
+
+
+def _alone_text(alone: pl.DataFrame) -> str:
+    worst = (
+        alone.group_by("op", "src", "dst")
+        .agg(count=pl.len())
+        .sort("count", "src", "dst", descending=[True, False, False])
+    )
+    op, src, dst, count = worst.row(0)
+    other = "receive" if op == "Send" else "send"
+    return (
+        f"{alone.height:,} sends and receives have no other side in the trace of the peer (most: {count:,} from rank "
+        f"{src} to rank {dst} without the {other}): events were lost, or the traces do not show the same steps; "
+        "waiting and speed are unknown for them"
     )
 
 
