@@ -15,9 +15,11 @@ from nccl_insight.report.sanitize import one_line
 
 
 def _inert(frame: pl.DataFrame) -> pl.DataFrame:
-    """Texts that a spreadsheet would run as a formula get an apostrophe in front."""
+    """Texts that a spreadsheet would run as a formula get an apostrophe in front; plain negative numbers do not."""
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    return frame.with_columns(pl.col(name).str.replace(r"^([=+@\t\r]|-[^0-9])", "'$1") for name in texts)
+    return frame.with_columns(
+        pl.col(name).str.replace(r"^([=+@\t\r\n＝＋－＠]|-[0-9.]*[^0-9.])", "'$1") for name in texts
+    )
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:

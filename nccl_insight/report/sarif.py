@@ -38,7 +38,11 @@ def document(
     """The document of one tool run. ``names`` and ``summaries``: readable name and description by rule."""
     rules = sorted({r.rule for r in results})
     described = [
-        {"id": rule, "name": names.get(rule, rule), "shortDescription": {"text": summaries.get(rule) or rule}}
+        {
+            "id": rule,
+            "name": names.get(rule, rule),
+            "shortDescription": {"text": _no_link(summaries.get(rule) or rule)},
+        }
         for rule in rules
     ]
     run = {
@@ -72,7 +76,7 @@ def _summary(finding: Finding) -> str:
 
 
 def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:
-    text = ". ".join(w.rstrip(".") for w in result.sentences if w) + "."
+    text = _no_link(". ".join(w.rstrip(".") for w in result.sentences if w) + ".")
     found: dict[str, Any] = {
         "ruleId": result.rule,
         "ruleIndex": rules.index(result.rule),
@@ -85,7 +89,18 @@ def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _no_link(text: str) -> str:
+    """Text of a log that reads like ``[words](address)`` would become a link in viewers (SARIF 2.1.0, 3.11.6)."""
+    return text.replace("](", "] (")
+
+
 def _location(path: str, line: int) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(one_line(path, _LIMIT))}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
     place["region"] = {"startLine": max(line, 1)}
     return {"physicalLocation": place}
+
+
+def _uri(path: str) -> str:
+    """A path as a reference without scheme or host: two slashes in front would name a host."""
+    shown = one_line(path, _LIMIT)
+    return quote(f"/{shown.lstrip('/')}" if shown.startswith("//") else shown)

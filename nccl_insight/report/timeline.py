@@ -11,9 +11,11 @@ from typing import Any
 import orjson
 import polars as pl
 
+from nccl_insight.report.sanitize import one_line
 from nccl_insight.tables.run import Run
 
 _LEAST_WAIT_NS = 1_000
+_TEXT_MOST = 200
 _STEPS = 0
 """Thread number of the steps; streams are numbered from 1."""
 
@@ -79,7 +81,9 @@ def _slices(table: pl.DataFrame, origin: int) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for rank, lane, start, took, op, *rest in table.select(columns).iter_rows():
         known = dict(zip(columns[5:], rest, strict=True))
-        args = {k: v for k, v in known.items() if v is not None}
+        args = {
+            k: one_line(v, _TEXT_MOST) if isinstance(v, str) else v for k, v in known.items() if v is not None
+        }
         events.append(
             {
                 "ph": "X", "cat": "collective", "name": op or "communication", "pid": rank, "tid": lane,
