@@ -65,3 +65,15 @@ def test_the_watchdog_table_holds_a_row_for_each_rank_and_group(tmp_path: Path) 
     assert rows["op"].to_list() == ["ALLREDUCE", None]
     assert rows["ran_ms"].to_list() == [600036, None]
     assert rows["timestamp"][1] == "E814 13:15:55.7"
+
+
+def test_the_sender_of_a_wrong_value_does_not_report_it(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "From rank 1: [7.0] (expected 1.0, got 7.0)\n[rank 3] all_gather from rank 2: expected: 2.0, got: 0.0\n"
+        "From rank 0: [0.0] (expected 0.0, got 0.0)\ngpu01:4121:4190 [0] NCCL INFO Connected all rings\n"
+    )
+    rows = nccl_insight.load([log]).table("value_checks")
+    assert rows["rank"].to_list() == [None, 3]
+    assert rows["expected"].to_list() == [1.0, 2.0]
+    assert rows["observed"].to_list() == [7.0, 0.0]

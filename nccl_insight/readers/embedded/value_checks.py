@@ -31,7 +31,8 @@ _ABOUT: Final = (
 )
 # The check of vLLM's troubleshooting guide and of many others: the sum of ones over all ranks.
 _ASSERTED: Final = r"AssertionError: Expected [0-9]{1,6}, (?:but )?got -?[0-9.]+$"
-_RANK: Final = r"(?i)^.{0,60}?\brank[ :=]*([0-9]{1,7})"
+# Who reports: a rank at the beginning of the line; "from rank 1" is the sender.
+_RANK: Final = r"(?i)^[\s\[(]{0,8}rank[ :=]*([0-9]{1,7})"
 
 
 def check_lines(text: pl.Expr) -> pl.Expr:

@@ -60,7 +60,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     told = said.rows if said is not None and "hca_name" in said.rows.columns else None
     devices = [] if told is None else told["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
-    what = ", ".join(devices[:4]) if devices else "an RDMA device"
+    what = ", ".join(devices[:4]) if devices else "An RDMA device"
     yield Hit(
         title=f"{what} cannot be opened"
         + (f" on {named(hosts)}" if hosts else "")
