@@ -282,7 +282,7 @@ def test_figure_sentences_state_the_facts() -> None:
     assert "findings name gpu-node-05" in said["cluster"]
     assert said["matrix"].startswith("96 rank-to-rank connections: 64 P2P (GPU memory)")
     assert "each crosses between nodes 8 times, the minimum for 8 nodes" in said["rings"]
-    assert "initialisation, s: ranks 32-39 (on gpu-node-05)" in said["ranks"]
+    assert "initialization, s: ranks 32-39 (on gpu-node-05)" in said["ranks"]
     assert "the slowest, rank 34, took 3.54 s, most of it in connections" in said["init"]
     traced = {f.id: f.summary for f in figures.build(*samples.traced())}
     # 9 ms in each of 12 steps, as in the finding
