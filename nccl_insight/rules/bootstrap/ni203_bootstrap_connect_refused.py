@@ -56,7 +56,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "A peer's address cannot be reached: no route to it"
         if unreachable is not None and unreachable.count == found.count
         else "A connection to a peer was refused",
-        "nc -vz <address> <port from the message>; ip -brief address; on the peer: ss -ltnp   # "
+        "while the job runs: nc -vz <address> <port from the message>; ip -brief address; on the peer: ss -ltnp   # "
         "then look at what the peer logged before",
         explanation="Candidates in this order: the process behind that address has already stopped (look for "
         "its first error); the address belongs to a bridge or virtual interface that others "

@@ -52,7 +52,8 @@ ACTION = Action.CONFIG
 NEEDS = ("processes", "errors")
 SOURCES = ("NVIDIA/nccl-tests#231",)
 _STEP = (
-    "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; ldconfig -p | grep libnccl"
+    "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; grep -h libnccl "
+    "/proc/<pid of a rank>/maps | sort -u"
 )
 
 

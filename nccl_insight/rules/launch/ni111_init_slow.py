@@ -58,7 +58,7 @@ _ADVICE = {
     "bootstrap_s": "check NCCL_SOCKET_IFNAME and name resolution (getent hosts $(hostname)); try another interface",
     "allgathers_s": "find the rank that the others wait for: the one with the longest own phases",
     "topo_s": "time ibv_devinfo; time nvidia-smi topo -m; set NCCL_TOPO_FILE if detection is slow",
-    "graphs_s": "save the searched graph with NCCL_GRAPH_DUMP_FILE and load it with NCCL_GRAPH_FILE",
+    "graphs_s": "compare with a newer NCCL; a topology file (NCCL_TOPO_FILE) of a virtual machine shortens the search",
     "connections_s": "check the NICs of that host (ibstat); many QPs take time on a slow driver",
     "rest_s": "profile the start-up of that process (py-spy dump)",
 }

@@ -18,7 +18,7 @@ failed creation without a sign of missing permission counts.
 What to do
 ----------
 Start the container with --shm-size=1g or more (Kubernetes: an emptyDir of medium Memory at /dev/shm), or
---ipc=host; remove stale /dev/shm/nccl-* files.
+--ipc=host; remove /dev/shm/nccl-* files that no process has open (``fuser`` tells).
 
 False positives
 ---------------

@@ -17,7 +17,8 @@ the finding is information.
 
 What to do
 ----------
-Leave out the odd device: ``NCCL_IB_HCA=^mlx5_bond_0``, or name the good ones exactly.
+Leave out the odd device: ``NCCL_IB_HCA=^=mlx5_bond_0`` (without ``=`` it is a
+prefix), or name the good ones exactly.
 
 False positives
 ---------------

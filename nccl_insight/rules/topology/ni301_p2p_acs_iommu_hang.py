@@ -17,7 +17,7 @@ without NVLink in the log, or NCCL's hint. The ACS setting itself is not in the 
 What to do
 ----------
 Run once with NCCL_P2P_DISABLE=1. If that works, disable ACS on bare metal (or IOMMU pass-through), and
-check with p2pBandwidthLatencyTest.
+check with nvbandwidth.
 
 False positives
 ---------------
