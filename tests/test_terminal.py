@@ -20,6 +20,7 @@ from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
 from nccl_insight.report import html
 from nccl_insight.report.explain_log import render as explain_log
+from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.rules import discover
 from nccl_insight.settings.check.values import check_value
@@ -194,3 +195,13 @@ def test_shells_can_complete_commands() -> None:
     asked = {"_NCCL_INSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "nccl-insight expl", "COMP_CWORD": "1"}
     complete = run_cli(env=asked)
     assert sorted(complete.stdout.split()) == ["explain", "explain-log"]
+
+
+def test_long_lines_wrap_under_their_indent_and_never_inside_a_path() -> None:
+    path = "/a/very/long/path/that/is/never/broken/whatever/the/width/of/the/terminal/is/run.log:114"
+    told = f"  new    ERROR    NI401 shm-too-small: the words of the title are many\n         see {path}, {path}\n"
+    assert fit(told, None) == told
+    lines = fit(told, 60).split("\n")
+    assert sum(path in line for line in lines) == 2
+    assert all(len(line) <= 60 or path in line for line in lines)
+    assert lines[1].startswith(" " * 6)

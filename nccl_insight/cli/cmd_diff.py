@@ -53,9 +53,10 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 no difference, 1 they differ, 2 usage, 3 nothing to compare, 4 internal error.
         """
         from nccl_insight import api
-        from nccl_insight.cli.output import check_outputs, parse_output, write_text
+        from nccl_insight.cli.output import check_outputs, parse_output, terminal_width, write_text
         from nccl_insight.cli.progress import progress
         from nccl_insight.engine.compare import compare
+        from nccl_insight.report.prose import fit
 
         if js not in {"inline", "cdn", "none"}:
             raise UsageError(f"--js {js!r}: use inline, cdn or none")
@@ -78,6 +79,7 @@ def register(app: typer.Typer) -> None:
         for target, content in rendered:
             write_text(target, content)
         if not any(target == "-" for _, target in outputs):
-            write_text("-", _render(shown, comparison, js))
+            told = _render(shown, comparison, js)
+            write_text("-", fit(told, terminal_width()) if shown == "text" else told)
         differs = comparison.differs and not exit_zero
         raise typer.Exit(int(ExitCode.FINDINGS if differs else ExitCode.OK))

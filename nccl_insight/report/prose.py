@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -47,3 +48,20 @@ def chain(ranks: Sequence[int], limit: int = 24) -> str:
     if len(ranks) > limit:
         shown.append(f"... ({len(ranks)} ranks)")
     return " > ".join([*shown, str(ranks[0])] if ranks else shown)
+
+
+def fit(text: str, width: int | None) -> str:
+    """The text with long lines wrapped under their own indent, never inside a path or a command; None wraps nothing."""
+    if width is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        if len(line) <= width:
+            lines.append(line)
+            continue
+        lines += textwrap.wrap(
+            line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+            drop_whitespace=True, replace_whitespace=False,
+        )  # fmt: skip
+    return "\n".join(lines)
