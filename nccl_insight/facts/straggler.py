@@ -194,7 +194,7 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
 
 
 def _arrivals(run: Run) -> Arrivals | None:
-    rows = arrivals_of_ranks(run)
+    rows = arrivals_of_ranks(run).drop_nulls("rank")
     if rows.is_empty():
         return None
     scale = _scale(run, rows)
