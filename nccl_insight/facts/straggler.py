@@ -194,8 +194,8 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
 
 
 def _arrivals(run: Run) -> Arrivals | None:
-    rows = arrivals_of_ranks(run).drop_nulls("rank")
-    if rows.is_empty():
+    rows = arrivals_of_ranks(run)
+    if rows.is_empty() or (rows := rows.drop_nulls("rank")).is_empty():
         return None
     scale = _scale(run, rows)
     found: dict[tuple[int, ...], list[Straggler]] = {}
