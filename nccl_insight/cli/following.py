@@ -44,7 +44,7 @@ def follow(
     quiet_s = 0.0
     pause_s = INTERVAL_S
     try:
-        while idle_s is None or quiet_s < idle_s:
+        while True:
             files = watched(paths)
             if files != seen and files:
                 seen, quiet_s = files, 0.0
@@ -63,6 +63,8 @@ def follow(
                     discard(before[1].inputs)
                 # A log that grows all the time is read half of the time at most.
                 pause_s = max(INTERVAL_S, time.monotonic() - begun)
+            elif idle_s is not None and quiet_s >= idle_s:
+                break
             elif last is not None and waiting != shown:
                 shown = waiting
                 show(last[0])
