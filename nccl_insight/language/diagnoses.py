@@ -4,7 +4,7 @@ from typing import Final
 
 _NAMES: Final = """
     algorithm-surprising algorithm-unavailable alltoall-imbalanced application-exception
-    bootstrap-bind-failed bootstrap-connect-refused bootstrap-connect-timeout
+    benchmark-below-expected bootstrap-bind-failed bootstrap-connect-refused bootstrap-connect-timeout
     bootstrap-connection-closed bootstrap-failed bootstrap-no-interface bootstrap-no-route
     busbw-below-expected busbw-outlier channel-count-mismatch clocks-not-comparable collective-mismatch
     collective-not-reached collective-skew collective-stalled collnet-unavailable comm-dominates-step

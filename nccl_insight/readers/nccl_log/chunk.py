@@ -35,7 +35,6 @@ _JOINED_MOST: Final = 2000
 _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
-_HOSTS_MOST: Final = 64
 
 
 def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
@@ -80,20 +79,21 @@ def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set
 
 
 # A head that another writer cut off, and the rest of a record that lost the beginning of its head.
-_CUT_HEAD: Final = r":[0-9]+:[0-9]+(?: \[?[0-9]{0,3}\]?(?: N(?:CC?L?)?)?)? ?$"
+_CUT_HEAD: Final = r"[A-Za-z][A-Za-z0-9._-]*:[0-9]+:[0-9]+ \[(?:[0-9]{0,3}|[0-9]{1,3}\](?: N(?:CC?L?)?)?) ?$"
 _LOST_HEAD: Final = r"(?:^|[^A-Za-z])(?:CC?L|L) (?:INFO|WARN) "
 
 
 def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
-    """Counts pieces of heads as torn lines: those of hosts that whole heads of the chunk name, and lost beginnings."""
+    """Counts pieces of heads as torn lines, but for the last line of an input, which may just not be written yet.
+
+    A line alone decides, so that it does not matter which inputs are read together.
+    """
     text = pl.col("_text")
-    hosts = pl.concat(work.heads)["_host"].drop_nulls().unique().head(_HOSTS_MOST).to_list()
-    if not hosts:
-        return
-    cut = text.str.contains_any([f"{host}:" for host in hosts]) & text.str.contains(_CUT_HEAD)
+    cut = text.str.contains(_CUT_HEAD)
     lost = text.str.contains_any(["L INFO ", "L WARN "]) & text.str.contains(_LOST_HEAD)
-    found = others.filter((cut | lost) & (pl.col("_line") < work.lines.len()))["_line"].to_list()
-    work.torn.update(number for number in found if number not in seen and number not in work.used)
+    found = others.filter(cut | lost)["_line"].to_list()
+    last = {start + count - 1 for start, count in zip(work.places.starts, work.places.counts, strict=True)}
+    work.torn.update(n for n in found if n not in seen and n not in work.used and n not in last)
 
 
 def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
