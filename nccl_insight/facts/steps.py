@@ -1,0 +1,105 @@
+"""Steps that became slower from a moment on, and whose work it is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_LEAST_SIDE: Final = 5
+_SHARE_OF_GROWTH: Final = 0.5
+_SHARE_OF_OTHERS: Final = 0.25
+_CHANCE: Final = 0.001
+
+Where = Literal["ranks", "compute", "communication", "idle", "unknown"]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Steps from ``step`` on (the first slow one, of ``after`` steps) take longer than the ``before`` steps ahead.
+
+    ``where``: ``ranks`` (the computing of these ranks grew, that of the others did not), ``compute`` (of all),
+    ``communication`` (exposed, of all), ``idle`` (of all) or ``unknown``. Times are medians over steps of the median
+    over ranks.
+    """
+
+    step: int
+    before: int
+    after: int
+    before_ns: int
+    after_ns: int
+    where: Where
+    ranks: tuple[int, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Time of a slow step over that of a step before."""
+        return self.after_ns / self.before_ns
+
+
+def regression(run: Run, least_ratio: float) -> Regression | None:
+    """The moment from which steps stay slower by ``least_ratio``, to the end of the recording; None without one.
+
+    The moment is the one that separates the steps best. It counts where at least five steps stand on each side, and
+    a step after it is longer than one before it more often than chance allows (Mann-Whitney test, corrected for
+    the moments that were tried).
+    """
+    steps = run.table("steps").filter(
+        pl.col("step").is_not_null() & pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0)
+    )
+    if steps["step"].n_unique() < 2 * _LEAST_SIDE:
+        return None
+    by_step = steps.group_by("step").agg(pl.col("duration_ns").median()).sort("step")
+    numbers = by_step["step"].to_list()
+    times = [float(t) for t in by_step["duration_ns"].to_list()]
+    cut = _cut(times)
+    before, after = statistics.median(times[:cut]), statistics.median(times[cut:])
+    if after < least_ratio * before or _chance(times[:cut], times[cut:]) * len(times) > _CHANCE:
+        return None
+    where, ranks = _where(steps, numbers[cut], after - before)
+    return Regression(numbers[cut], cut, len(times) - cut, round(before), round(after), where, ranks)
+
+
+def _cut(times: list[float]) -> int:
+    """Where the times fall into two parts of least spread (sum of absolute deviations from the parts' medians)."""
+
+    def spread(part: list[float]) -> float:
+        middle = statistics.median(part)
+        return sum(abs(t - middle) for t in part)
+
+    cuts = range(_LEAST_SIDE, len(times) - _LEAST_SIDE + 1)
+    return min(cuts, key=lambda cut: spread(times[:cut]) + spread(times[cut:]))
+
+
+def _chance(before: list[float], after: list[float]) -> float:
+    """Probability that times of one kind are ordered like this (Mann-Whitney U, normal approximation)."""
+    pairs = len(before) * len(after)
+    wins = sum((a > b) + 0.5 * (a == b) for a in after for b in before)
+    spread = math.sqrt(pairs * (len(before) + len(after) + 1) / 12)
+    return 0.5 * math.erfc((wins - 0.5 - pairs / 2) / spread / math.sqrt(2))
+
+
+def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tuple[int, ...]]:
+    """Which kind of time grew, and on which ranks if on some only."""
+    kinds = ("compute_ns", "exposed_comm_ns", "idle_ns")
+    late = pl.col("step") >= first
+    grown = (
+        steps.group_by("rank")
+        .agg((pl.col(k).filter(late).median() - pl.col(k).filter(~late).median()).alias(k) for k in kinds)
+        .sort("rank")
+    )
+    own = grown.filter(pl.col("compute_ns") >= _SHARE_OF_GROWTH * growth_ns)
+    others = grown.filter(pl.col("compute_ns") < _SHARE_OF_OTHERS * growth_ns)
+    if own.height and others.height > own.height and own.height + others.height == grown.height:
+        return "ranks", tuple(own["rank"].to_list())
+    names: tuple[Where, ...] = ("compute", "communication", "idle")
+    for column, kind in zip(kinds, names, strict=True):
+        middle = grown[column].median()
+        if isinstance(middle, int | float) and middle >= _SHARE_OF_GROWTH * growth_ns:
+            return kind, ()
+    return "unknown", ()
