@@ -83,3 +83,15 @@ def test_few_steps_are_not_judged() -> None:
     run = run_of(lambda rank, step: 130.0 if step >= 5 else 80.0)
     few = build_run({"steps": run.table("steps").filter(pl.col("step") < 9)})
     assert regression(few, 1.15) is None
+
+
+def test_long_recordings_are_cut_at_the_same_step() -> None:
+    rng = random.Random(3)
+    times = [(150 if step >= 70_001 else 100) * MS * rng.uniform(0.97, 1.03) for step in range(100_000)]
+    columns = {"rank": [0] * len(times), "step": range(len(times)), "duration_ns": [round(t) for t in times]}
+    run = build_run(
+        {"steps": pl.DataFrame(columns).with_columns(compute_ns="duration_ns", input_id=pl.lit(0))}
+    )
+    found = regression(run, 1.15)
+    assert found is not None
+    assert found.step == 70_001

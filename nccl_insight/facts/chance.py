@@ -1,9 +1,10 @@
-"""Probabilities of tests on few samples: binomial and Student's t tails."""
+"""Probabilities of tests on few samples: binomial, Student's t and rank-sum tails."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -37,6 +38,16 @@ def mean_above_zero(values: Sequence[float]) -> float:
         return 0.0
     t, free = mean / (spread / math.sqrt(len(values))), len(values) - 1
     return 0.5 * _incomplete_beta(free / 2, 0.5, free / (free + t * t))
+
+
+def larger_by_chance(before: Sequence[float], after: Sequence[float]) -> float:
+    """Probability that values of one kind have those after so often above those before (Mann-Whitney U test, normal
+    approximation)."""
+    ordered = sorted(before)
+    pairs = len(before) * len(after)
+    wins = sum((bisect_left(ordered, a) + bisect_right(ordered, a)) / 2 for a in after)
+    spread = math.sqrt(pairs * (len(before) + len(after) + 1) / 12)
+    return 0.5 * math.erfc((wins - 0.5 - pairs / 2) / spread / math.sqrt(2))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

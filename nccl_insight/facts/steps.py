@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import polars as pl
 
+from nccl_insight.facts.chance import larger_by_chance
 from nccl_insight.tables.run import Run
 
 _LEAST_SIDE: Final = 5
 _SHARE_OF_GROWTH: Final = 0.5
 _SHARE_OF_OTHERS: Final = 0.25
 _CHANCE: Final = 0.001
+_MOST_CUTS: Final = 400
+_RUNS_NEAR: Final = 3
 
 Where = Literal["ranks", "compute", "communication", "idle", "unknown"]
 
@@ -59,29 +61,33 @@ def regression(run: Run, least_ratio: float) -> Regression | None:
     times = [float(t) for t in by_step["duration_ns"].to_list()]
     cut = _cut(times)
     before, after = statistics.median(times[:cut]), statistics.median(times[cut:])
-    if after < least_ratio * before or _chance(times[:cut], times[cut:]) * len(times) > _CHANCE:
+    if after < least_ratio * before or larger_by_chance(times[:cut], times[cut:]) * len(times) > _CHANCE:
         return None
     where, ranks = _where(steps, numbers[cut], after - before)
     return Regression(numbers[cut], cut, len(times) - cut, round(before), round(after), where, ranks)
 
 
 def _cut(times: list[float]) -> int:
-    """Where the times fall into two parts of least spread (sum of absolute deviations from the parts' medians)."""
+    """Where the times fall into two parts of least spread (sum of absolute deviations from the parts' medians).
 
+    Long recordings are first cut in runs of steps, by the medians of the runs, then step by step near that cut; a
+    change within the first or last three runs is then not seen.
+    """
+    width = -(-len(times) // _MOST_CUTS)
+    if width == 1:
+        return _best_cut(times, _LEAST_SIDE)
+    runs = [statistics.median(times[at : at + width]) for at in range(0, len(times), width)]
+    near = (_best_cut(runs, _RUNS_NEAR) - _RUNS_NEAR) * width
+    return near + _best_cut(times[near : near + 2 * _RUNS_NEAR * width], _LEAST_SIDE)
+
+
+def _best_cut(times: list[float], least: int) -> int:
     def spread(part: list[float]) -> float:
         middle = statistics.median(part)
         return sum(abs(t - middle) for t in part)
 
-    cuts = range(_LEAST_SIDE, len(times) - _LEAST_SIDE + 1)
+    cuts = range(least, len(times) - least + 1)
     return min(cuts, key=lambda cut: spread(times[:cut]) + spread(times[cut:]))
-
-
-def _chance(before: list[float], after: list[float]) -> float:
-    """Probability that times of one kind are ordered like this (Mann-Whitney U, normal approximation)."""
-    pairs = len(before) * len(after)
-    wins = sum((a > b) + 0.5 * (a == b) for a in after for b in before)
-    spread = math.sqrt(pairs * (len(before) + len(after) + 1) / 12)
-    return 0.5 * math.erfc((wins - 0.5 - pairs / 2) / spread / math.sqrt(2))
 
 
 def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tuple[int, ...]]:
