@@ -7,12 +7,10 @@ told by name, each process and agent is a lane, and the rank comes from the file
 from __future__ import annotations
 
 import re
-import sqlite3
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.inputs.blocks import DamagedStream
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
@@ -25,7 +23,7 @@ from nccl_insight.readers.gpu_activity import (
     with_bandwidth,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
-from nccl_insight.readers.nsys.database import MAGIC, Database, open_database
+from nccl_insight.readers.nsys.database import MAGIC, Database, read_database
 from nccl_insight.tables.run import Partial
 
 _FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])", re.I)
@@ -39,21 +37,7 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
-    notes: list[tuple[str, str]] = []
-    tables: dict[str, pl.DataFrame] = {}
-    try:
-        with open_database(source) as database:
-            tables = _tables(database, source, notes)
-    except DamagedStream as error:
-        notes.append(("trace-truncated", str(error)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        notes.append(("trace-truncated", f"the database is damaged or cut ({error})"))
-    tables["notes"] = pl.DataFrame(
-        {"line": [None] * len(notes), "kind": [k for k, _ in notes], "detail": [d for _, d in notes]},
-        schema={"line": pl.UInt64, "kind": pl.String, "detail": pl.String},
-    )
-    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-    return Partial(tables={n: f.with_columns(stamp) for n, f in tables.items() if f.width})
+    return read_database(source, lambda database, notes: _tables(database, source, notes))
 
 
 def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:

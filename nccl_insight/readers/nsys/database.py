@@ -1,4 +1,4 @@
-"""Opening an Nsight Systems SQLite export safely, and reading its tables as frames.
+"""Opening a SQLite export of a profiler safely, and reading its tables as frames.
 
 Tables and columns are looked up first, because exports are lazy: what was not recorded has no table. Nothing is read
 from tables that hold environment variables, command lines or captured output.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,8 @@ from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.limits import Limits
+from nccl_insight.readers import side
+from nccl_insight.tables.run import Partial
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BLOCK: Final = 8 << 20
@@ -93,6 +95,25 @@ def open_database(source: InputFile) -> Iterator[Database]:
         names = [r[0] for r in connection.execute("select name from sqlite_master where type = 'table'")]
         columns = {name: _columns(connection, name) for name in names}
         yield Database(connection, columns)
+
+
+def read_database(
+    source: InputFile, tables_of: Callable[[Database, list[tuple[str, str]]], Mapping[str, pl.DataFrame]]
+) -> Partial:
+    """What ``tables_of`` makes of a database, and the table ``notes``: its own (kind, detail) pairs, and damage."""
+    notes: list[tuple[str, str]] = []
+    tables: dict[str, pl.DataFrame] = {}
+    try:
+        with open_database(source) as database:
+            tables.update(tables_of(database, notes))
+    except DamagedStream as error:
+        notes.append(("trace-truncated", str(error)))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
+        reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        notes.append(("trace-truncated", f"the database is damaged or cut ({reason})"))
+    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
+    stamped = {name: frame.with_columns(stamp) for name, frame in tables.items() if frame.width}
+    return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
 
 
 def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> None:

@@ -8,12 +8,10 @@ communicator and rank come from NVTX payloads, which are there only if the expor
 from __future__ import annotations
 
 import re
-import sqlite3
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.inputs.blocks import DamagedStream
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
@@ -28,7 +26,7 @@ from nccl_insight.readers.gpu_activity import (
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
-from nccl_insight.readers.nsys.database import MAGIC, Database, open_database
+from nccl_insight.readers.nsys.database import MAGIC, Database, read_database
 from nccl_insight.readers.nsys.nvtx import Schemas, ranges, schemas
 from nccl_insight.tables.run import Partial
 
@@ -62,22 +60,7 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
-    notes: list[tuple[str, str]] = []
-    tables: dict[str, pl.DataFrame] = {}
-    try:
-        with open_database(source) as database:
-            tables = _tables(database, notes, source.communication)
-    except DamagedStream as error:
-        notes.append(("trace-truncated", str(error)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
-        reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        notes.append(("trace-truncated", f"the database is damaged or cut ({reason})"))
-    tables["notes"] = pl.DataFrame(
-        {"line": [None] * len(notes), "kind": [k for k, _ in notes], "detail": [d for _, d in notes]},
-        schema={"line": pl.UInt64, "kind": pl.String, "detail": pl.String},
-    )
-    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-    return Partial(tables={n: f.with_columns(stamp) for n, f in tables.items() if f.width})
+    return read_database(source, lambda database, notes: _tables(database, notes, source.communication))
 
 
 def _tables(
