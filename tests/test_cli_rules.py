@@ -115,19 +115,9 @@ def test_a_new_diagnosis_starts_with_files_to_fill_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], logic: bool
 ) -> None:
     (tmp_path / "nccl_insight" / "rules").mkdir(parents=True)
-    more = ["--logic"] if logic else []
-    code, out, _ = run(
-        monkeypatch,
-        capsys,
-        "rules",
-        "new",
-        "cable-swapped",
-        "--family",
-        "network",
-        "--into",
-        str(tmp_path),
-        *more,
-    )
+    new = ["rules", "new", "cable-swapped", "--family", "network", "--into", str(tmp_path)]
+    new += ["--logic"] if logic else []
+    code, out, _ = run(monkeypatch, capsys, *new)
     assert code == 0
     assert "fill in what stands between < and >" in out
     known = {rule.code for rule in discover()}
@@ -147,18 +137,7 @@ def test_a_new_diagnosis_starts_with_files_to_fill_in(
         page = read_page(found)
         values(page)
         assert set(HEADINGS) <= set(page.sections)
-    code, _, err = run(
-        monkeypatch,
-        capsys,
-        "rules",
-        "new",
-        "cable-swapped",
-        "--family",
-        "network",
-        "--into",
-        str(tmp_path),
-        *more,
-    )
+    code, _, err = run(monkeypatch, capsys, *new)
     assert code == 2
     assert "is there already" in err
 
