@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from nccl_insight.cli.choices import Backend
+
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
     from nccl_insight.live.preflight.bandwidth import Surroundings
@@ -35,7 +37,9 @@ def register(app: typer.Typer) -> None:
         write_expect: Path | None = typer.Option(
             None, "--write-expect", help="Record what this node has as expectations."
         ),
-        backend: str = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
+        backend: Backend = typer.Option(
+            "nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."
+        ),
         nproc: int = typer.Option(
             0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."
         ),
@@ -209,13 +213,9 @@ def _measure(
     import shutil
     import tempfile
 
-    from nccl_insight.errors import UsageError
     from nccl_insight.live.capture import parent
-    from nccl_insight.live.capture.plan import BACKENDS
     from nccl_insight.live.preflight import bench
 
-    if backend not in BACKENDS:
-        raise UsageError(f"--backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
     variables = dict(os.environ)
     gpus = parent.require_gpu(variables) if backend == "nccl" else 2
     parent.require_torch()
