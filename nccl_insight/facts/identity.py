@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,6 +53,10 @@ class Identities:
             if found is not None and (pattern is not _HOST_TAGS[-1] or short(found[1]) in self.names):
                 return self.host(found[1])
         return None
+
+    def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The hosts of ranks of the job, as far as they are known."""
+        return tuple(sorted({self.host_of_rank[r] for r in ranks if r in self.host_of_rank}))
 
     def process(self, pid: int | None, host: str | None) -> tuple[str, int] | None:
         """Host and rank of a process number, when only one process can be meant."""

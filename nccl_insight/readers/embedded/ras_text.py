@@ -17,6 +17,8 @@ SCHEMA = {
     "text": pl.String,
 }  # fmt: skip
 MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
+MONITOR = r"RAS Monitor Mode|\[[0-9 :-]{19}\] PEER_[A-Z_]+: Process [0-9]+ on node"
+MARK = rf"{MARK}|{MONITOR}"
 NEAR = (
     r"^\s*(?:[0-9]+\s+[0-9]+\s+[0-9]+\s+[0-9-]+\s+[0-9]+\s+[0-9]+\s+[A-Z]|#[0-9]+-[0-9]+ \(|INCOMPLETE$|DEAD$"
     r"|TIMEOUT$|Missing communicator data|The missing rank|Rank [0-9]+ |Process [0-9]+ on node|[0-9]+ ranks? "
@@ -41,7 +43,8 @@ _PEER = re.compile(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
 
 def is_report(head: str) -> bool:
     """Whether the text holds a RAS report."""
-    return bool(re.search(MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
+    report = bool(re.search(MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
+    return report or bool(re.search(MONITOR, head))
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:

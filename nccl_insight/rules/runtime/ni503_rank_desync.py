@@ -3,7 +3,8 @@
 What it finds
 -------------
 Flight Recorder dumps in which ranks of a group never issued, or never finished, a collective that the others
-issued or finished; watchdog lines whose sequence numbers differ between ranks.
+issued or finished; watchdog lines whose sequence numbers differ between ranks; counts of NCCL's RAS that differ and
+no longer move.
 
 Why it matters
 --------------
@@ -16,7 +17,9 @@ Dumps are matched by process group and sequence number. A rank is *missing* in a
 issued it and this rank's last one is earlier. A rank is *behind* when it issued a synchronizing collective that
 others of the group finished long ago and it did not. Ranks that themselves wait for a missing rank in another
 group are not blamed. From watchdog lines the oldest unfinished operation of each rank and the last one it issued
-are compared within one process group: a gap of one decides, because all count alike.
+are compared within one process group: a gap of one decides, because all count alike. RAS counts decide where two
+reports have the same ones, or the log shows that the job stands. Sources that name the same ranks make one finding of
+higher confidence; where they name different ones, the better evidence is told and the other one mentioned.
 
 What to do
 ----------
@@ -36,10 +39,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.absent import DUMPS, RAS, Absent, absences
 from nccl_insight.facts.flight_recorder import Lagging, Starved, Verdict, verdict
 from nccl_insight.facts.settings import named, rank_words
-from nccl_insight.facts.watchdog import DEFAULT, verdicts
+from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._absent import with_others
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
@@ -47,34 +52,38 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.HIGH
-NEEDS = ("flight_recorder", "errors")
-SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages")
+NEEDS = ("flight_recorder", "errors", "ras", "ras_counts")
+SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages", "NCCL user guide: RAS")
 
 _NEXT = "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # on the hosts of these ranks"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """At most one finding from the dumps and one a process group from watchdog lines."""
+    """One finding for each set of ranks that others wait for, whatever sources name it."""
     judged = verdict(run)
     if judged is not None and judged.ranks == 1 and not judged.suspects:
         yield CannotJudge(
             "the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job"
         )
-    elif judged is not None:
-        yield from _from_dumps(judged)
-    elif run.has("flight_recorder"):
+    elif judged is None and run.has("flight_recorder"):
         yield CannotJudge(
             "the Flight Recorder dumps do not say which ranks wrote them",
             "keep the rank number at the end of the file names (_dump_0, trace_rank_0.json)",
         )
-    yield from _from_watchdog(run)
+    for item in absences(run):
+        if item.lead.source == DUMPS and judged is not None:
+            yield with_others(_from_dumps(item, judged), item)
+        elif item.lead.source == RAS:
+            yield with_others(_from_ras(item), item)
+        elif item.lead.proof in ("enqueued", "behind"):
+            yield with_others(_from_watchdog(item), item)
 
 
-def _from_dumps(judged: Verdict) -> Iterator[Hit]:
-    if not judged.suspects:
-        yield from _undumped(judged)
-        yield from _not_entered(judged)
-        return
+def _from_dumps(item: Absent, judged: Verdict) -> Hit:
+    if item.lead.proof == "undumped":
+        return _undumped(item, judged)
+    if item.lead.proof == "not-entered":
+        return _not_entered(item, judged)
     starved = [s for s in judged.starved if set(s.missing) & set(judged.suspects)]
     parts: list[str] = []
     if judged.lagging:
@@ -95,64 +104,78 @@ def _from_dumps(judged: Verdict) -> Iterator[Hit]:
     )
     if judged.undumped:
         explanation += f" No dump of ranks {format_ranks(judged.undumped)}: nothing is known about them."
-    yield Hit(
-        title=f"Rank{'s' if len(judged.suspects) > 1 else ''} {format_ranks(judged.suspects)} "
+    return Hit(
+        title=f"{_who(item, judged.suspects)} "
         f"{'are' if len(judged.suspects) > 1 else 'is'} behind the others: {'; '.join(parts)}",
         next_step=_NEXT,
         explanation=explanation,
         observed="; ".join(parts),
         expected="all ranks of a group issue and finish the same collectives",
         ranks=judged.suspects,
+        hosts=item.hosts,
         confidence=Confidence.HIGH if starved else Confidence.MEDIUM,
         evidence=tuple(facts),
     )
 
 
-def _not_entered(judged: Verdict) -> Iterator[Hit]:
+def _not_entered(item: Absent, judged: Verdict) -> Hit:
     """All have issued a collective, but on some GPUs it has not begun: work before it does not end there."""
-    for item in judged.not_entered[:1]:
-        many = len(item.waiting) > 1
-        where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
-        who = f"Rank{'s' if many else ''} {format_ranks(item.waiting)}"
-        yield Hit(
-            title=f"{who} issued {where} but never entered it, while ranks {format_ranks(item.started)} wait in it",
-            next_step=_NEXT,
-            explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
-            "kernel or collective of theirs does not end, or another process group runs in a different order.",
-            observed=f"not started on ranks {format_ranks(item.waiting)}",
-            expected="all ranks of a group start the same collective",
-            ranks=item.waiting,
-            confidence=Confidence.MEDIUM,
-            evidence=(
-                Ref(item.operation.input_id, 0, f"ranks {format_ranks(item.started)} have started {where}"),
-            ),
-        )
+    stuck = judged.not_entered[0]
+    where = f"collective {stuck.operation.seq:,} ({stuck.operation.label}) of group {stuck.group.label}"
+    return Hit(
+        title=f"{_who(item, stuck.waiting)} issued {where} but never entered it, while ranks "
+        f"{format_ranks(stuck.started)} wait in it",
+        next_step=_NEXT,
+        explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
+        "kernel or collective of theirs does not end, or another process group runs in a different order.",
+        observed=f"not started on ranks {format_ranks(stuck.waiting)}",
+        expected="all ranks of a group start the same collective",
+        ranks=stuck.waiting,
+        hosts=item.hosts,
+        evidence=item.lead.evidence,
+    )
 
 
-def _undumped(judged: Verdict) -> Iterator[Hit]:
+def _undumped(item: Absent, judged: Verdict) -> Hit:
     """Everyone who gave a dump waits in the same collective: those without a dump are to be looked at."""
-    for item in judged.silent[:1]:
-        plural_s = "s" if len(item.missing) > 1 else ""
-        where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
-        yield Hit(
-            title=f"Rank{plural_s} {format_ranks(item.missing)} did not produce a dump, and ranks "
-            f"{format_ranks(item.waiting)} all wait in {where}",
-            next_step=_NEXT,
-            explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
-            "were only not collected, add them.",
-            observed=f"dumps of {plural(judged.ranks, 'rank')}",
-            expected="a dump of every rank of the group",
-            ranks=item.missing,
-            severity=Severity.WARNING,
-            confidence=Confidence.LOW,
-            evidence=(
-                Ref(
-                    item.operation.input_id,
-                    0,
-                    f"ranks {format_ranks(item.waiting)} wait in {item.operation.label}",
-                ),
-            ),
-        )
+    silent = judged.silent[0]
+    where = f"collective {silent.operation.seq:,} ({silent.operation.label}) of group {silent.group.label}"
+    return Hit(
+        title=f"{_who(item, silent.missing)} did not produce a dump, and ranks "
+        f"{format_ranks(silent.waiting)} all wait in {where}",
+        next_step=_NEXT,
+        explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
+        "were only not collected, add them.",
+        observed=f"dumps of {plural(judged.ranks, 'rank')}",
+        expected="a dump of every rank of the group",
+        ranks=silent.missing,
+        hosts=item.hosts,
+        evidence=item.lead.evidence,
+    )
+
+
+def _from_ras(item: Absent) -> Hit:
+    """RAS counts fewer operations of some ranks, and the job stands."""
+    lead = item.lead
+    op = f"{lead.op} operations" if lead.op else "operations"
+    return Hit(
+        title=f"{_who(item, lead.ranks)} launched {lead.last or 0:,} {op}, the others {lead.seq or 0:,}: "
+        f"{'they are' if len(lead.ranks) > 1 else 'it is'} what the others wait for",
+        next_step=_NEXT,
+        explanation="RAS counts the operations that each rank has launched. In a running job the counts differ and "
+        "move; here the job stands.",
+        observed=f"{lead.last or 0:,} {op}",
+        expected=f"{lead.seq or 0:,}",
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
+        evidence=lead.evidence,
+    )
+
+
+def _who(item: Absent, ranks: tuple[int, ...]) -> str:
+    many = "s" if len(ranks) > 1 else ""
+    return f"Rank{many} {format_ranks(ranks)}" + (f" on {named(item.hosts)}" if item.hosts else "")
 
 
 def _missing_text(item: Starved) -> str:
@@ -173,46 +196,39 @@ def _lag_text(item: Lagging) -> str:
     )
 
 
-def _from_watchdog(run: Run) -> Iterator[Hit]:
+def _from_watchdog(item: Absent) -> Hit:
     """Ranks whose oldest unfinished operation, or last issued one, is below what the others of the group wait in."""
-    missing, _ = verdicts(run)
-    for item in missing:
-        if item.proof in ("silent", "gap"):
-            continue
-        who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
-        where = f" on {named(item.hosts)}" if item.hosts else ""
-        group = "" if item.group in (DEFAULT, "?") else f" of process group {item.group}"
-        known = item.group != "?"
-        far = item.last is not None and item.seq - item.last > 1
-        behind = f"{item.seq - (item.last or 0):,} apart" if far else "one operation behind"
-        if item.proof == "enqueued":
-            title = (
-                f"{who}{where} issued no collective after {item.last:,}{group}; {rank_words(item.waiting)} waited in "
-                f"{item.seq:,} ({item.op or 'operation unknown'}) until the time limit"
-            )
-        else:
-            title = (
-                f"{who}{where} timed out in collective {item.last:,}{group}, {rank_words(item.waiting)} in "
-                f"{item.seq:,}: {behind}"
-            )
-        note = "" if known else (
-            " The lines do not name the process group; if these ranks reported about different groups, the numbers "
-            "cannot be compared."
-        )  # fmt: skip
-        numbers = "" if item.world else " The rank numbers are those within the process group."
-        yield Hit(
-            title=title,
-            next_step=_NEXT,
-            explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
-            f"are behind and the others wait for them.{note}{numbers}",
-            observed=f"last of {rank_words(item.ranks)}: {item.last if item.last is not None else 'unknown'}; "
-            "the others "
-            f"wait in {item.seq:,}",
-            expected="the same sequence number on all ranks",
-            ranks=item.ranks,
-            hosts=item.hosts,
-            confidence=Confidence.HIGH if item.sure else Confidence.MEDIUM,
-            evidence=item.evidence,
-            first_s=item.first_s,
-            last_s=item.first_s,
+    lead = item.lead
+    seq, last = lead.seq or 0, lead.last
+    group = "" if lead.group in (DEFAULT, "?") else f" of process group {lead.group}"
+    far = last is not None and seq - last > 1
+    behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
+    if lead.proof == "enqueued":
+        title = (
+            f"{_who(item, lead.ranks)} issued no collective after {last:,}{group}; {rank_words(lead.waiting)} waited "
+            f"in {seq:,} ({lead.op or 'operation unknown'}) until the time limit"
         )
+    else:
+        title = (
+            f"{_who(item, lead.ranks)} timed out in collective {last:,}{group}, {rank_words(lead.waiting)} in "
+            f"{seq:,}: {behind}"
+        )
+    note = "" if lead.group != "?" else (
+        " The lines do not name the process group; if these ranks reported about different groups, the numbers "
+        "cannot be compared."
+    )  # fmt: skip
+    numbers = "" if lead.world else " The rank numbers are those within the process group."
+    return Hit(
+        title=title,
+        next_step=_NEXT,
+        explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
+        f"are behind and the others wait for them.{note}{numbers}",
+        observed=f"last of {rank_words(lead.ranks)}: {last if last is not None else 'unknown'}; the others wait in "
+        f"{seq:,}",
+        expected="the same sequence number on all ranks",
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        evidence=lead.evidence,
+        first_s=lead.first_s,
+        last_s=lead.first_s,
+    )

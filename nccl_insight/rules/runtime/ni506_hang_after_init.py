@@ -35,10 +35,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.absent import absences
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import one_sided
-from nccl_insight.facts.watchdog import verdicts
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.rules._faults import ANY, others
@@ -59,7 +59,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     watchdog = trouble(run, "watchdog-timeout")
     first = watchdog.telling("first-operation") if watchdog else None
-    if first is not None and (verdicts(run)[0] or _explained(run)):
+    if first is not None and (absences(run) or _explained(run)):
         # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.
         return
     if first is None:

@@ -33,6 +33,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.absent import RAS, absences
+from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -58,11 +60,19 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             & pl.col("comm_hash").is_not_null()
         )
         for part in rows.partition_by("input_id", "report", "comm_hash", "op", maintain_order=True):
+            if _told(run, part["comm_hash"][0], part["op"][0]):
+                continue
             if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
                 yield _from_text(part)
     counts = run.table("ras_counts")
     if "op_count" in counts.columns:
-        yield from _from_json(counts)
+        yield from (hit for hit, comm, op in _from_json(counts) if not _told(run, comm, op))
+
+
+def _told(run: Run, comm: str, op: str | None) -> bool:
+    """Whether the ranks behind are named as those that did not come."""
+    claims = (c for a in absences(run) for c in a.claims if c.source == RAS)
+    return any(c.comm_id == comm and c.op == op for c in claims)
 
 
 def _from_text(part: pl.DataFrame) -> Hit:
@@ -74,13 +84,15 @@ def _from_text(part: pl.DataFrame) -> Hit:
     what = "status" if op == "status" else f"{'' if op in (None, 'collective') else op + ' '}operation counts"
     observed = "; ".join(t for t in claims["text"].to_list() if t)[:300]
     values = claims["op_count"].drop_nulls()
-    spread = f", {values.max() - values.min():,} apart" if values.len() > 1 else ""  # type: ignore[operator]
-    low = values.min() if values.len() else None
+    every = part["op_count"].drop_nulls()
+    spread = f", {every.max() - every.min():,} apart" if every.len() > 1 else ""  # type: ignore[operator]
+    # Ranks that are listed one by one are the smaller set: behind the count of the others, or ahead of it.
+    most = values.max() if values.len() else None
     behind = (
-        members.filter(pl.col("op_count") == low)["rank"].drop_nulls().to_list() if low is not None else []
+        members.filter(pl.col("op_count") < most)["rank"].drop_nulls().to_list() if most is not None else []
     )
-    role = f"; ranks {format_ranks(behind)} are behind" if behind else ""
-    named = f", listed: ranks {format_ranks(ranks)}" if ranks and not behind else ""
+    role = f"; {rank_words(behind)} {'are' if len(behind) > 1 else 'is'} behind" if behind else ""
+    named = f", listed: {rank_words(ranks)}" if ranks and not behind else ""
     refs = part.select("input_id", "line", "text").iter_rows()
     return Hit(
         title=f"RAS: ranks of communicator {comm} have different {what}{spread}{role}{named}",
@@ -100,7 +112,7 @@ def _from_text(part: pl.DataFrame) -> Hit:
     )
 
 
-def _from_json(counts: pl.DataFrame) -> Iterator[Hit]:
+def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     summary = counts.group_by("input_id", "comm_hash", "op", maintain_order=True).agg(
         pl.col("op_count").min().alias("low"),
         pl.col("op_count").max().alias("high"),
@@ -110,7 +122,7 @@ def _from_json(counts: pl.DataFrame) -> Iterator[Hit]:
     for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
         behind = [r for r in row["behind"] if r is not None]
         observed = f"{row['low']:,} to {row['high']:,} {row['op']} operations"
-        yield Hit(
+        hit = Hit(
             title=f"RAS: ranks of communicator {row['comm_hash']} have launched {observed}; "
             f"{plural(len(behind), 'rank')} at the lowest count: {format_ranks(behind)}",
             next_step=_NEXT,
@@ -121,3 +133,4 @@ def _from_json(counts: pl.DataFrame) -> Iterator[Hit]:
             comm_id=f"0x{row['comm_hash'].lstrip('0')}",
             evidence=(Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
         )
+        yield hit, row["comm_hash"], row["op"]

@@ -32,6 +32,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts import settings
+from nccl_insight.facts.absent import RAS, tells
+from nccl_insight.facts.identity import identities
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -65,6 +68,19 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     ranks = tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31}))
     processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
     named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
+    known = identities(run)
+    owners = {
+        (h, p): known.process(p, known.host(h)) or known.process(p, None)
+        for h, p in processes.select("host", "pid").iter_rows()
+    }
+    placed = sorted({o[1] for o in owners.values() if o is not None})
+    whole = bool(placed) and None not in owners.values()
+    if not corrupt.height and tells(run, RAS, placed if whole else () if known.rank_of_process else ranks):
+        return  # ranks that did not come, which more than RAS says: one finding
+    ranks = tuple(placed) if whole else ranks
+    hosts = tuple(sorted({known.host(h) or h for h in processes["host"].to_list() if h}))
+    if whole:
+        hosts = tuple(sorted({o[0] for o in owners.values() if o is not None}))
     what = []
     if named:
         shown = ", ".join(named[:4]) + (f" and {len(named) - 4:,} more" if len(named) > 4 else "")
@@ -75,8 +91,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         what.append(f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)}")
     if corrupt.height:
         what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
+    title = f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}"
+    if dead["pid"].null_count() < dead.height and ranks and not corrupt.height:
+        where = f" on {settings.named(hosts)}" if hosts else ""
+        many = len(ranks) > 1
+        pids = ", ".join(str(p) for _, p in list(owners)[:4])
+        title = (
+            f"NCCL's RAS calls {'the processes' if many else 'the process'} of {settings.rank_words(ranks)}{where} "
+            f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
+        )
     yield Hit(
-        title=f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}",
+        title=title,
         next_step="ps -o pid,stat,etime,cmd -p <pid>   # on the host named; then dmesg -T | tail",
         explanation=(
             "The values that no communicator can have come from a known fault of RAS itself (NCCL 2.27.0 to 2.27.3); "
@@ -88,7 +113,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="data of every process",
         severity=Severity.WARNING if dead.height else None,
         ranks=ranks,
-        hosts=tuple(sorted({h for h in processes["host"].to_list() if h})),
+        hosts=hosts,
         evidence=tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
     )
 

@@ -35,12 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
-from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut, progress
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
-from nccl_insight.facts.watchdog import Missing, verdicts
+from nccl_insight.facts.absent import Absent, absences, stopped
+from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._absent import with_others
 from nccl_insight.rules._faults import DEVICE, MEMORY
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -55,7 +54,13 @@ CAUSED_BY = (*DEVICE, *MEMORY, "collective-mismatch", "invalid-argument", "algor
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding a communicator with ranks behind, and one for ranks that are silent while all others time out."""
-    yield from _silent(run)
+    for item in absences(run):
+        if item.lead.proof == "calls":
+            yield with_others(_stopped(item), item)
+        elif item.lead.proof == "silent":
+            yield with_others(_silent(item), item)
+        elif item.lead.proof == "gap":
+            yield with_others(_unseen(item), item)
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -63,106 +68,78 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "lines are missing from the log, so calls cannot be counted",
             "keep one complete log a rank: NCCL_DEBUG_FILE=nccl.%h.%p",
         )
-        return
-    ended = (
-        run.table("ranks")
-        .filter(pl.col("destroyed").cast(pl.String) == "destroyed")
-        .select("comm_id")
-        .unique()
-    )
-    counts = (
-        progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
-    )
-    spread = counts.group_by("comm_id").agg(
-        pl.col("calls").max().alias("most"),
-        pl.col("calls").min().alias("least"),
-        pl.col("calls").mode().max().alias("herd"),
-    )
-    for comm_id, most, _, herd in (
-        spread.filter(pl.col("most") > pl.col("least")).sort("comm_id").head(5).iter_rows()
-    ):
-        here = counts.filter(pl.col("comm_id") == comm_id)
-        ahead = here.filter(pl.col("calls") == most).height
-        if here.height > 2 and (herd != most or ahead * 2 <= here.height):
-            yield CannotJudge(
-                "ranks of a communicator are at many different calls, as in a log cut while the job ran",
-                "analyze the log after the job has ended",
-            )
-            continue
-        behind = here.filter(pl.col("calls") < most)
-        reached = min(behind["calls"].to_list())
-        missed = collective_calls(run).filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == reached))
-        op = missed["op"][0] if missed.height else "collective"
-        who = rank_words(ranks_of(behind))
-        yield Hit(
-            title=f"{who[0].upper()}{who[1:]} stopped after {plural(reached, 'collective')}; "
-            f"{plural(here.height - behind.height, 'rank')} went on to "
-            f"{most} ({named(hosts_of(behind)) or 'host unknown'})",
-            next_step=f"py-spy dump --pid <pid of rank {behind['rank'][0]}>; look at what that rank printed last",
-            explanation=f"The next collective of this communicator, {op} number {reached + 1}, was issued by the other "
-            "ranks and never by these. The others wait for them.",
-            observed=plural(reached, "call"),
-            expected=plural(most, "call"),
-            unit="calls",
-            ranks=ranks_of(behind),
-            hosts=hosts_of(behind),
-            comm_id=str(comm_id),
-            evidence=(*refs(behind, 2), *refs(missed, 1)),
-            absence=f"no further call of {who} on this communicator",
+    elif stopped(run)[1]:
+        yield CannotJudge(
+            "ranks of a communicator are at many different calls, as in a log cut while the job ran",
+            "analyze the log after the job has ended",
         )
 
 
-def _unseen(item: Missing) -> Hit:
-    who = rank_words(item.ranks)
+def _who(item: Absent) -> str:
+    words = rank_words(item.lead.ranks)
+    return f"{words[0].upper()}{words[1:]}" + (f" on {named(item.hosts)}" if item.hosts else "")
+
+
+def _stopped(item: Absent) -> Hit:
+    lead = item.lead
+    reached, most = lead.last or 0, lead.seq or 0
     return Hit(
-        title=f"{who[0].upper()}{who[1:]} printed nothing, while {rank_words(item.waiting)} timed out in collective "
-        f"{item.seq:,} ({item.op or 'operation unknown'})",
+        title=f"{_who(item)} stopped after {plural(reached, 'collective')}; "
+        f"{plural(len(lead.waiting), 'rank')} went on to {most:,}",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; look at what that rank printed last",
+        explanation=f"The next collective of this communicator, {lead.op} number {reached + 1}, was issued by the "
+        "other ranks and never by these. The others wait for them.",
+        observed=plural(reached, "call"),
+        expected=plural(most, "call"),
+        unit="calls",
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        comm_id=lead.comm_id,
+        evidence=lead.evidence,
+        absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
+    )
+
+
+def _unseen(item: Absent) -> Hit:
+    lead, who = item.lead, rank_words(item.lead.ranks)
+    return Hit(
+        title=f"{_who(item)} printed nothing, while {rank_words(lead.waiting)} timed out in collective "
+        f"{lead.seq:,} ({lead.op or 'operation unknown'})",
         next_step=f"look at the log and the host of {who}: the output of that process, its exit status, dmesg -T",
         explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
         "theirs. Either that rank did not come, or its output is not in this log.",
-        observed=f"time-outs of {rank_words(item.waiting)}",
+        observed=f"time-outs of {rank_words(lead.waiting)}",
         expected="every rank of the group issues the collective",
-        ranks=item.ranks,
-        severity=Severity.WARNING,
-        confidence=Confidence.LOW,
-        evidence=item.evidence,
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        evidence=lead.evidence,
         absence=f"no watchdog line of {who}",
-        first_s=item.first_s,
+        first_s=lead.first_s,
     )
 
 
-def _silent(run: Run) -> Iterator[Hit]:
-    missing, _ = verdicts(run)
-    for item in missing:
-        if item.proof not in ("silent", "gap"):
-            continue
-        if item.proof == "gap":
-            yield _unseen(item)
-            continue
-        who = f"{rank_words(item.ranks)[0].upper()}{rank_words(item.ranks)[1:]}"
-        where = f" on {named(item.hosts)}" if item.hosts else ""
-        limit = f" for {item.ran_ms / 1000:,.0f} s" if item.ran_ms else ""
-        first = item.seq <= 1
-        yield Hit(
-            title=f"{who}{where} did not come to collective {item.seq:,} ({item.op or 'operation unknown'}), in which "
-            f"{rank_words(item.waiting)} waited{limit}",
-            next_step=f"py-spy dump --pid <pid of rank {item.ranks[0]}>; read what that rank printed last"
-            + ("; init_process_group(timeout=...) longer than the preparation of rank 0" if first else ""),
-            explanation="All other ranks timed out in the same operation, and these printed nothing: they are "
-            "somewhere "
-            "else, or gone."
-            + (
-                " It is the first collective: one rank may still be preparing data or loading a checkpoint."
-                if first
-                else ""
-            ),
-            observed=f"time-outs of {rank_words(item.waiting)}",
-            expected="every rank of the group issues the collective",
-            ranks=item.ranks,
-            hosts=item.hosts,
-            confidence=Confidence.HIGH if item.sure else Confidence.MEDIUM,
-            evidence=item.evidence,
-            absence=f"no watchdog line of {rank_words(item.ranks)}",
-            first_s=item.first_s,
-            last_s=item.first_s,
-        )
+def _silent(item: Absent) -> Hit:
+    lead = item.lead
+    limit = f" for {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
+    first = lead.seq is not None and lead.seq <= 1
+    return Hit(
+        title=f"{_who(item)} did not come to collective {lead.seq:,} ({lead.op or 'operation unknown'}), in which "
+        f"{rank_words(lead.waiting)} waited{limit}",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what that rank printed last"
+        + ("; init_process_group(timeout=...) longer than the preparation of rank 0" if first else ""),
+        explanation="All other ranks timed out in the same operation, and these printed nothing: they are somewhere "
+        "else, or gone."
+        + (
+            " It is the first collective: one rank may still be preparing data or loading a checkpoint."
+            if first
+            else ""
+        ),
+        observed=f"time-outs of {rank_words(lead.waiting)}",
+        expected="every rank of the group issues the collective",
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        evidence=lead.evidence,
+        absence=f"no watchdog line of {rank_words(lead.ranks)}",
+        first_s=lead.first_s,
+        last_s=lead.first_s,
+    )

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.flight_recorder import Stalled, verdict
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._faults import ANY
@@ -53,9 +54,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the operation that was issued first; the others wait behind it."""
     judged = verdict(run)
     if judged is None:
-        yield from stalled(run)
+        if not absences(run):
+            yield from stalled(run)
         return
-    if judged.suspects or judged.mismatches or judged.not_entered:
+    if judged.suspects or judged.mismatches or judged.not_entered or absences(run):
         return
     whole = [s for s in judged.stalled if s.whole] or [s for s in judged.stalled if not judged.silent]
     if whole:
@@ -83,7 +85,11 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
             else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would)."
         )
         + more
-        + absent,
+        + absent
+        + "".join(
+            f" {c.source[0].upper()}{c.source[1:]} says otherwise ({c.said}); the dumps are the better evidence."
+            for c in refuted(run)[:2]
+        ),
         observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",
         expected="the collective finishes once all ranks have started it",
         confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,

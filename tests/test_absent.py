@@ -1,0 +1,259 @@
+"""Who did not come, when several sources tell how far the ranks of a job got: one finding, its confidence, its host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import nccl_insight
+from nccl_insight.facts.absent import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, absences, refuted, standings
+from nccl_insight.model import Analysis, Finding
+from tests.test_flight_recorder import done, dump, entry
+
+HASH = "8a1f5f0c3d2e1b00"
+HANGS = (
+    "rank-desync",
+    "collective-not-reached",
+    "collective-stalled",
+    "hang-after-init",
+    "ras-incomplete",
+    "ras-mismatch",
+)
+
+
+def host(rank: int) -> str:
+    return f"gpu0{rank // 2 + 1}"
+
+
+def inits(ranks: int = 4) -> list[str]:
+    """The init of a job with two ranks a host; process numbers are 4000 + rank."""
+    return [
+        f"{host(r)}:{4000 + r}:{4100 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks {ranks} "
+        f"cudaDev {r % 2} nvmlDev {r % 2} busId {r % 2 + 1}b000 commId 0x{HASH} - Init {state}"
+        for state in ("START", "COMPLETE")
+        for r in range(ranks)
+    ]
+
+
+def timeout(
+    rank: int, seq: int, enqueued: int, completed: int, group: str = "0", guid: str = "0(default_pg)"
+) -> list[str]:
+    """What torch's watchdog prints when an operation of a rank takes too long."""
+    head = f"[rank{rank}]:[E619 05:06:30.9{rank}9096625 ProcessGroupNCCL.cpp"
+    return [
+        f"{head}:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        "OpType=ALLREDUCE, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000) ran for 600065 milliseconds before "
+        "timing out.",
+        f"{head}:2268] [PG ID {group} PG GUID {guid} Rank {rank}]  failure detected by watchdog at work sequence id: "
+        f"{seq} PG status: last enqueued work: {enqueued}, last completed work: {completed}",
+    ]
+
+
+def log(path: Path, *lines: str) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def dumps(directory: Path, by_rank: dict[int, list[dict[str, Any]]], ranks: int = 4) -> str:
+    directory.mkdir(exist_ok=True)
+    for rank, entries in by_rank.items():
+        (directory / f"trace_rank_{rank}.json").write_text(json.dumps(dump(entries, ranks)))
+    return str(directory)
+
+
+def ras(path: Path, counts: dict[int, int], dead: tuple[int, ...] = (), second: int = 40) -> str:
+    """A RAS report in JSON: AllReduce operations launched by rank, and ranks whose process does not answer."""
+    place = {
+        r: {"rank": r, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2}
+        for r in (*counts, *dead)
+    }
+    path.write_text(json.dumps({
+        "nccl_version": "2.28.9", "cuda_runtime_version": 12090, "cuda_driver_version": 12090,
+        "timestamp": f"2026-06-19 05:06:{second}", "communicators_count": 1,
+        "communicators": [{
+            "hash": f"0x{HASH}", "size": len(place), "ranks_count": len(counts), "missing_ranks_count": len(dead),
+            "ranks": [{**place[r], "collective_counts": {"AllReduce": n}} for r, n in counts.items()],
+            "missing_ranks": [{**place[r], "status": {"unresponsive": True, "considered_dead": True}} for r in dead],
+        }],
+    }))  # fmt: skip
+    return str(path)
+
+
+def judged(*paths: str) -> tuple[Analysis, list[Finding]]:
+    analysis = nccl_insight.analyze(list(paths))
+    found = [f for f in analysis.findings if f.name in HANGS and f.severity.value != "info"]
+    return analysis, found
+
+
+def test_one_source_alone_is_as_sure_as_it_can_be(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 35, 34)]
+    _, found = judged(log(tmp_path / "run.log", *inits(), *waits))
+    assert [(f.name, f.ranks, f.hosts, f.confidence.value) for f in found] == [
+        ("collective-not-reached", (3,), ("gpu02",), "high")
+    ]
+    _, found = judged(dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in (0, 1, 2)}))
+    assert [(f.name, f.ranks, f.confidence.value, f.severity.value) for f in found] == [
+        ("rank-desync", (3,), "low", "warning")
+    ]
+
+
+def test_watchdog_and_dumps_that_agree_make_one_finding(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 3) for line in timeout(r, 35, 35, 34)]
+    text = log(tmp_path / "run.log", *inits(), *waits)
+    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 3)} | {2: [done(34)]}
+    _, found = judged(text, dumps(tmp_path / "dumps", by_rank))
+    assert [(f.name, f.ranks, f.hosts, f.confidence.value) for f in found] == [
+        ("rank-desync", (2,), ("gpu02",), "high")
+    ]
+    assert "never issued collective 35" in found[0].title
+    assert "watchdog agrees" in found[0].explanation
+    assert {e.input.rsplit("/", 1)[-1] for e in found[0].evidence} >= {"run.log"}
+
+
+def test_dumps_without_one_rank_are_believed_when_the_log_agrees(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 35, 34)]
+    text = log(tmp_path / "run.log", *waits)  # no init: the log does not say how many ranks there are
+    _, found = judged(text, dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in (0, 1, 2)}))
+    assert [(f.ranks, f.severity.value) for f in found] == [((3,), "warning")]
+    text = log(tmp_path / "run.log", *inits(), *waits)
+    _, found = judged(text, str(tmp_path / "dumps"))
+    assert [(f.ranks, f.severity.value, f.confidence.value) for f in found] == [((3,), "error", "high")]
+
+
+def test_the_better_evidence_is_told_when_sources_disagree(tmp_path: Path) -> None:
+    waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
+    text = log(tmp_path / "run.log", *inits(), *waits)  # rank 1 is silent ...
+    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 3)} | {
+        2: [done(33)]
+    }  # ... but issued what rank 2 never did
+    _, found = judged(text, dumps(tmp_path / "dumps", by_rank))
+    assert [(f.name, f.ranks, f.hosts) for f in found] == [("rank-desync", (2,), ("gpu02",))]
+    assert "says otherwise (rank 1 printed nothing" in found[0].explanation
+    assert found[0].confidence.value == "medium"
+
+
+def test_dumps_of_all_ranks_refute_a_silent_rank(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 35, 34)]
+    text = log(tmp_path / "run.log", *inits(), *waits)
+    paths = (text, dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in range(4)}))
+    _, found = judged(*paths)
+    assert [(f.name, f.ranks) for f in found] == [("collective-stalled", (0, 1, 2, 3))]
+    assert "the dumps are the better evidence" in found[0].explanation
+    run = nccl_insight.load(list(paths))
+    assert [c.ranks for c in refuted(run)] == [(3,)]
+    assert absences(run) == ()
+
+
+def test_a_report_of_ras_alone_accuses_nobody(tmp_path: Path) -> None:
+    analysis, found = judged(ras(tmp_path / "ras.json", {0: 50, 1: 50, 2: 50, 3: 47}))
+    assert not found
+    assert [f.severity.value for f in analysis.findings if f.name == "ras-mismatch"] == ["info"]
+
+
+def test_two_reports_of_ras_in_which_nothing_moved_do(tmp_path: Path) -> None:
+    text = log(tmp_path / "run.log", *inits())
+    counts = {0: 50, 1: 50, 2: 50, 3: 49}
+    reports = [ras(tmp_path / f"ras{n}.json", counts, second=n) for n in (10, 40)]
+    analysis, found = judged(text, *reports)
+    assert [(f.name, f.ranks, f.hosts) for f in found] == [("rank-desync", (3,), ("gpu02",))]
+    assert "the same in two reports" not in found[0].title
+    assert not [f for f in analysis.findings if f.name == "ras-mismatch"]
+    moved = ras(tmp_path / "ras40.json", {0: 90, 1: 90, 2: 90, 3: 89})
+    assert not judged(text, reports[0], moved)[1]
+
+
+def test_ras_raises_the_confidence_of_a_silent_rank_and_is_not_told_twice(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 35, 34)]
+    text = log(tmp_path / "run.log", *waits)
+    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 2)}
+    _, found = judged(
+        dumps(tmp_path / "dumps", by_rank), ras(tmp_path / "ras.json", {0: 35, 1: 35, 2: 35}, dead=(3,))
+    )
+    assert [(f.name, f.ranks, f.severity.value, f.confidence.value) for f in found] == [
+        ("rank-desync", (3,), "error", "medium")
+    ]
+    assert "RAS agrees: rank 3: its process is dead" in found[0].explanation
+    _, found = judged(text, ras(tmp_path / "ras.json", {0: 35, 1: 35, 2: 35}, dead=(3,)))
+    assert [(f.name, f.ranks) for f in found] == [("ras-incomplete", (3,))]
+
+
+def test_a_rank_that_waits_for_another_one_is_not_blamed(tmp_path: Path) -> None:
+    """Rank 1 did not come to the job's collective because it waits in a smaller group for rank 3."""
+    lines = [*inits()]
+    for r in (0, 2):
+        lines += timeout(r, 35, 35, 34)
+    lines += timeout(1, 7, 7, 6, group="3", guid="9(tp)")
+    lines += [
+        f"[rank{r}]:[E619 05:06:31.9{r}9096625 ProcessGroupNCCL.cpp:2268] [PG ID {pg} PG GUID {guid} Rank {r}]  "
+        f"failure detected by watchdog at work sequence id: {n} PG status: last enqueued work: {n}, last completed "
+        f"work: {n}"
+        for r, pg, guid, n in ((1, 0, "0(default_pg)", 34), (3, 3, "9(tp)", 6))
+    ]
+    run = nccl_insight.load([log(tmp_path / "run.log", *lines)])
+    told = [(a.lead.ranks, [c.ranks for c in a.held]) for a in absences(run)]
+    assert (1,) not in [ranks for ranks, _ in told]
+
+
+def call(rank: int, number: int) -> str:
+    return (
+        f"{host(rank)}:{4000 + rank}:{4100 + rank} [{rank % 2}] NCCL INFO AllReduce: opCount {number:x} sendbuff "
+        f"0x7f9e32a00000 recvbuff 0x7f9d32800000 count 1024 datatype 7 op 0 root 0 comm 0x55d0a{rank} [nranks=4] "
+        "stream 0x564134211800"
+    )
+
+
+def test_call_log_and_ras_that_agree(tmp_path: Path) -> None:
+    calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 2]
+    text = log(tmp_path / "run.log", *inits(), *calls)
+    _, found = judged(text)
+    assert [(f.name, f.ranks, f.confidence.value) for f in found] == [
+        ("collective-not-reached", (3,), "medium")
+    ]
+    analysis, found = judged(text, ras(tmp_path / "ras.json", {0: 5, 1: 5, 2: 5, 3: 2}))
+    assert [(f.name, f.ranks, f.hosts, f.confidence.value) for f in found] == [
+        ("collective-not-reached", (3,), ("gpu02",), "high")
+    ]
+    assert not [f for f in analysis.findings if f.name == "ras-mismatch"]
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int) -> None:
+    calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 5 - behind]
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 36, 34)]
+    record = {
+        "header": {"id": f"0x{HASH}", "rank": 3, "n_ranks": 4, "nnodes": 2},
+        "metadata": {"inspector_output_format_version": "v4.0", "dump_timestamp_us": 1, "hostname": "gpu02",
+                     "pid": 4003},
+        "coll_perf": {"coll": "AllReduce", "coll_sn": 9, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 61,
+                      "coll_algobw_gbs": 1.0, "coll_busbw_gbs": 1.0},
+    }  # fmt: skip
+    (tmp_path / "inspector.log").write_text(json.dumps(record) + "\n")
+    run = nccl_insight.load(
+        [
+            log(tmp_path / "run.log", *inits(), *calls, *waits),
+            dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in (0, 1, 2)} | {3: [done(34)]}),
+            ras(tmp_path / "ras.json", {0: 5, 1: 5, 2: 5, 3: 5 - behind}),
+            str(tmp_path / "inspector.log"),
+        ]
+    )
+    rows = standings(run)
+    numbers = {
+        source: rows.filter((pl.col("source") == source) & (pl.col("rank") == 3))
+        .select("enqueued", "completed")
+        .rows()
+        for source in (CALLS, DUMPS, RAS, INSPECTOR)
+    }
+    assert numbers == {
+        CALLS: [(5 - behind, None)], DUMPS: [(34, 34)], RAS: [(5 - behind, None)], INSPECTOR: [(None, 9)],
+    }  # fmt: skip
+    watchdog = rows.filter(pl.col("source") == WATCHDOG).sort("rank")
+    assert watchdog["rank"].to_list() == [0, 1, 2]
+    assert watchdog["enqueued"].to_list() == [36, 36, 36]
+    assert watchdog["host"].to_list() == ["gpu01", "gpu01", "gpu02"]
+    item = absences(run)[0]
+    assert item.lead.ranks == (3,)
+    assert {c.source for c in item.claims} >= {DUMPS, WATCHDOG, CALLS, RAS}
