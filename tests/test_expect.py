@@ -155,6 +155,7 @@ def test_changes() -> None:
     assert change(machine, "nics=4x200,gdr=off").gdr is False
     assert change(machine, "gpu=MI300X").fabric == "mesh"
     assert change(machine, "network=tcp").network.name == "tcp"
+    assert change(machine, "algorithm=nvlstree").algorithm == "NVLS"
     for wrong in ("gpus=13", "speed=1", "nics=8", "nvls=maybe", "nodes=0", "nodes"):
         with pytest.raises(UsageError):
             change(machine, wrong)
@@ -174,3 +175,35 @@ def test_command() -> None:
     assert run_cli("expect").returncode == 2
     text = run_cli("expect", "--gpu", "A100", "--op", "all_reduce", "--size", "1G").stdout
     assert "NVLink through NVSwitch" in text
+
+
+def test_an_algorithm_can_be_asked_for() -> None:
+    def busbw(machine: Machine, algorithm: str) -> float:
+        parts = parts_of(change(machine, f"algorithm={algorithm}"), "AllReduce")
+        assert parts is not None
+        assert parts.rate.algorithm.startswith(algorithm)
+        return parts.rate.typical
+
+    node = build("H100", nodes=1, gpus_per_node=8)
+    assert busbw(node, "Tree") < busbw(node, "Ring") < busbw(node, "NVLS")
+    # The tree in a node is bound by NVLink, NVLS by the switch; across many nodes all of them by the NICs.
+    pair, many = (build("H100", nodes=n, gpus_per_node=8, nics="8x400", network="ib") for n in (2, 16))
+    assert busbw(pair, "Tree") < busbw(pair, "NVLS")
+    assert busbw(many, "Tree") <= busbw(many, "Ring")
+    for wrong in ("algorithm=Bruck", "algorithm="):
+        with pytest.raises(UsageError, match="Ring, Tree, NVLS"):
+            change(node, wrong)
+    with pytest.raises(UsageError, match="cannot do NVLS"):
+        change(build("A100"), "algorithm=NVLS")
+
+
+def test_slow_ethernet_is_filled() -> None:
+    """A socket carries 10 Gbit/s whole, but not 100."""
+    slow, fast = (
+        parts_of(build("A100 PCIe", nodes=2, gpus_per_node=1, nics=f"1x{g}", network="tcp"), "AllReduce")
+        for g in (10, 100)
+    )
+    assert slow is not None
+    assert fast is not None
+    assert slow.rate.typical / 1.25 > fast.rate.typical / 12.5
+    assert slow.rate.low < 1.17 < slow.rate.high < 1.25

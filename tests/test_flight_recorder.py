@@ -11,12 +11,14 @@ import polars as pl
 import pytest
 
 from nccl_insight.facts.flight_recorder import verdict
+from nccl_insight.facts.wire import recorded
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
+from nccl_insight.rules._links import traced_efficiency
 from nccl_insight.rules.runtime import ni502_collective_mismatch, ni503_rank_desync, ni514_send_recv_unmatched
-from nccl_insight.rules.traces import ni613_collective_stalled
+from nccl_insight.rules.traces import ni607_busbw_below_expected, ni613_collective_stalled
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
 
@@ -242,6 +244,37 @@ def test_a_rank_without_a_dump_is_pointed_at_when_all_others_wait(tmp_path: Path
 def test_a_few_dumps_of_many_ranks_point_at_nobody(tmp_path: Path) -> None:
     run = dumps(tmp_path, {0: [done(1), entry(2)]})
     assert not [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+
+
+def test_timed_collectives_have_a_bandwidth(tmp_path: Path) -> None:
+    """The rank that came last waited for nobody: its time is the transfer's."""
+
+    def timed(rank: int, seq: int) -> dict[str, Any]:
+        size = {"input_sizes": [[4 << 20]], "output_sizes": [[4 << 20]]}
+        return done(seq, duration_ms=3.0 if rank == seq % 4 else 40.0, **size)
+
+    run = dumps(tmp_path, {r: [timed(r, n) for n in range(1, 7)] + [done(9)] for r in range(4)})
+    rows = recorded(run)
+    assert rows["ranks"].to_list() == [[0, 1, 2, 3]] * 6
+    assert set(rows["wire_ns"]) == {3_000_000}
+    assert rows["busbw_gbps"].to_list() == pytest.approx([(16 << 20) / 3e6 * 1.5] * 6)
+    # NCCL said 1 ms for this size: a third of the bandwidth.
+    said = pl.DataFrame(
+        {"comm_id": ["0x1"], "op": ["AllReduce"], "size_bytes": [16 << 20], "algorithm": ["RING"],
+         "protocol": ["SIMPLE"], "predicted_ns": [1e6], "chosen": [True], "input_id": [9], "line": [1]}
+    )  # fmt: skip
+    comms = pl.DataFrame({"comm_id": ["0x1"], "nranks": [4], "n_nodes": [1], "input_id": [9], "line": [1]})
+    both = build_run({"collectives": run.table("collectives"), "predicted": said, "communicators": comms})
+    (row,) = traced_efficiency(both).iter_rows(named=True)
+    assert row["of_expected"] == pytest.approx(1 / 3)
+    (hit,) = ni607_busbw_below_expected.check(both)
+    assert isinstance(hit, Hit)
+    assert "AllReduce of 16.0 MiB on 4 ranks" in hit.title
+
+
+def test_a_rank_without_a_dump_gives_no_bandwidth(tmp_path: Path) -> None:
+    run = dumps(tmp_path, {r: [done(1, duration_ms=40.0)] for r in range(3)})
+    assert recorded(run).is_empty()
 
 
 def test_retired_counts_as_done_for_gloo(tmp_path: Path) -> None:

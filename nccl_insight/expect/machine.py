@@ -20,7 +20,8 @@ class Machine:
     """GPUs, nodes and network of one communicator.
 
     ``nics`` is the number of NICs per node, ``nic_gbit`` the rate of each in Gbit/s. ``gdr`` None means unknown.
-    ``nvls`` False means that the user switched it off.
+    ``nvls`` False means that the user switched it off, ``algorithm`` that large all-reduces must take it: ``Ring``,
+    ``Tree`` or ``NVLS`` (``NVLSTree`` across domains).
     """
 
     gpu: Gpu
@@ -33,6 +34,7 @@ class Machine:
     gdr: bool | None = None
     nvls: bool | None = None
     nccl_version: tuple[int, int] | None = None
+    algorithm: str | None = None
 
     @property
     def ranks(self) -> int:

@@ -240,11 +240,18 @@ def _nvls(machine: Machine, ranks: int) -> float | None:
     return machine.gpu.get("nvlink_gbps") * share
 
 
+def can_reduce_in_switch(machine: Machine) -> bool:
+    """Whether NVLS is possible on the machine."""
+    return _nvls(machine, machine.domain_ranks) is not None
+
+
 def outside(machine: Machine) -> Rate:
     """What one domain moves to the others in one direction, all its NICs together."""
     net, gpu = machine.network, machine.gpu
     line = machine.nic_gbit / 8
-    capped = min(line, net.get("nic_cap", line) / max(net.get("share"), 0.01))
+    slow = "slow_" if machine.nic_gbit <= net.get("slow_gbit") else ""
+    share = net.get(f"{slow}share")
+    capped = min(line, net.get("nic_cap", line) / max(share, 0.01))
     rate = machine.nics * capped * machine.domain_nodes
     bound = f"{machine.nics} x {machine.nic_gbit:g} Gbit/s NICs per node"
     slots = machine.gpus_per_node * gpu.get("pcie_gbps") * 0.85 * machine.domain_nodes
@@ -258,12 +265,12 @@ def outside(machine: Machine) -> Rate:
     spread = 1 - 0.05 * max(0.0, math.log2(machine.domains / 16))
     rate *= factor * max(spread, 0.6)
     return Rate(
-        rate * net.get("share"),
-        rate * net.get("low"),
-        rate * net.get("high"),
+        rate * share,
+        rate * net.get(f"{slow}low"),
+        rate * net.get(f"{slow}high"),
         bound,
         "Ring",
-        net.source("share"),
+        net.source(f"{slow}share"),
     )
 
 
@@ -290,10 +297,22 @@ def _slower(a: Rate, b: Rate) -> Rate:
 
 def _with_switch(machine: Machine, ring: Rate) -> Rate:
     n = machine.domain_ranks
+    if machine.algorithm == "Tree":
+        tree = ring.scaled(_TREE_SHARE)
+        return Rate(tree.typical, tree.low * 0.9, tree.high, tree.bound_by, "Tree", tree.source)
     nvls = _nvls(machine, n)
-    if nvls is None:
+    if nvls is None or machine.algorithm == "Ring":
         return ring
     busbw = nvls * 2 * (n - 1) / n
+    if machine.algorithm == "NVLS":
+        return Rate(
+            busbw,
+            busbw * 0.85,
+            busbw * 1.06,
+            "NVSwitch with NVLS",
+            "NVLS",
+            machine.gpu.source("nvls_share"),
+        )
     if busbw <= ring.typical:
         return Rate(
             ring.typical, ring.low, max(ring.high, busbw * 1.05), ring.bound_by, ring.algorithm, ring.source
@@ -329,6 +348,10 @@ def _across(machine: Machine, local: Rate | None, net: Rate, ring: Rate) -> Rate
         )
         both = _slower(inner, net.scaled(factor / sent))
         options.append(Rate(both.typical, both.low, both.high, both.bound_by, "NVLSTree", both.source))
+    if machine.algorithm is not None:
+        return next(
+            o for o in options if o.algorithm.removesuffix("Tree") == machine.algorithm.removesuffix("Tree")
+        )
     best = max(options, key=lambda rate: rate.typical)
     return Rate(
         best.typical,

@@ -7,8 +7,10 @@ from typing import Final
 
 from nccl_insight.errors import UsageError
 from nccl_insight.expect.machine import Machine, build, parse_nics
+from nccl_insight.expect.model import can_reduce_in_switch
 
-KEYS: Final = ("nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls")
+KEYS: Final = ("nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls", "algorithm")
+_ALGORITHMS: Final = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvlstree": "NVLS"}
 _ON: Final = frozenset({"on", "yes", "1", "true"})
 _OFF: Final = frozenset({"off", "no", "0", "false"})
 
@@ -33,6 +35,8 @@ def _one(machine: Machine, key: str, value: str) -> Machine:
     if key in {"gdr", "nvls"}:
         on = _flag(key, value)
         return dataclasses.replace(machine, gdr=on) if key == "gdr" else dataclasses.replace(machine, nvls=on)
+    if key == "algorithm":
+        return dataclasses.replace(machine, algorithm=_algorithm(machine, value))
     if key == "nics":
         count, gbit = parse_nics(value)
         return dataclasses.replace(machine, nics=count, nic_gbit=gbit)
@@ -59,6 +63,15 @@ def _one(machine: Machine, key: str, value: str) -> Machine:
     if key == "network":
         return dataclasses.replace(machine, network=other.network)
     return dataclasses.replace(machine, gpu=other.gpu, fabric=other.fabric)
+
+
+def _algorithm(machine: Machine, value: str) -> str:
+    name = _ALGORITHMS.get(value.lower())
+    if name is None:
+        raise UsageError(f"--what-if algorithm={value}: use one of Ring, Tree, NVLS")
+    if name == "NVLS" and not can_reduce_in_switch(machine):
+        raise UsageError(f"--what-if algorithm={value}: {machine.gpu.name} as described here cannot do NVLS")
+    return name
 
 
 def _flag(key: str, value: str) -> bool:

@@ -76,6 +76,55 @@ def _transfers(run: Run) -> pl.DataFrame:
     )
 
 
+def recorded(run: Run) -> pl.DataFrame:
+    """Collectives that PyTorch's flight recorder timed (``TORCH_NCCL_ENABLE_TIMING=1``) on every member of a group.
+
+    Columns: ``input_id, comm_id, ranks, group_ranks, group_size, op, size_bytes, wire_ns, busbw_gbps``. Dumps of
+    different ranks are matched by process group and sequence number. ``wire_ns`` is the shortest duration over ranks.
+    """
+    table = run.table("collectives")
+    absent: dict[str, pl.DataType | type[pl.DataType]] = {
+        "comm_id": pl.String,
+        "group_ranks": pl.List(pl.Int32),
+        "group_size": pl.Int32,
+    }
+    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
+    n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
+    op = pl.col("op").cast(pl.String)
+    return (
+        table.filter(
+            (pl.col("source").cast(pl.String) == "flight_recorder")
+            & (pl.col("duration_ns") > 0)
+            & (pl.col("size_bytes") > 0)
+            & pl.col("seq").is_not_null()
+            & pl.col("rank").is_not_null()
+            & op.is_not_null()
+            & ~op.is_in(_POINT_TO_POINT)
+        )
+        .with_columns(
+            n.alias("group_size"),
+            op=op,
+            _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(","),
+        )
+        .group_by("process_group", "_members", "seq", "op", "size_bytes", maintain_order=True)
+        .agg(
+            pl.col("input_id").first(),
+            pl.col("comm_id").drop_nulls().first(),
+            pl.col("rank").unique().sort().alias("ranks"),
+            pl.col("group_ranks").first(),
+            pl.col("group_size").first(),
+            wire_ns=pl.col("duration_ns").min(),
+        )
+        .filter(pl.col("ranks").list.len() >= pl.col("group_size"))
+        .with_columns(
+            busbw_gbps=bandwidth.busbw_expr(
+                pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), pl.col("group_size")
+            )
+        )
+        .drop("process_group", "_members", "seq")
+    )
+
+
 def missing_members(run: Run) -> dict[tuple[int, ...], tuple[int, ...]]:
     """Ranks without a trace, by process group (its members), for groups of which at least two ranks have one."""
     table = run.table("collectives").filter(

@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.facts.expected import HARDWARE, Band, expected
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links
-from nccl_insight.facts.wire import transfers
+from nccl_insight.facts.wire import recorded, transfers
 from nccl_insight.rules._traces import one_node_gpu
 from nccl_insight.tables.run import Run
 
@@ -39,22 +39,25 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
 
     Columns: ``members, n, op, size_bytes, comm_id, input_id, count, busbw_gbps, wire_ns`` (medians without waiting),
     ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` (null where nothing is known) and
-    ``of_expected``. Only collectives of which all members were recorded. NCCL's own model comes first; the hardware
+    ``of_expected``. Only collectives of which all members were recorded, by a profiler, the Inspector or PyTorch's
+    flight recorder. NCCL's own model comes first; the hardware
     table only where the links of the group are known (:func:`expected_busbw`).
     """
     return run.memo("rules.links.traced_efficiency", _traced_efficiency)
 
 
 def _traced_efficiency(run: Run) -> pl.DataFrame:
+    traced = transfers(run).filter(
+        pl.col("complete")
+        & pl.col("src").is_null()
+        & (pl.col("busbw_gbps") > 0)
+        & (pl.col("size_bytes") > 0)
+        & pl.col("source").is_in(["kernel", "inspector"])
+    )
+    # The same collectives again are not counted twice where a profiler saw them, too.
+    dumped = recorded(run).filter(pl.col("busbw_gbps") > 0) if traced.is_empty() else recorded(run).clear()
     rows = (
-        transfers(run)
-        .filter(
-            pl.col("complete")
-            & pl.col("src").is_null()
-            & (pl.col("busbw_gbps") > 0)
-            & (pl.col("size_bytes") > 0)
-            & pl.col("source").is_in(["kernel", "inspector"])
-        )
+        pl.concat([traced, dumped], how="diagonal_relaxed")
         .with_columns(
             members=pl.coalesce("group_ranks", "ranks"),
             n=pl.coalesce(pl.col("group_size"), pl.col("ranks").list.len().cast(pl.Int32)),

@@ -68,7 +68,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         & pl.col("busbw_gbps").is_not_null()
         & pl.col("source").is_in(["kernel", "inspector"])
     )
-    if rows.is_empty():
+    table = traced_efficiency(run).filter(pl.col("op").is_in(_OPS) & (pl.col("size_bytes") >= least_bytes))
+    if rows.is_empty() and table.is_empty():
         return
     partial = rows.filter(~pl.col("complete"))
     if partial.height:
@@ -77,7 +78,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "be told from transfer",
             "give the traces of all ranks of the group",
         )
-    table = traced_efficiency(run).filter(pl.col("op").is_in(_OPS) & (pl.col("size_bytes") >= least_bytes))
     unknown: set[tuple[int, ...]] = set()
     for part in table.partition_by("members", "n", "op", maintain_order=True):
         members, n = tuple(part["members"][0].to_list()), int(part["n"][0])
