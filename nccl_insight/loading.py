@@ -265,7 +265,11 @@ def _join(
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
             add("notes", side.notes(number, ("trace-truncated", part.file.damage)))
         inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
-    now = [n for n in later if n in frames or not (lazy or n in DETAIL_TABLES)]
+    # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
+    joined = {"tuning_choice"} if "collectives" in frames else set()
+    now = [
+        n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)
+    ]
     with ThreadPoolExecutor(min(4, cores())) as pool:
         for name, made_frames in zip(now, pool.map(lambda n: list(later[n].last()), now), strict=True):
             frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])

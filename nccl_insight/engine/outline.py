@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.choices import choices
 from nccl_insight.facts.members import comms
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -62,9 +63,8 @@ def _how(run: Run) -> Iterator[str]:
         switched = max((int(c) for c in nvls if c is not None), default=0)
         parts += [plural(most, "collective channel")] if most else []
         parts += [plural(switched, "NVLS channel")] if switched else []
-    chosen = run.table("tuning_choice")
-    if chosen.height:
-        pairs = chosen.drop_nulls("algorithm").group_by("algorithm", "protocol").len()
+    if run.has("tuning_choice"):
+        pairs = choices(run)
         top = pairs.sort("len", "algorithm", "protocol", descending=[True, False, False]).head(3)
         names = [f"{row['algorithm']}/{row['protocol']}" for row in top.iter_rows(named=True)]
         parts.append("algorithms: " + ", ".join(names))

@@ -112,4 +112,4 @@ def has_matter(run: Run) -> bool:
     """Whether anything was read that a verdict can rest on: an NCCL line, a failure line, a trace row."""
     if coverage_of(run).nccl_lines:
         return True
-    return any(frame.height for name, frame in run.tables.items() if name not in _OWN)
+    return any(run.has(name) for name in run.tables if name not in _OWN)

@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut, progress
+from nccl_insight.facts.calls import collectives_at, judgeable, log_is_cut, progress
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.model import Confidence, Ref
 from nccl_insight.tables.run import Run
@@ -362,7 +362,7 @@ def _stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
             continue
         behind = here.filter(pl.col("calls") < most)
         reached = min(behind["calls"].to_list())
-        missed = collective_calls(run).filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == reached))
+        missed = collectives_at(run, [(comm_id, reached)])
         found.append(
             Stopped(
                 str(comm_id), tuple(sorted(behind["rank"].to_list())), tuple(sorted(ahead["rank"].to_list())),

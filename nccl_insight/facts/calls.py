@@ -1,58 +1,183 @@
-"""Collective and p2p calls of a log, numbered by their order within each rank of each communicator."""
+"""Collective and p2p calls of a log, numbered by their order within each rank of each communicator.
+
+A log may have hundreds of millions of calls. They are looked at piece by piece, and what is kept grows with the ranks
+and with the calls of one rank, not with lines. The few rows that a finding shows are looked up again.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.tables.run import Run
 
 POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal")
+BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+# What all ranks of a communicator have to agree on.
+CALL: Final = ("op", "count", "dtype", "root")
+_OWNER: Final = ("comm_id", "rank", "host", "pid")
+_PROCESS: Final = ("comm_id", "host", "pid", "rank")
+# So many rows of partial sums are put together; they grow with what differs, never with lines.
+_LEAST: Final = 500_000
+_NTH: Final = ["_comm", "nth"]
 
 
-def collective_calls(run: Run) -> pl.DataFrame:
-    """Collectives in line order: ``comm_id, rank, host, nth`` (0-based in rank and communicator), ``op, count,
-    dtype, red_op, root, size_bytes, input_id, line``. Calls whose rank or communicator is unknown are left out.
+@dataclass(frozen=True)
+class CallSums:
+    """What one look at all calls gives.
+
+    ``progress``: ``comm_id, rank, host, calls, last_op, input_id, line`` (of the last call), collectives only.
+    ``differing``: ``comm_id, nth`` of the first collective that is not the same on all ranks that issued it. ``pairs``:
+    ``comm_id, src, dst, sends, recvs, lines`` (the last three, structs of ``input_id, line``). ``speaking``:
+    ``comm_id, rank`` of those that print sends or receives.
     """
-    return run.memo("views.collective_calls", _collectives)
+
+    progress: pl.DataFrame
+    differing: pl.DataFrame
+    pairs: pl.DataFrame
+    speaking: pl.DataFrame
 
 
-def _collectives(run: Run) -> pl.DataFrame:
+@dataclass
+class _Sum:
+    """Partial sums of pieces, put together whenever they have grown; groups in order of appearance."""
+
+    keys: Sequence[str]
+    merged: Sequence[pl.Expr]
+    parts: list[pl.DataFrame] = field(default_factory=list)
+    rows: int = 0
+    limit: int = _LEAST
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Takes the sums of one piece: the keys, and the columns that ``merged`` gives."""
+        self.parts.append(part)
+        self.rows += part.height
+        if self.rows > self.limit:
+            whole = self.whole()
+            self.parts, self.rows = [whole], whole.height
+            self.limit = max(_LEAST, 2 * whole.height)
+
+    def whole(self) -> pl.DataFrame:
+        """The sums of all pieces."""
+        return pl.concat(self.parts).group_by(self.keys, maintain_order=True).agg(self.merged)
+
+
+class _Numbers:
+    """Counts the collectives of each rank from piece to piece."""
+
+    def __init__(self) -> None:
+        self._seen = pl.DataFrame(schema={"_owner": pl.UInt64, "_before": pl.UInt32})
+
+    def of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows with ``_owner`` (a number for rank, process and communicator) and ``nth``."""
+        # One number for each group: millions of calls need not be grouped by their names.
+        rows = rows.with_columns(pl.struct(_OWNER).hash().alias("_owner"))
+        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).over("_owner").alias("nth"))
+        now = rows.group_by("_owner").agg(pl.len().alias("_before"))
+        rows = rows.join(self._seen, on="_owner", how="left", maintain_order="left")
+        rows = rows.with_columns(pl.col("nth") + pl.col("_before").fill_null(0)).drop("_before")
+        self._seen = pl.concat([self._seen, now]).group_by("_owner").agg(pl.col("_before").sum())
+        return rows
+
+
+def sums(run: Run) -> CallSums:
+    """The sums over all calls, kept for the run."""
+    return run.memo("facts.call_sums", _sums)
+
+
+def _sums(run: Run) -> CallSums:
+    last = (pl.col("last_op").last(), pl.col("input_id").last(), pl.col("line").last())
+    progress = _Sum(("comm_id", "rank"), (pl.col("host").first(), pl.col("calls").sum(), *last))
+    same = _Sum(_NTH, (pl.col("comm_id").first(), pl.col("low").min(), pl.col("high").max()))
+    pairs = _Sum(
+        ("comm_id", "src", "dst"),
+        (pl.col("sends").sum(), pl.col("recvs").sum(), pl.col("lines").explode().tail(3)),
+    )
+    speaking = _Sum(("comm_id", "rank"), ())
+    numbers = _Numbers()
+    for frame in _in_order(run):
+        rows = numbers.of(_collective(frame))
+        progress.add(_far(rows))
+        same.add(
+            rows.select(
+                "comm_id", "nth", pl.col("comm_id").hash().alias("_comm"), pl.struct(CALL).hash().alias("_call")
+            )
+            .group_by(_NTH)
+            .agg(
+                pl.col("comm_id").first(),
+                pl.col("_call").min().alias("low"),
+                pl.col("_call").max().alias("high"),
+            )
+        )  # fmt: skip
+        transfers = _transfers(frame)
+        pairs.add(_paired(transfers))
+        speaking.add(transfers.select("comm_id", "rank").unique(maintain_order=True))
+    differing = same.whole().filter(pl.col("low") != pl.col("high"))
+    return CallSums(
+        progress.whole(),
+        differing.group_by("comm_id").agg(pl.col("nth").min()).sort("comm_id"),
+        pairs.whole(),
+        speaking.whole(),
+    )
+
+
+def _in_order(run: Run) -> Iterator[pl.DataFrame]:
+    """The calls in line order. Logs give them so; of what others give there is one piece."""
+    pieces = run.pieces("calls")
+    first = next(pieces, None)
+    second = next(pieces, None)
+    if first is None:
+        yield run.table("calls").clear()
+    elif second is None:
+        # Millions of rows that are in order need not be sorted again.
+        place = first.select(pl.col("input_id").cast(pl.UInt64) * (1 << 44) + pl.col("line")).to_series()
+        yield first if place.is_sorted() else first.sort("input_id", "line", maintain_order=True)
+    else:
+        yield first
+        del first
+        yield second
+        del second
+        yield from pieces
+
+
+def _collective(calls: pl.DataFrame) -> pl.DataFrame:
     wanted = pl.col("comm_id").is_not_null() & pl.col("rank").is_not_null() & pl.col("op").is_not_null()
-    rows = (
-        run.lazy("calls")
-        .filter(wanted & ~pl.col("op").is_in(list(POINT_TO_POINT)))
-        .select(
-            "comm_id", "rank", "host", "pid", "op", "count", "dtype", "red_op", "root", "size_bytes", "input_id",
-            "line",
-        )
-        .collect()
+    return calls.filter(wanted & ~pl.col("op").is_in(list(POINT_TO_POINT))).select(
+        *_OWNER, pl.col("op").cast(pl.String), "count", "dtype", "root", "input_id", "line"
+    )
+
+
+def collectives_at(run: Run, wanted: Iterable[tuple[str, int]]) -> pl.DataFrame:
+    """The calls that are the n-th (0-based) collective of a communicator on any rank, in line order.
+
+    Columns: ``comm_id, rank, host, nth, op, count, dtype, root, input_id, line``. Calls whose rank or communicator is
+    unknown are left out.
+    """
+    asked = pl.DataFrame(list(wanted), schema={"comm_id": pl.String, "nth": pl.UInt32}, orient="row")
+    numbers = _Numbers()
+    found = [
+        numbers.of(_collective(frame)).join(asked, on=["comm_id", "nth"], how="semi", maintain_order="left")
+        for frame in _in_order(run)
+    ]
+    return pl.concat(found).drop("_owner", "pid")
+
+
+def _far(rows: pl.DataFrame) -> pl.DataFrame:
+    """How far each rank of a piece comes."""
+    key = pl.struct("comm_id", "rank").hash().alias("_rank")
+    each = rows.with_columns(key).group_by("_rank", maintain_order=True).agg(
+        pl.col("comm_id", "rank", "host").first(), pl.len().alias("calls"), pl.col("op").last().alias("last_op"),
+        pl.col("input_id", "line").last(),
     )  # fmt: skip
-    # Tables of logs are in line order: millions of rows need not be sorted again.
-    place = rows.select(pl.col("input_id").cast(pl.UInt64) * (1 << 44) + pl.col("line")).to_series()
-    rows = rows if place.is_sorted() else rows.sort("input_id", "line", maintain_order=True)
-    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("comm_id", "rank", "host", "pid").alias("nth")
-    return rows.with_columns(nth, pl.col("op").cast(pl.String)).select(
-        "comm_id", "rank", "host", "nth", "op", "count", "dtype", "red_op", "root", "size_bytes", "input_id", "line",
-    )  # fmt: skip
+    return each.drop("_rank")
 
 
 def progress(run: Run) -> pl.DataFrame:
     """How far each rank came: ``comm_id, rank, host, calls, last_op, input_id, line`` (of its last call)."""
-    return run.memo("views.call_progress", _progress)
-
-
-def _progress(run: Run) -> pl.DataFrame:
-    return (
-        collective_calls(run)
-        .group_by("comm_id", "rank", maintain_order=True)
-        .agg(
-            pl.col("host").first(),
-            pl.len().alias("calls"),
-            pl.col("op").last().alias("last_op"),
-            pl.col("input_id").last(),
-            pl.col("line").last(),
-        )
-    )
+    return sums(run).progress
 
 
 def judgeable(run: Run) -> pl.DataFrame:
@@ -74,6 +199,75 @@ def _judgeable(run: Run) -> pl.DataFrame:
         .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")))
         .select("comm_id", "nranks", "ranks")
     )
+
+
+def _transfers(calls: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives with their ``peer``, which NCCL prints in the field of the root."""
+    rows = calls.filter(pl.col("op").is_in(["Send", "Recv"])).with_columns(
+        pl.col("op").cast(pl.String), pl.coalesce("peer", "root").alias("peer")
+    )
+    return rows.drop_nulls(["comm_id", "rank", "peer"])
+
+
+def _paired(transfers: pl.DataFrame) -> pl.DataFrame:
+    send = pl.col("op") == "Send"
+    return (
+        transfers.with_columns(
+            pl.when(send).then("rank").otherwise("peer").alias("src"),
+            pl.when(send).then("peer").otherwise("rank").alias("dst"),
+        )
+        .group_by("comm_id", "src", "dst", maintain_order=True)
+        .agg(
+            send.sum().alias("sends"),
+            (~send).sum().alias("recvs"),
+            pl.struct("input_id", "line").tail(3).alias("lines"),
+        )
+    )
+
+
+def small_calls(run: Run, limit: float) -> pl.DataFrame:
+    """Calls of :data:`BULK` of known size, in total and those below ``limit`` bytes, by rank and communicator.
+
+    Columns: ``comm_id, host, pid, rank, calls, small, small_bytes``.
+    """
+    found = _Sum(_PROCESS, (pl.col("calls", "small", "small_bytes").sum(),))
+    small = pl.col("size_bytes") < limit
+    for frame in _in_order(run):
+        found.add(
+            _sized(frame)
+            .with_columns(pl.struct(_PROCESS).hash().alias("_group"))
+            .group_by("_group", maintain_order=True)
+            .agg(
+                pl.col(_PROCESS).first(),
+                pl.len().alias("calls"),
+                small.sum().alias("small"),
+                pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
+            )
+            .drop("_group")
+        )
+    return found.whole()
+
+
+def median_size(run: Run, rank: dict[str, object]) -> float | None:
+    """Median of the sizes in bytes that :func:`small_calls` counts for one of its rows."""
+    mine = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(rank[c])) for c in _PROCESS)
+    sizes = pl.concat([_sized(frame).filter(mine)["size_bytes"] for frame in run.pieces("calls")])
+    middle = sizes.median()
+    return float(middle) if isinstance(middle, (int, float)) else None
+
+
+def first_small(run: Run, limit: float, count: int) -> pl.DataFrame:
+    """The first ``count`` calls of fewer than ``limit`` bytes."""
+    found: list[pl.DataFrame] = []
+    for frame in run.pieces("calls"):
+        found.append(frame.filter(pl.col("size_bytes") < limit).head(count))
+        if sum(rows.height for rows in found) >= count:
+            break
+    return pl.concat(found).head(count)
+
+
+def _sized(calls: pl.DataFrame) -> pl.DataFrame:
+    return calls.filter(pl.col("op").is_in(list(BULK)) & pl.col("size_bytes").is_not_null())
 
 
 def log_is_cut(run: Run) -> bool:

@@ -133,8 +133,10 @@ def _last_lines(run: Run) -> dict[int, _Last]:
 def _find_last_lines(run: Run) -> dict[int, _Last]:
     parts = [
         frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
-        for name, frame in run.tables.items()
-        if name not in _OUTSIDE and {"input_id", "line"} <= set(frame.columns) and frame.height
+        for name in run.tables
+        if name not in _OUTSIDE
+        for frame in run.pieces(name)
+        if {"input_id", "line"} <= set(frame.columns) and frame.height
     ]
     if not parts:
         return {}

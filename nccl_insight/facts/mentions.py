@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.facts.topics import telling
+from nccl_insight.language.load import default_grammar
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import FLOODS
 
 _COLUMNS = ("text", "message", "detail", "example", "template", "reason")
 _TABLES = ("errors", "plugins", "unknown", "notes", "gdr", "p2p_check", "host", "net_devices")
@@ -49,10 +51,18 @@ def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.D
     )
 
 
+def _feeds(messages: tuple[str, ...], table: str) -> bool:
+    rules = default_grammar().messages
+    return any(name not in rules or rules[name].table == table for name in messages)
+
+
 def said(run: Run, *messages: str) -> pl.DataFrame:
     """Rows of any table that come from the named messages of the grammar, in the form of :func:`mentions`."""
     found: list[pl.DataFrame] = []
-    for table, frame in run.tables.items():
+    for table in run.tables:
+        if table in FLOODS and not _feeds(messages, table):
+            continue
+        frame = run.table(table)
         if "message" not in frame.columns or "line" not in frame.columns or not frame.height:
             continue
         if frame.schema["message"] != pl.String:

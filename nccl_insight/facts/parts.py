@@ -21,6 +21,7 @@ import polars as pl
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run, Tables
+from nccl_insight.tables.schema import FLOODS
 
 MOST_PARTS: Final = 16
 _END: Final = 1 << 62
@@ -136,10 +137,16 @@ class _PartTables(Tables):
 
     def height(self, name: str) -> int:
         """The number of rows."""
-        return self[name].height
+        return sum(frame.height for frame in self.frames(name))
+
+    def has(self, name: str) -> bool:
+        """Whether a row of the table is in these lines."""
+        return name in self and any(frame.height for frame in self.frames(name))
 
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
-        """The table, in one piece."""
+        """The rows in these lines of each piece of the table; a large one is not kept."""
+        if name in FLOODS and name not in self._cut:
+            return (self._select(name, frame) for frame in self._run.pieces(name))
         return iter([self[name]])
 
     def _select(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:

@@ -50,6 +50,9 @@ class Deferred(Protocol):
     height: int
     """Number of lines that it comes from: about that of its rows."""
 
+    streams: bool
+    """Whether each line gives one row, in frames of bounded size."""
+
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in order, in frames of the same columns."""
 
@@ -92,6 +95,12 @@ class Tables(TableMap):
     def height(self, name: str) -> int:
         """About the number of rows of a table."""
         return self._deferred[name].height if name in self._deferred else self._ready[name].height
+
+    def has(self, name: str) -> bool:
+        """Whether a table has a row, which need not put a large one together."""
+        if name in self._deferred and self._deferred[name].streams:
+            return self._deferred[name].height > 0
+        return name in self and self[name].height > 0
 
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
         """The table in pieces of the same columns, for those who need not have it whole."""
@@ -150,6 +159,8 @@ class Run:
 
     def has(self, name: str) -> bool:
         """Whether the table has at least one row."""
+        if isinstance(self.tables, Tables):
+            return self.tables.has(name)
         frame = self.tables.get(name)
         return frame is not None and frame.height > 0
 

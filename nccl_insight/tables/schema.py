@@ -240,6 +240,10 @@ FURTHER: Final = frozenset({
 })  # fmt: skip
 
 
+# Tables of which a log may have millions of rows: they are looked at piece by piece (``Run.pieces``), not put together.
+FLOODS: Final = frozenset({"calls", "tuning_choice"})
+
+
 def empty(name: str) -> pl.DataFrame:
     """A frame of a contract table without rows (``input_id`` and ``line`` only for other names)."""
     return pl.DataFrame(schema=dict(SCHEMA.get(name, PROVENANCE)))

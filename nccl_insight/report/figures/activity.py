@@ -15,15 +15,15 @@ _SMALL = 64 * 1024
 def call_sizes(run: Run) -> pl.DataFrame:
     """Calls by operation and size: ``op, size_bytes, calls``, from the log, else from a trace."""
     name = "calls" if run.has("calls") else "collectives"
-    weight = pl.col("calls").sum() if "calls" in run.table(name).columns else pl.len()
-    return (
-        run.lazy(name)
-        .filter(pl.col("op").is_not_null() & pl.col("size_bytes").is_not_null())
+    kind = ["op", "size_bytes"]
+    parts = [
+        frame.drop_nulls(kind)
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(weight.cast(pl.Int64).alias("calls"))
-        .sort("calls", "op", "size_bytes", descending=[True, False, False])
-        .collect()
-    )
+        .agg((pl.col("calls").sum() if "calls" in frame.columns else pl.len()).cast(pl.Int64).alias("calls"))
+        for frame in run.pieces(name)
+    ]
+    whole = pl.concat(parts).group_by(kind).agg(pl.col("calls").sum())
+    return whole.sort("calls", "op", "size_bytes", descending=[True, False, False])
 
 
 def calls(analysis: Analysis, run: Run) -> Figure | None:

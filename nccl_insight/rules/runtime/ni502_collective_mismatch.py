@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.calls import collective_calls, judgeable, log_is_cut
+from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
@@ -92,22 +92,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _differences(run: Run) -> Iterator[Hit]:
-    calls = collective_calls(run).join(judgeable(run).select("comm_id"), on="comm_id", how="semi")
-    what = ["op", "count", "dtype", "root"]
-    shown = pl.format("{} count {} {} root {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in what))
-    # Numbers in place of texts, and no list for each group: there may be millions of calls.
-    key = calls.select("comm_id", "nth", pl.struct(what).hash().alias("call"))
-    differing = (
-        key.group_by("comm_id", "nth")
-        .agg(pl.col("call").min().alias("low"), pl.col("call").max().alias("high"))
-        .filter(pl.col("low") != pl.col("high"))
-        .group_by("comm_id")
-        .agg(pl.col("nth").min())
-    )
-    for comm_id, nth in differing.sort("comm_id").head(5).iter_rows():
-        at = calls.filter((pl.col("comm_id") == comm_id) & (pl.col("nth") == nth)).with_columns(
-            shown.alias("call")
-        )
+    shown = pl.format("{} count {} {} root {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in CALL))
+    differing = sums(run).differing.join(judgeable(run).select("comm_id"), on="comm_id", how="semi")
+    first = differing.sort("comm_id").head(5).rows()
+    calls = collectives_at(run, first).with_columns(shown.alias("call")) if first else None
+    for comm_id, nth in first:
+        assert calls is not None
+        at = calls.filter(pl.col("comm_id") == comm_id)
         kinds = at.group_by("call", maintain_order=True).agg(pl.len().alias("n")).sort("n", descending=True)
         usual = kinds["call"][0]
         odd = at.filter(pl.col("call") != usual)

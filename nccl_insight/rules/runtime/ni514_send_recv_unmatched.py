@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.calls import log_is_cut, sums
 from nccl_insight.facts.flight_recorder import unpaired
 from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
@@ -87,18 +87,8 @@ def _recorded(run: Run) -> Iterator[Hit]:
 
 
 def _counted(run: Run) -> Iterator[Hit]:
-    calls = (
-        run.table("calls")
-        # NCCL prints the peer of a Send or Recv in the field of the root.
-        .with_columns(pl.col("op").cast(pl.String), pl.coalesce("peer", "root").alias("peer"))
-        .filter(
-            pl.col("op").is_in(["Send", "Recv"])
-            & pl.col("comm_id").is_not_null()
-            & pl.col("rank").is_not_null()
-            & pl.col("peer").is_not_null()
-        )
-    )
-    if calls.is_empty():
+    transfers = sums(run).pairs
+    if transfers.is_empty():
         return
     ended = (
         run.table("ranks")
@@ -107,32 +97,15 @@ def _counted(run: Run) -> Iterator[Hit]:
         .unique()
     )
     known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
-    send = pl.col("op") == "Send"
-    paired = (
-        calls.join(ended, on="comm_id", how="anti")
-        .with_columns(
-            pl.when(send).then("rank").otherwise("peer").alias("src"),
-            pl.when(send).then("peer").otherwise("rank").alias("dst"),
-        )
-        .join(known.rename({"rank": "src"}), on=["comm_id", "src"], how="semi")
-        .join(known.rename({"rank": "dst"}), on=["comm_id", "dst"], how="semi")
-    )
-    seen = calls.select("comm_id", "rank").unique()
-    paired = paired.join(seen.rename({"rank": "src"}), on=["comm_id", "src"], how="semi").join(
-        seen.rename({"rank": "dst"}), on=["comm_id", "dst"], how="semi"
-    )
-    counts = (
-        paired.group_by("comm_id", "src", "dst", maintain_order=True)
-        .agg((pl.col("op") == "Send").sum().alias("sends"), (pl.col("op") == "Recv").sum().alias("recvs"))
-        .filter(pl.col("sends") != pl.col("recvs"))
-        .sort("comm_id", "src", "dst")
-    )
+    seen = sums(run).speaking
+    counts = transfers.join(ended, on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
+    for side in ("src", "dst"):
+        for there in (known, seen):
+            counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")
+    counts = counts.sort("comm_id", "src", "dst")
     for comm_id, part in counts.group_by("comm_id", maintain_order=True):
         src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         more = f" and {part.height - 1} further pairs" if part.height > 1 else ""
-        lines = paired.filter(
-            (pl.col("comm_id") == comm_id[0]) & (pl.col("src") == src) & (pl.col("dst") == dst)
-        )
         yield Hit(
             title=f"Rank {src} sends {sends} times to rank {dst}, which receives {recvs} times{more}",
             next_step=_NEXT,
@@ -142,5 +115,5 @@ def _counted(run: Run) -> Iterator[Hit]:
             expected="as many receives as sends",
             ranks=tuple(sorted({int(src), int(dst)})),
             comm_id=str(comm_id[0]),
-            evidence=refs(lines.tail(3)),
+            evidence=refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
         )

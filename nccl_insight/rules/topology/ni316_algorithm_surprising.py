@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.choices import Chosen, first_of
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
@@ -57,40 +58,36 @@ _PINS = (
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each kind of surprise."""
-    table = run.table("tuning_choice").with_columns(
-        pl.col("algorithm").str.to_uppercase().alias("algo"),
-        pl.col("protocol").str.to_uppercase().alias("proto"),
-    )
+    algo, proto = pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()
     size, one_channel = pl.col("size_bytes"), pl.col("channels_lo") == pl.col("channels_hi")
-    classic = pl.col("algo").is_in(["RING", "TREE"])
+    classic = algo.is_in(["RING", "TREE"])
     collective = ~pl.col("op").cast(pl.String).is_in(["Send", "Recv", "SendRecv"])
     pins = settings(run).filter(pl.col("name").is_in(_PINS))
     cases = (
         (
-            classic & (size >= _LARGE) & (pl.col("proto") == "LL"),
+            classic & (size >= _LARGE) & (proto == "LL"),
             "the latency protocol LL",
             "LL128 or Simple",
         ),
         (classic & collective & (size >= _LARGE) & one_channel, "a single channel", "all channels"),
         (
-            classic & (size <= _SMALL) & (size > 0) & (pl.col("proto") == "SIMPLE"),
+            classic & (size <= _SMALL) & (size > 0) & (proto == "SIMPLE"),
             "protocol Simple",
             "LL or LL128",
         ),
     )
-    for condition, what, usual in cases:
-        rows = table.filter(condition)
-        if rows.height:
-            yield _hit(rows, what, usual, pins)
+    usual_of = {what: usual for _, what, usual in cases}
+    for what, found in first_of(run, {what: condition for condition, what, _ in cases}):
+        yield _hit(found, what, usual_of[what], pins)
 
 
-def _hit(rows: pl.DataFrame, what: str, usual: str, pins: pl.DataFrame) -> Hit:
-    first = rows.row(0, named=True)
+def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
+    first = found.rows.row(0, named=True)
     forced = pins.select("name", "value").unique(maintain_order=True).rows()
     named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
     return Hit(
-        title=f"{plural(rows.height, 'collective')} with an unusual choice: "
+        title=f"{plural(found.count, 'collective')} with an unusual choice: "
         f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
         + (f" because of {named}" if named else ""),
         explanation=f"{named} limits the choice." if named else "No setting explains it; a tuner plugin may.",
@@ -102,5 +99,5 @@ def _hit(rows: pl.DataFrame, what: str, usual: str, pins: pl.DataFrame) -> Hit:
         severity=Severity.INFO,
         confidence=Confidence.HIGH if named else Confidence.LOW,
         comm_id=first["comm_id"],
-        evidence=(*refs(rows, 2), *refs(pins, 1)),
+        evidence=(*refs(found.rows, 2), *refs(pins, 1)),
     )

@@ -35,9 +35,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ns
 
@@ -50,7 +51,6 @@ THRESHOLDS = {
 }  # fmt: skip
 SOURCES = ("PyTorch DDP documentation: bucket_cap_mb",)
 _SHORT_NS = 25_000
-_COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     share = threshold(run, name, "share", 0.5)
     time_share = threshold(run, name, "time_share", 0.1)
     per_step = threshold(run, name, "per_step", 100)
-    traced = _per_rank(run, "collectives", limit)
+    traced = _traced(run, limit)
     if traced.height:
         bad = traced.filter(
             (pl.col("calls") >= least)
@@ -72,51 +72,34 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             )
         )
     else:
-        traced = _per_rank(run, "calls", limit)
+        unknown = pl.lit(None, pl.Int64)
+        traced = small_calls(run, limit).with_columns(small_ns=unknown, total_ns=unknown)
         bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
     if bad.height:
         bad = bad.with_columns(costly=pl.col("small_ns") > time_share * pl.col("total_ns"))
         yield _hit(run, bad, limit)
 
 
-def _per_rank(run: Run, table: str, limit: float) -> pl.DataFrame:
-    frame = run.lazy(table).filter(pl.col("op").is_in(list(_COLLECTIVES)))
-    small = pl.col("size_bytes") < limit
-    steps = pl.lit(None, dtype=pl.UInt32)
-    if table == "collectives":
-        frame = frame.filter(~pl.col("source").cast(pl.String).is_in(["nccl_tests"])).filter(
-            pl.col("size_bytes").is_not_null() | (pl.col("source").cast(pl.String) == "kernel")
-        )
-        short = pl.col("size_bytes").is_null() & (pl.col("duration_ns") < _SHORT_NS)
-        small = small.fill_null(False) | short
-        steps = pl.col("step").drop_nulls().n_unique().clip(1)
-        keys = ["rank"]
-        time = [
-            pl.col("duration_ns").filter(small).sum().alias("small_ns"),
-            pl.col("duration_ns").sum().alias("total_ns"),
-        ]
-    else:
-        frame = frame.filter(pl.col("size_bytes").is_not_null())
-        keys = ["comm_id", "host", "pid", "rank"]
-        time = [
-            pl.lit(None, dtype=pl.Int64).alias("small_ns"),
-            pl.lit(None, dtype=pl.Int64).alias("total_ns"),
-        ]
-    # One number for each group: millions of calls need not be grouped by their names.
+def _traced(run: Run, limit: float) -> pl.DataFrame:
+    """Collectives of traces by rank."""
+    short = pl.col("size_bytes").is_null() & (pl.col("duration_ns") < _SHORT_NS)
+    small = (pl.col("size_bytes") < limit).fill_null(False) | short
+    source = pl.col("source").cast(pl.String)
     return (
-        frame.with_columns(pl.struct(keys).hash().alias("_group"))
-        .group_by("_group", maintain_order=True)
+        run.lazy("collectives")
+        .filter(pl.col("op").is_in(list(BULK)) & ~source.is_in(["nccl_tests"]))
+        .filter(pl.col("size_bytes").is_not_null() | (source == "kernel"))
+        .group_by("rank", maintain_order=True)
         .agg(
-            pl.col(keys).first(),
             pl.len().alias("calls"),
             small.sum().alias("small"),
             pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
             pl.col("size_bytes").median().alias("median_bytes"),
-            pl.col("duration_ns" if table == "collectives" else "size_bytes").median().alias("median_ns"),
-            steps.alias("steps"),
-            *time,
+            pl.col("duration_ns").median().alias("median_ns"),
+            pl.col("step").drop_nulls().n_unique().clip(1).alias("steps"),
+            pl.col("duration_ns").filter(small).sum().alias("small_ns"),
+            pl.col("duration_ns").sum().alias("total_ns"),
         )
-        .drop("_group")
         .collect()
     )
 
@@ -126,12 +109,11 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     percent = 100 * worst["small"] / worst["calls"]
     ranks = tuple(sorted(set(bad.get_column("rank").drop_nulls().to_list())))
     spent = f", {format_ns(worst['small_ns'])} in all" if worst["small_ns"] else ""
-    sized = worst["median_bytes"] is not None
+    logged = worst["total_ns"] is None
+    median = median_size(run, worst) if logged else worst["median_bytes"]
+    sized = median is not None
     fused = max(1, round(worst["small_bytes"] / (25 << 20)))
-    evidence: tuple[Ref, ...] = ()
-    if worst["total_ns"] is None:
-        calls = run.lazy("calls").filter(pl.col("size_bytes") < limit).head(2).collect()
-        evidence = refs(calls, 2)
+    evidence = refs(first_small(run, limit, 2), 2) if logged else ()
     return Hit(
         title=f"{percent:.0f} % of {worst['calls']:,} collectives a rank are smaller than {format_bytes(limit)}{spent}"
         if sized
@@ -140,12 +122,12 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         "would do. Each costs its latency whatever its size."
         if sized
         else "Their sizes are not recorded; so short a kernel moves little. Each costs its launch and latency.",
-        observed=f"median size {format_bytes(worst['median_bytes'])}"
-        if sized
+        observed=f"median size {format_bytes(median)}"
+        if median is not None
         else f"median duration {format_ns(worst['median_ns'])}",
         expected="mostly above 1 MiB",
         next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
-        confidence=Confidence.HIGH if sized and worst["total_ns"] is not None else Confidence.MEDIUM,
+        confidence=Confidence.HIGH if sized and not logged else Confidence.MEDIUM,
         severity=None if worst["costly"] else Severity.INFO,
         ranks=ranks,
         evidence=evidence,

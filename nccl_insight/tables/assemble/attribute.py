@@ -20,6 +20,9 @@ _KEYS: Final = (
     ["input_id", "_host", "_pid"],
     ["_host", "_pid"],
 )
+# From so many lines on it is asked whether they can be attributed together.
+_MANY: Final = 1000
+_NOBODY: Final = (pl.lit(None, pl.String).alias("comm_id"), pl.lit(None, pl.Int32).alias("_rank"))
 
 
 class Owners:
@@ -32,6 +35,9 @@ class Owners:
         ) if self._any else ranks  # fmt: skip
         self._lives = [_intervals(starts, by) for by in _KEYS] if self._any else []
         self._pointers = Pointers(ranks, "comm")
+        # Lines from which on a thread or a pointer may belong to another communicator.
+        begins = [lives["_pos"] for lives in self._lives]
+        self._changes = pl.concat([*begins, ranks["_pos"].cast(pl.UInt64)]).unique().sort()
         # A process is one rank of most of its communicators; where it is several, the thread's init decides.
         self._single = (
             ranks.filter(pl.col("comm_id").is_not_null())
@@ -43,11 +49,36 @@ class Owners:
 
     def attribute(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line)."""
-        has_pointer = "comm" in rows.columns
-        base = rows.drop("comm_id", strict=False)
         if not self._any:
             out = rows.with_columns(comm_id=pl.lit(None, pl.String), _own_rank=pl.lit(None, pl.Int32))
             return out if "rank" in out.columns else out.rename({"_own_rank": "rank"})
+        out = self._together(rows) if self._settled(rows) else self._each(rows)
+        own = pl.col("_own_rank")
+        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own).drop(
+            "_own_rank"
+        )
+
+    def _settled(self, rows: pl.DataFrame) -> bool:
+        """Whether no communicator begins among so many lines: then all lines of a thread and pointer have one owner."""
+        if rows.height < _MANY:
+            return False
+        first, last = rows["_pos"].min(), rows["_pos"].max()
+        inside: bool = self._changes.is_between(first, last).any()
+        return not inside
+
+    def _together(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Owners of lines among which none changes: asked once for each thread and pointer."""
+        kind = rows.select(pl.struct(*_KEYS[0], *(["comm"] if "comm" in rows.columns else [])).hash())
+        numbers = kind.to_series().rank("dense").cast(pl.UInt32) - 1
+        firsts = pl.Series(numbers.arg_unique()) if numbers.len() else numbers
+        asked = rows[firsts]
+        own = self._each(asked).select("comm_id", "_own_rank", _kind=numbers.gather(firsts)).sort("_kind")
+        return rows.drop("comm_id", strict=False).hstack(own.drop("_kind")[numbers])
+
+    def _each(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the owner of each: ``comm_id`` and ``_own_rank``."""
+        has_pointer = "comm" in rows.columns
+        base = rows.drop("comm_id", strict=False)
         missing = rows.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("_row"), "_pos", *_KEYS[0])
         found: list[pl.DataFrame] = []
         for by, lives in zip(_KEYS, self._lives, strict=True):
@@ -56,7 +87,7 @@ class Owners:
             joined = asof(missing, lives, by)
             found.append(joined.filter(pl.col("comm_id").is_not_null()).select("_row", "comm_id", "_rank"))
             missing = joined.filter(pl.col("comm_id").is_null()).select(missing.columns)
-        owned = pl.concat([*found, missing.select("_row", comm_id=None, _rank=None)], how="vertical_relaxed")
+        owned = pl.concat([*found, missing.select("_row", *_NOBODY)], how="vertical_relaxed")
         owned = owned.sort("_row")
         out = base.hstack([owned["comm_id"], owned["_rank"].alias("_own_rank")])
         if has_pointer:
@@ -70,8 +101,7 @@ class Owners:
                 maintain_order="left",
             )
             out = out.with_columns(_own_rank=pl.coalesce("_single_rank", "_own_rank")).drop("_single_rank")
-        own = pl.col("_own_rank")
-        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own)
+        return out
 
 
 def _intervals(ranks: pl.DataFrame, by: list[str]) -> pl.DataFrame:

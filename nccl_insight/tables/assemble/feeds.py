@@ -80,10 +80,14 @@ class Feeds:
         frames = (rows for chunk in self._chunks.get(table, ()) for rows in chunk.values())
         return {str(level) for rows in frames for level in rows["_level"].unique().to_list()}
 
-    def sample(self, table: str) -> pl.DataFrame:
+    def sample(self, table: str, fields: Sequence[str] = PROCESS) -> pl.DataFrame:
         """A frame without rows that has all columns of :meth:`whole`."""
-        chunks = self._chunks[table]
-        return self._rows({rule: [f[0].clear()] for rule, f in _by_rule(chunks).items()}, PROCESS)
+        kinds: dict[str, dict[tuple[tuple[str, str], ...], pl.DataFrame]] = {}
+        for chunk in self._chunks[table]:
+            for rule, rows in chunk.items():
+                kind = tuple((name, str(dtype)) for name, dtype in rows.schema.items())
+                kinds.setdefault(rule, {}).setdefault(kind, rows.clear())
+        return self._rows({rule: list(found.values()) for rule, found in sorted(kinds.items())}, fields)
 
     def _rows(self, frames: Frames, fields: Sequence[str]) -> pl.DataFrame:
         return table_rows(frames, self._grammar, self._heads, fields)
@@ -99,6 +103,8 @@ def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.Dat
 
 class DetailTable:
     """A large table of inner workings, which exists as rows of its rules until it is asked for."""
+
+    streams = False
 
     def __init__(self, feeds: Feeds, table: str) -> None:
         self._feeds = feeds

@@ -21,6 +21,8 @@ Frames = Callable[[str], Iterable[pl.DataFrame]]
 class Milestones:
     """The table ``milestones``, put together from the other tables of its run when it is asked for."""
 
+    streams = False
+
     def __init__(self, ranks: pl.DataFrame) -> None:
         self._ranks = conform("ranks", ranks)
         self._pieces: Frames | None = None

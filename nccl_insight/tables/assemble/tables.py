@@ -20,7 +20,7 @@ from nccl_insight.tables.assemble.feeds import PROCESS, DetailTable, Feeds
 from nccl_insight.tables.assemble.topology import topology_tables
 from nccl_insight.tables.assemble.trouble import error_rows
 from nccl_insight.tables.assemble.watchdog import watchdog_rows
-from nccl_insight.tables.schema import conform
+from nccl_insight.tables.schema import FLOODS, conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
@@ -127,6 +127,11 @@ def _named_devices(devices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _told_twice(name: str, feeds: Feeds) -> bool:
+    """Whether calls may be told by two lines each, which only all of them together show."""
+    return name == "calls" and _API_LEVEL in (levels := feeds.levels(name)) and len(levels) > 1
+
+
 def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
     """At level TRACE one call prints a CALL line and a COLL line: the CALL lines go where COLL lines are."""
     api = pl.col("_level") == _API_LEVEL
@@ -136,6 +141,8 @@ def _without_api_calls(calls: pl.DataFrame) -> pl.DataFrame:
 
 class LogTable:
     """A table that is put together from the lines of the logs when it is asked for."""
+
+    streams = False
 
     def __init__(self, build: Callable[[bool], pl.DataFrame], height: int) -> None:
         self._build = build
@@ -150,13 +157,46 @@ class LogTable:
         yield self._build(True)
 
 
+class FloodTable:
+    """A table of which a line is a row, in pieces; whole only for those who ask for all of it."""
+
+    streams = True
+
+    def __init__(
+        self, name: str, feeds: Feeds, owners: Owners, build: Callable[[bool], pl.DataFrame]
+    ) -> None:
+        self._name = name
+        self._feeds = feeds
+        self._owners = owners
+        self._build = build
+        self.height = feeds.height(name)
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows in reading order, in frames of the same columns."""
+        made = self._rows(self._feeds.sample(self._name, _THREAD))
+        for piece in self._feeds.pieces(self._name, _THREAD):
+            rows = self._rows(piece)
+            yield rows.select(
+                pl.col(name) if rows.schema.get(name) == dtype
+                else pl.col(name).cast(dtype) if name in rows.columns
+                else pl.lit(None, dtype).alias(name)
+                for name, dtype in made.schema.items()
+            )  # fmt: skip
+
+    def last(self) -> Iterator[pl.DataFrame]:
+        """All rows in one frame, for the last time."""
+        yield self._build(True)
+
+    def _rows(self, piece: pl.DataFrame) -> pl.DataFrame:
+        return conform(self._name, finish(self._owners.attribute(piece)))
+
+
 def _build(
     name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame, last: bool = False
 ) -> pl.DataFrame:
     """The rows of a table in reading order. ``last``: what they are made from is not needed again."""
     fields = _THREAD if name in _OWNED else PROCESS
-    both = name == "calls" and _API_LEVEL in (levels := feeds.levels(name)) and len(levels) > 1
-    whole = feeds.whole(name, fields) if both else None
+    whole = feeds.whole(name, fields) if _told_twice(name, feeds) else None
     done: list[pl.DataFrame] = []
     pieces = feeds.pieces(name, fields, last and name not in _SHARED)
     for rows in pieces if whole is None else (_without_api_calls(whole),):
@@ -205,7 +245,7 @@ def _memory(feeds: Feeds, owners: Owners, last: bool) -> pl.DataFrame:
 
 def assemble(
     parts: Sequence[LogPart], grammar: Grammar
-) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | DetailTable]]:
+) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | FloodTable | DetailTable]]:
     """Tables by name (some contract tables still to be conformed), and those that are made when asked for.
 
     The order of rows is reading order.
@@ -236,14 +276,15 @@ def assemble(
     if dumps is not None:
         out.update(topology_tables(dumps))
     out.update({name: finish(frame) for name, frame in early.items()})
-    later: dict[str, LogTable | DetailTable] = {}
+    later: dict[str, LogTable | FloodTable | DetailTable] = {}
     for name in feeds.tables():
         height = feeds.height(name)
         if name in DETAIL_TABLES:
             later[name] = DetailTable(feeds, name)
         elif name not in {"comms", "errors", "topology_lines", _MODEL_TALK, *_EARLY}:
             build = partial(_build, name, feeds, owners, ranks, versions)
-            later[name] = LogTable(build, height)
+            streams = name in FLOODS and not _told_twice(name, feeds)
+            later[name] = FloodTable(name, feeds, owners, build) if streams else LogTable(build, height)
     names = feeds.tables()
     if (
         _MODEL_TALK in names
