@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import nccl_insight
 from nccl_insight.report import html
 from nccl_insight.report.figures import build
+from tests import render_samples as samples
 from tests.runs import HEALTHY
 
 STEPS = (
@@ -78,11 +79,17 @@ def test_pictures_are_there_without_scripts_and_sizes_hold() -> None:
     assert len(html.render(analysis, run, js="inline").encode()) < 1_600_000
 
 
+def test_sizes_hold_at_a_thousand_ranks() -> None:
+    analysis, run = samples.thousand()
+    assert len(html.render(analysis, run, js="none").encode()) < 400_000
+    assert len(html.render(analysis, run, js="inline").encode()) < 1_600_000
+
+
 def test_the_chart_library_is_the_one_that_was_looked_at() -> None:
     assets = resources.files("nccl_insight.report.html").joinpath("assets")
-    code = assets.joinpath("plotly-cartesian.min.js").read_bytes()
-    assert re.search(rb"plotly\.js \(cartesian - minified\) v4\.1\.1", code[:200])
+    code = assets.joinpath("plotly-charts.min.js").read_bytes()
+    assert re.search(rb"plotly\.js \(scatter, bar, box, heatmap - minified\) v4\.1\.1", code[:200])
     assert (
-        hashlib.sha256(code).hexdigest() == "49d31046b1e11e0b6b214282856fb068dd505a2568078a6fded8d879cd4e776d"
+        hashlib.sha256(code).hexdigest() == "9877bb755c284053042d921663756ffdd11bab3ff49ab3b241e66cdeca3be66e"
     )
-    assert "MIT" in assets.joinpath("plotly-cartesian.LICENSE").read_text()
+    assert "MIT" in assets.joinpath("plotly-charts.LICENSE").read_text()
