@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight import analyze, load
 from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.loading import _batches
 from nccl_insight.tables.assemble.hosts import spoiled
@@ -68,3 +69,18 @@ def test_small_inputs_go_to_a_cluster_in_groups_and_in_order(tmp_path: Path) -> 
     batches = list(_batches(files))
     assert [f.input_id for batch in batches for f in batch] == [f.input_id for f in files]
     assert len(batches) == 1
+
+
+def test_releases_by_wording_of_many_hosts(tmp_path: Path) -> None:
+    """One odd host among many; the message that narrows its releases most is the evidence."""
+    log = tmp_path / "many.log"
+    lines = ["odd:1:1 [0] NCCL INFO NCCL version 2.14.3+cuda11.7"]
+    lines += [
+        f"{host}:{n}:{n} [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>"
+        for n, host in enumerate(["odd", *(f"h{i}" for i in range(3000))], start=1)
+    ]
+    lines.insert(2, "h0:2:2 [0] NCCL INFO Initialized NET plugin Socket and assigned to comm")
+    log.write_text("\n".join(lines) + "\n")
+    (clash,) = wording_clashes(load([str(log)]))
+    assert (clash.host, clash.other_host, clash.expected) == ("h0", "odd", "2.14")
+    assert [ref.line for ref in clash.evidence] == [3, 2]

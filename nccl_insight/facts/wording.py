@@ -9,7 +9,6 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.settings import refs
 from nccl_insight.language.load import default_grammar
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
@@ -82,26 +81,31 @@ def _width(span: _Span) -> int:
 
 def _hosts(run: Run) -> Iterator[tuple[str, _Span]]:
     table = _messages(run)
-    versions = run.table("processes").filter(
-        pl.col("nccl_version").is_not_null() & pl.col("host").is_not_null()
+    versions = (
+        run.table("processes")
+        .filter(pl.col("nccl_version").is_not_null() & pl.col("host").is_not_null())
+        .unique("host", keep="first", maintain_order=True)
     )
-    stated: dict[str, tuple[Release, tuple[Ref, ...]]] = {}
-    for (name,), rows in versions.group_by("host", maintain_order=True):
-        match = _VERSION.match(rows.item(0, "nccl_version"))
-        if match:
-            stated[str(name)] = ((int(match[1]), int(match[2])), refs(rows, 1))
-    for (name,), rows in table.group_by("host", maintain_order=True):
-        host = str(name)
-        low, high = max(rows.get_column("low").to_list()), min(rows.get_column("high").to_list())
-        first = rows.sort("high", "low", descending=[False, True], maintain_order=True)
-        evidence = refs(first, 1)
+    stated = {
+        host: (int(match[1]), int(match[2]))
+        for host, version in versions.select("host", "nccl_version").iter_rows()
+        if (match := _VERSION.match(version))
+    }
+    # The message that narrows the releases most comes first as evidence.
+    narrow = (
+        table.drop_nulls(["input_id", "line"])
+        .sort("high", "low", descending=[False, True], maintain_order=True)
+        .unique("host", keep="first", maintain_order=True)
+        .select("host", "input_id", "line")
+    )
+    evidence = {host: Ref(int(i), int(n)) for host, i, n in narrow.iter_rows()}
+    released = table.group_by("host", maintain_order=True).agg(pl.col("low").max(), pl.col("high").min())
+    for host, low, high in released.iter_rows():
         low_, high_ = (low // 1000, low % 1000), (high // 1000, high % 1000)
         if host in stated:
-            low_ = high_ = stated[host][0]
-            same = first.filter((pl.col("low") <= low) & (pl.col("high") >= high))
-            evidence = refs(first if same.is_empty() else same, 1)
+            low_ = high_ = stated[host]
         if low_ <= high_:
-            yield host, _Span(low_, high_, evidence)
+            yield host, _Span(low_, high_, (evidence[host],) if host in evidence else ())
 
 
 def _messages(run: Run) -> pl.DataFrame:
