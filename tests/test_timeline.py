@@ -50,7 +50,7 @@ SCHEMA = {
 }
 
 
-def _two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
+def two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
     """Rank 1 arrives 40 us after rank 0 in one AllReduce of 10 us."""
     paths = []
     for rank, (start, took) in enumerate([(100.0, 50.0), (140.0, 10.0)]):
@@ -65,7 +65,7 @@ def _two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
 
 
 def test_ranks_side_by_side(tmp_path: Path) -> None:
-    run = nccl_insight.load(_two_ranks(tmp_path))
+    run = nccl_insight.load(two_ranks(tmp_path))
     waits = run.table("waits")
     assert waits.select("rank", "wait_ns", "times_last", "times_first").rows() == [
         (0, 40_000, 0, 1),
@@ -85,7 +85,7 @@ def test_arrows_lead_from_the_last_to_those_that_waited(tmp_path: Path) -> None:
     for shift in (0.0, 7e6):
         folder = tmp_path / str(shift)
         folder.mkdir()
-        document = json.loads(chrome_json(nccl_insight.load(_two_ranks(folder, shift))))
+        document = json.loads(chrome_json(nccl_insight.load(two_ranks(folder, shift))))
         jsonschema.validate(document, SCHEMA)
         events = document["traceEvents"]
         slices = {e["pid"]: e for e in events if e.get("cat") == "collective"}
@@ -110,7 +110,7 @@ def test_a_run_without_traces_has_an_empty_timeline() -> None:
 
 
 def test_traces_in_words(tmp_path: Path) -> None:
-    shown = run_cli("explain-log", *_two_ranks(tmp_path)).stdout
+    shown = run_cli("explain-log", *two_ranks(tmp_path)).stdout
     assert (
         "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1"
         in shown

@@ -1,7 +1,8 @@
 """The collectives of all ranks on one clock, as Chrome JSON, which Perfetto (ui.perfetto.dev) and browsers open.
 
-One process a rank, one thread per stream, one slice a collective with its waiting; an arrow leads from the arrival of
-the last rank to each rank that waited for it. Format: "Trace Event Format" of the Chromium project.
+One process a rank, one thread per stream, one slice a collective, within it the time that the rank waited for the last
+one and the transfer; an arrow leads from the arrival of the last rank to the transfer of each rank that waited for it.
+Format: "Trace Event Format" of the Chromium project.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ def chrome_json(run: Run) -> bytes:
         )
         lanes = lanes.with_columns(lane=pl.int_range(1, pl.len() + 1).over("rank"))
         table = table.join(lanes, on=["rank", "device", "stream"], nulls_equal=True, maintain_order="left")
-        origin = int(str(table["start_ns"].min()))
+        steps = _step_rows(run)
+        # Viewers drop what lies before the beginning of time.
+        origin = min(int(str(frame["start_ns"].min())) for frame in (table, steps) if frame.height)
         events += _names(lanes)
         events += _slices(table, origin)
         events += _arrows(table, origin)
-        events += _steps(run, origin)
+        events += _steps(steps, origin)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": events})
 
 
@@ -94,32 +97,48 @@ def _slices(table: pl.DataFrame, origin: int) -> list[dict[str, Any]]:
 
 
 def _arrows(table: pl.DataFrame, origin: int) -> list[dict[str, Any]]:
-    """From the start of the last to arrive to every rank that waited for it."""
+    """From the start of the last to arrive to every rank that waited for it, whose waiting is a slice of its own.
+
+    Perfetto lets an arrow begin at the slice that started first, whatever its events say; so it leads to the transfer,
+    which begins when the last rank has come.
+    """
     matched = table.filter(pl.col("match_id").is_not_null() & pl.col("wait_ns").is_not_null())
     last = matched.sort("wait_ns", "rank").unique("match_id", keep="first", maintain_order=True)
     last = last.select("match_id", last_rank="rank", last_lane="lane", at="start_ns")
     waiting = matched.filter(pl.col("wait_ns") >= _LEAST_WAIT_NS).join(last, on="match_id")
+    end = pl.col("start_ns") + pl.col("duration_ns")
+    rows = waiting.filter(
+        (pl.col("rank") != pl.col("last_rank")) & pl.col("at").is_between("start_ns", end, closed="none")
+    ).select("last_rank", "last_lane", "at", "rank", "lane", "start_ns", end=end)
     events: list[dict[str, Any]] = []
-    rows = waiting.filter(pl.col("rank") != pl.col("last_rank")).select(
-        "last_rank", "last_lane", "at", "rank", "lane", "start_ns", "duration_ns"
-    )
-    for number, (source, lane, at, rank, to, start, took) in enumerate(rows.iter_rows(), 1):
-        common = {"cat": "waited for", "name": "waited for", "id": number}
-        reached = min(max(at, start), start + took)
-        events.append({**common, "ph": "s", "pid": source, "tid": lane, "ts": (at - origin) / 1000})
-        events.append(
-            {**common, "ph": "f", "bp": "e", "pid": rank, "tid": to, "ts": (reached - origin) / 1000}
-        )
+    for number, (source, lane, at, rank, to, start, ends) in enumerate(rows.iter_rows(), 1):
+        place = {"pid": rank, "tid": to, "args": {}}
+        from_us, at_us = (start - origin) / 1000, (at - origin) / 1000
+        common = {"cat": "waited for", "name": "waited for", "id": number, "ts": at_us}
+        events += (
+            {"ph": "X", "cat": "waiting", "name": f"waiting for rank {source}", "ts": from_us,
+             "dur": (at - start) / 1000, **place},
+            {"ph": "X", "cat": "transfer", "name": "transfer", "ts": at_us, "dur": (ends - at) / 1000, **place},
+            {**common, "ph": "s", "pid": source, "tid": lane},
+            {**common, "ph": "f", "bp": "e", "pid": rank, "tid": to},
+        )  # fmt: skip
     return events
 
 
-def _steps(run: Run, origin: int) -> list[dict[str, Any]]:
+def _step_rows(run: Run) -> pl.DataFrame:
+    """``rank, step, start_ns, duration_ns`` of the steps, on the clock of the collectives."""
     rows = run.table("steps").filter(
         pl.col("rank").is_not_null() & pl.col("step").is_not_null() & pl.col("start_ns").is_not_null()
     )
-    rows = _on_one_clock(run, rows).group_by("rank", "step").agg(
-        pl.col("start_ns").min(), pl.col("duration_ns").max()
-    ).sort("rank", "start_ns")  # fmt: skip
+    return (
+        _on_one_clock(run, rows)
+        .group_by("rank", "step")
+        .agg(pl.col("start_ns").min(), pl.col("duration_ns").max())
+        .sort("rank", "start_ns")
+    )
+
+
+def _steps(rows: pl.DataFrame, origin: int) -> list[dict[str, Any]]:
     return [
         {
             "ph": "X", "cat": "step", "name": f"step {step}", "pid": rank, "tid": _STEPS,
