@@ -6,11 +6,14 @@ import csv
 import gzip
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers import chrome as _chrome
@@ -493,3 +496,69 @@ def test_why_the_gpu_was_idle(tmp_path: Path) -> None:
     assert row["idle_ns"] == 70_000  # with 10 us behind the last kernel, to the end of the step
     # at the starts of the three kernels 0, 1 and 0 are launched and not started
     assert row["queue_mean"] == pytest.approx(1 / 3)
+
+
+_ODD_EVENTS = st.lists(
+    st.builds(
+        lambda cat, name, phase, ts, dur, args: {
+            "ph": phase, "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args
+        },
+        st.sampled_from(["kernel", "cuda_runtime", "hip_driver", "cpu_op", "gpu_memcpy", "Kernel"]),
+        st.sampled_from(
+            ["gemm", 'gemm<"a">', "gemm\\x", "gemm {lambda()}", "cudaLaunchKernel", "hipMemcpyAsync", "aten::add",
+             "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "größe"]
+        ),
+        st.sampled_from(["X", "X", "X", "B"]),
+        st.one_of(st.integers(0, 10**6), st.floats(0, 1e12).map(lambda x: round(x, 3)), st.just("12.5")),
+        st.one_of(st.integers(0, 500), st.floats(0, 1e6).map(lambda x: round(x, 3)), st.just(-1)),
+        st.fixed_dictionaries(
+            {"device": st.integers(0, 3), "stream": st.integers(0, 30), "correlation": st.integers(0, 99)},
+            optional={"note": st.sampled_from(["}{ x", "{", '"correlation": 5', ""]), "bytes": st.integers(0, 9)},
+        ),
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=40)
+@given(_ODD_EVENTS)
+def test_what_is_read_does_not_depend_on_the_layout(events: list[dict[str, Any]]) -> None:
+    """Kernels and launches in Kineto's own layout are read without decoding the event; in others they are decoded."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = []
+        for name, options in (("a", {}), ("b", {"separators": (",", ":")}), ("c", {"sort_keys": True})):
+            path = Path(folder, f"{name}.json")
+            path.write_text(json.dumps(trace(0, 2, events), **options))  # type: ignore[arg-type]
+            tables.append(read(path).tables)
+        for other in tables[1:]:
+            assert other.keys() == tables[0].keys()
+            for table, frame in tables[0].items():
+                wanted = frame.drop("bytes_read", strict=False)
+                got = other[table].drop("bytes_read", strict=False)
+                order = [c for c in ("start_ns", "device", "stream", "name", "kernel") if c in wanted.columns]
+                if order:
+                    wanted, got = wanted.sort(order, nulls_last=True), got.sort(order, nulls_last=True)
+                assert got.equals(wanted), table
+
+
+def test_long_events_and_headers_are_read_in_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event and a header of many blocks: every byte is searched a few times, not once for each block."""
+    searched: list[int] = []
+
+    class Counting:
+        def finditer(self, data: bytes) -> Any:
+            searched.append(len(data))
+            return real.finditer(data)
+
+    real = _chrome._BOUNDARY
+    monkeypatch.setattr(_chrome, "_BOUNDARY", Counting())
+    monkeypatch.setattr(kineto, "CHUNK_BYTES", 1000)
+    long = event("cpu_op", "x" * 300_000, 1.0, 2.0)
+    events = [all_reduce(1.0, 2.0, 8, [0, 1]), long, all_reduce(9.0, 2.0, 8, [0, 1])]
+    path = write(tmp_path / "t.json", trace(0, 2, events, host_name="h" * 300_000))
+    part = read(path)
+    assert part.tables["collectives"].height == 2
+    assert part.tables["trace_info"]["events"].item() == 3
+    assert sum(searched) < 8 * path.stat().st_size

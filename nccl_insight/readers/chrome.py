@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -47,11 +47,13 @@ class Damage:
 class ChromeScan:
     """Iterates over lists of decoded events; ``head``, ``tail``, ``damage`` are complete after the iteration.
 
-    ``markers`` are matched against the raw bytes: an event is decoded when a match begins inside it.
+    ``markers`` are matched against the raw bytes: an event is decoded when a match begins inside it. ``skim`` gets the
+    matches that have groups first; an event of which it says that the groups suffice is not decoded.
     """
 
     blocks: Iterator[bytes]
     markers: Sequence[re.Pattern[bytes]]
+    skim: Callable[[re.Match[bytes]], bool] = field(default=lambda _: False)
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
@@ -128,9 +130,14 @@ class ChromeScan:
         With ``last`` the final event may be cut in the middle, which is not counted as unreadable.
         """
         self.events += len(cuts)
-        wanted = sorted(
-            {bisect_right(cuts, m.start()) for marker in self.markers for m in marker.finditer(data)}
-        )
+        skim = self.skim
+        places = [
+            found.start()
+            for marker in self.markers
+            for found in marker.finditer(data)
+            if found.lastindex is None or not skim(found)
+        ]
+        wanted = sorted({bisect_right(cuts, place) for place in places})
         if not wanted:
             return []
         spans = [(cuts[i - 1] if i else 0, cuts[i] if i < len(cuts) else len(data)) for i in wanted]

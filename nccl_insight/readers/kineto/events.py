@@ -12,14 +12,30 @@ import polars as pl
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
 
-MARKERS: Final = (
-    re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
-    re.compile(
-        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|'
-        rb"cu(?:da)?(?:Launch|Mem(?:cpy|set)|GraphLaunch)|hip(?:Ext|Module)*(?:Launch|Mem(?:cpy|set)|GraphLaunch))"
-    ),
+_TIME: Final = rb"([0-9]{1,15}(?:\.[0-9]{1,6})?)"
+_CALLS: Final = rb"(?:cu(?:da)?(?:Launch|Mem(?:cpy|set)|GraphLaunch)|hip(?:Ext|Module)*(?:Launch|Mem(?:cpy|set)|GraphLaunch))"
+_RUNTIMES: Final = b"|".join(
+    b'(?<="cat": "%s", "name": ")' % name
+    for name in (b"cuda_runtime", b"cuda_driver", b"hip_runtime", b"hip_driver")
 )
-"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast."""
+MARKERS: Final = (
+    re.compile(
+        rb'"cat"\s*:\s*"(?:kernel"(?:(?<="ph": "X", "cat": "kernel"), "name": "([^"\\]*)", "pid": [0-9]{1,9}, '
+        rb'"tid": [0-9]{1,18},\s*"ts": ' + _TIME + rb', "dur": ' + _TIME + rb',\s*"args": \{[^{}]*?'
+        rb'"device": ([0-9]{1,9}),[^{}]*?"stream": ([0-9]{1,18}),\s*"correlation": ([0-9]{1,18})\s*[,}])?|'
+        rb'Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'
+    ),
+    re.compile(
+        rb'"name"\s*:\s*"(?:(?:' + _RUNTIMES + rb")" + _CALLS + rb'\w*", "pid": [0-9]{1,9}, "tid": [0-9]{1,18},\s*'
+        rb'"ts": ' + _TIME + rb', "dur": [0-9.]+,\s*"args": \{[^{}]*"correlation": ([0-9]{1,18})\s*[,}]|'
+        rb"record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|" + _CALLS + rb")"
+    ),
+)  # fmt: skip
+"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast.
+
+Kernels and launches, which are most of them, have groups where they read as Kineto writes them: name, time, duration,
+device, stream and correlation of a kernel, time and correlation of a launch (:meth:`Events.skim`).
+"""
 _GPU_KINDS: Final[dict[str, int]] = {
     "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
     "memset": MEMSET,
@@ -67,6 +83,11 @@ def _to_ns(value: object) -> int | None:
         if digits.isdecimal() and len(digits) < 20 and (not part or part.isdecimal()):
             return sign * (int(digits) * 1000 + int((part + "000")[:3]))
     return None
+
+
+def _time(text: bytes) -> int:
+    """The same of digits as they stand in the file."""
+    return round(float(text) * 1000) if b"." in text else int(text) * 1000
 
 
 def _int(value: object) -> int | None:
@@ -198,6 +219,7 @@ class Events:
     rejected: int = 0
     _names: dict[str, int] = field(default_factory=dict)
     _kinds: dict[str, int] = field(default_factory=dict)
+    _skimmed: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _launched: list[int] = field(default_factory=list)
     _launched_at: list[int] = field(default_factory=list)
@@ -221,6 +243,35 @@ class Events:
                 self._add_gpu(event, kind)
         if len(self.kind) >= _FLUSH_ROWS or len(self._launched) >= _FLUSH_ROWS:
             self._flush()
+
+    def skim(self, found: re.Match[bytes]) -> bool:
+        """Takes a kernel or launch from the groups of :data:`MARKERS`; False where its event has to be decoded."""
+        if found.lastindex == 2:
+            start, correlation = found.groups()
+            self._launched.append(int(correlation))
+            self._launched_at.append(_time(start))
+            return True
+        text, start, duration, device, stream, correlation = found.groups()
+        known = self._skimmed.get(text)
+        if known is None:
+            name = text.decode("utf-8", "replace")
+            kind = classify(name, self.communication).kind
+            known = self._skimmed[text] = (kind, self._names.setdefault(name, len(self._names)))
+        kind, number = known
+        if kind == COMM:
+            return False
+        begin = _time(start)
+        self.kind.append(kind)
+        self.start.append(begin)
+        self.end.append(begin + _time(duration))
+        self.device.append(int(device))
+        self.stream.append(int(stream))
+        self.name.append(number)
+        self.size.append(None)
+        self.correlation.append(int(correlation))
+        self.meta.append(-1)
+        self.external.append(None)
+        return True
 
     def _add_launch(self, event: Event) -> None:
         args = event.get("args")

@@ -58,8 +58,8 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
-    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS)
     events = Events(communication=source.communication)
+    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS, events.skim)
     for batch in scan:
         events.add(batch)
     header = header_values(scan.head, scan.tail, _KEYS)
