@@ -32,9 +32,21 @@ _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) "
 _JOINED_MOST: Final = 2000
+_WRAPPED_MOST: Final = 3
 _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
+
+
+def _following(work: Work, number: int) -> list[str]:
+    """Lines behind one that may have been wrapped onto them."""
+    found: list[str] = []
+    while len(found) < _WRAPPED_MOST:
+        text = work.line(number + 1 + len(found))
+        if not text.strip() or SEPARATOR in text:
+            break
+        found.append(text)
+    return found
 
 
 def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
@@ -48,12 +60,13 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
     shapes = work.classifier.classify(left["_body"])["rule"].to_list()
     for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
         match = (catalog.match(body) or catalog.match_collapsed(body)) if shape >= 0 else None
-        following = work.line(number + 1)
-        if match is None and following and SEPARATOR not in following and tries < _JOINED_MOST:
+        following = _following(work, number) if match is None and tries < _JOINED_MOST else []
+        if following:
             tries += 1
-            match = recover.rejoin(catalog, body, following)
-            if match is not None:
-                work.used.add(number + 1)
+            joined = recover.rejoin(catalog, body, following)
+            if joined is not None:
+                match, count = joined
+                work.used.update(range(number + 1, number + 1 + count))
         if match is None:
             failed.append(index)
         else:

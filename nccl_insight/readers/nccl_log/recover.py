@@ -215,12 +215,13 @@ def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> 
     return None
 
 
-def rejoin(catalog: Catalog, body: str, following: str) -> Match | None:
-    """A message that was wrapped onto the next line: joined with and without a blank."""
-    for glue in (" ", ""):
-        found = catalog.match(body + glue + following.strip())
-        if found is not None:
-            return found
+def rejoin(catalog: Catalog, body: str, following: Sequence[str]) -> tuple[Match, int] | None:
+    """A message that was wrapped onto the next lines, joined with and without blanks, and how many it took."""
+    for taken in range(1, len(following) + 1):
+        for glue in (" ", ""):
+            found = catalog.match(glue.join([body, *(text.strip() for text in following[:taken])]))
+            if found is not None:
+                return found, taken
     return None
 
 

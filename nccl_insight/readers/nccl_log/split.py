@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.inputs.chunks import Chunk
-from nccl_insight.readers.nccl_log import head
+from nccl_insight.readers.nccl_log import envelope, head
+from nccl_insight.readers.nccl_log.wrapped import unwrapped
 
 SEPARATOR: Final = " NCCL "
-_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+# Colours and cursor movements, then strings with an end of their own: titles, links, marks of CI systems.
+_ANSI: Final = re.compile(
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]"
+)
+# Blanks and marks without width that web pages and chats put into copied text.
+_COPIED: Final = {0xA0: " ", 0x202F: " ", 0x200B: None, 0x2060: None, 0xFEFF: None}
 _LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
 # Looked for in the whole text at once: a search in every line would take as long as cutting the lines.
 _ODD: Final = ("\x1b", "\x00", "\r")
@@ -34,18 +41,22 @@ def _is_odd(chunk: Chunk) -> bool:
 
 
 def lines_of(chunk: Chunk) -> pl.Series:
-    """The lines without colours, links and stray control bytes; line breaks stay where they are."""
+    """The lines without colours, links, stray control bytes and envelopes; line breaks stay where they are."""
     if chunk.text is None:
         whole = pl.Series([chunk.data]).bin.slice(0, chunk.size).cast(pl.String)
         ended = chunk.data[chunk.size - 1 : chunk.size] == b"\n"
     else:
-        whole = pl.Series([chunk.text])
+        copied = any(chr(code) in chunk.text for code in _COPIED)
+        whole = pl.Series([chunk.text.translate(_COPIED) if copied else chunk.text])
         ended = chunk.text.endswith("\n")
-    if not _is_odd(chunk) and not whole.str.contains(_ODD_WORD, literal=True)[0]:
-        return _cut(whole, ended)
-    text = str(whole[0])
-    text = _ANSI.sub("", text).replace("\x00", "").replace("\r\n", "\n")
-    return _cut(pl.Series([_LINK.sub(r"\1", text)]), ended)
+    if _is_odd(chunk) or whole.str.contains(_ODD_WORD, literal=True)[0]:
+        text = _ANSI.sub("", str(whole[0])).replace("\x00", "").replace("\r\n", "\n")
+        whole = pl.Series([_LINK.sub(r"\1", text)])
+    return unwrapped(envelope.opened(_cut(whole, ended), partial(_holds, chunk)), chunk.starts)
+
+
+def _holds(chunk: Chunk, sign: str) -> bool:
+    return sign in chunk.text if chunk.text is not None else sign.encode() in chunk.data
 
 
 def _usual(lines: pl.Series) -> pl.DataFrame:

@@ -1,0 +1,89 @@
+"""Lines that a terminal, a viewer or a mail program broke at its width, put together again.
+
+A terminal breaks at the width of the widest line, within words; others break before the word that does not fit. This
+is taken for a wrapped log, and not for chance, only where records of several kinds that reach the width nearly all go
+on in a line that begins no record: ranks print one message alike, and a table has rows of one width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+_HEAD: Final = r"[^\s:]+:[0-9]+:[0-9]+ (?:\[-?[0-9]+\]|NCCL)"
+_KIND: Final = r" NCCL [A-Z]+ (\S{1,12})"
+_WIDTHS: Final = (60, 400)
+_KINDS_LEAST: Final = 3
+_GO_ON_LEAST: Final = 0.9
+# A line that ends further from the width than this had room for most words.
+_ROOM: Final = 20
+
+
+def unwrapped(lines: pl.Series, starts: Sequence[int]) -> pl.Series:
+    """The lines whole; those that went on in the line before are empty. ``starts``: where inputs begin, from 1."""
+    lengths = lines.str.len_chars()
+    ends = [*(start - 1 for start in starts[1:]), lines.len()]
+    joined: dict[int, str] = {}
+    for start, end in zip(starts, ends, strict=True):
+        first = start - 1
+        width = lengths.slice(first, end - first).max()
+        if isinstance(width, int) and _WIDTHS[0] <= width <= _WIDTHS[1]:
+            joined |= _of_input(
+                lines.slice(first, end - first), lengths.slice(first, end - first), width, first
+            )
+    return lines.scatter(list(joined), list(joined.values())) if joined else lines
+
+
+def _of_input(lines: pl.Series, lengths: pl.Series, width: int, first: int) -> dict[int, str]:
+    """New texts by their place, for the lines of one input."""
+    # Few lines reach the width of a log that is not wrapped: only these are looked into at first.
+    far = (lengths > width - _ROOM).arg_true()
+    far = far.filter(far < lines.len() - 1)
+    reach, behind = lines.gather(far), lines.gather(far + 1)
+    begins = reach.str.contains(_HEAD)
+    if int(begins.sum()) < _KINDS_LEAST:
+        return {}
+    follows = begins & behind.str.contains(_HEAD).not_() & (behind.str.len_bytes() > 0)
+    full = lengths.gather(far) == width
+    # Only lines that end before the width tell that words were kept whole.
+    if _is_wrapped(reach, follows & ~full, _no_room(reach, behind, width)):
+        at = (lengths > width // 2).arg_true()
+        at = at.filter(at < lines.len() - 1)
+        head, tail = lines.gather(at), lines.gather(at + 1)
+        on = _no_room(head, tail, width) & tail.str.contains(_HEAD).not_()
+        return _joined(lines, at.filter(on), " ", first)
+    if _is_wrapped(reach, begins & full, follows):
+        at = far.filter(full & behind.str.contains(_HEAD).not_() & (behind.str.len_bytes() > 0))
+        return _joined(lines, at, "", first)
+    return {}
+
+
+def _no_room(lines: pl.Series, behind: pl.Series, width: int) -> pl.Series:
+    """Whether the first word of the line behind would not have fit."""
+    word = behind.str.extract(r"^(\S+)").str.len_chars().fill_null(0).cast(pl.Int64)
+    # Numbers of rings stand three blanks apart.
+    gap = behind.str.contains(r"^[0-9 ]+$").cast(pl.Int64) * 2 + 1
+    over: pl.Series = (lines.str.len_chars().cast(pl.Int64) + word + gap > width) & (word > 0)
+    return over
+
+
+def _is_wrapped(lines: pl.Series, reach: pl.Series, goes_on: pl.Series) -> bool:
+    on = reach & goes_on
+    if int(on.sum()) < _GO_ON_LEAST * int(reach.sum()):
+        return False
+    kinds = lines.filter(on).str.extract(_KIND).drop_nulls().n_unique()
+    return int(kinds) >= _KINDS_LEAST
+
+
+def _joined(lines: pl.Series, goes_on: pl.Series, glue: str, first: int) -> dict[int, str]:
+    done: dict[int, str] = {}
+    into = last = -2
+    for at in goes_on.to_list():
+        if at != last + 1:
+            into, done[first + at] = at, lines[at]
+        last = at
+        done[first + into] += glue + lines[at + 1]
+        done[first + at + 1] = ""
+    return done

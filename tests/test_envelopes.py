@@ -1,0 +1,136 @@
+"""Logs in the envelopes of collectors, exports and web pages, and wrapped ones, say what the bare log says."""
+
+from __future__ import annotations
+
+import html
+import json
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pytest
+
+import nccl_insight
+from nccl_insight.readers.nccl_log.envelope import opened
+from nccl_insight.readers.nccl_log.wrapped import unwrapped
+from tests import planted
+
+_TIME: Final = "2026-03-04T05:06:07.123456789Z"
+_COUNTED: Final = ("ranks", "connections", "rings", "errors", "env", "networks", "versions")
+
+
+def _doubled(line: str) -> str:
+    return line.replace('"', '""')
+
+
+WRITERS: dict[str, Callable[[int, str], str]] = {
+    "docker": lambda i, s: json.dumps({"log": s + "\n", "stream": "stdout", "time": _TIME}),
+    "journald": lambda i, s: json.dumps(
+        {"__REALTIME_TIMESTAMP": str(1772600767123456 + i), "_HOSTNAME": "a", "_PID": "7", "MESSAGE": s}
+    ),
+    "cloudwatch": lambda i, s: json.dumps({"timestamp": 1772600767123 + i, "message": s, "ingestionTime": 1}),
+    "pretty": lambda i, s: (
+        f'  {{\n   "timestamp": {1772600767123 + i},\n   "message": {json.dumps(s)},\n   "id": "{i}"\n  }},'
+    ),
+    "gcp": lambda i, s: json.dumps({"jsonPayload": {"message": s}, "timestamp": _TIME, "severity": "INFO"}),
+    "nested": lambda i, s: json.dumps({"log": json.dumps({"msg": s, "level": "info"}), "stream": "stderr"}),
+    "loki-csv": lambda i, s: f'{1772600767123 + i},{_TIME},"{{""pod"":""w""}}","{_doubled(s)}",{i}',
+    "datadog-csv": lambda i, s: f'"{_TIME}","w-1","train","{_doubled(s)}"',
+    "logfmt": lambda i, s: f'time="{_TIME}" level=info msg={json.dumps(s)} pod=w-1',
+    "html": lambda i, s: html.escape(s),
+    "backticks": lambda i, s: f"`{s}`" if s else s,
+    "spelled-escapes": lambda i, s: f"#033[34m{s}#033[0m",
+    "buildkite": lambda i, s: f"\x1b_bk;t={1772600767123 + i}\x07{s}",
+    "nbsp": lambda i, s: s.replace(" ", "\u00a0"),
+}
+
+
+@cache
+def _lines() -> tuple[str, ...]:
+    return tuple(planted.log("2.28.9", planted.CONDITIONS).removesuffix("\n").split("\n"))
+
+
+def _said(path: Path) -> tuple[object, ...]:
+    run = nccl_insight.load([path])
+    analysis = nccl_insight.analyze(run)
+    found = sorted((f.name, f.severity.value, f.ranks, f.hosts) for f in analysis.findings)
+    return analysis.status, found, {t: run.table(t).height for t in _COUNTED if run.has(t)}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+    path = tmp_path_factory.mktemp("bare") / "run.log"
+    path.write_text("\n".join(_lines()) + "\n", encoding="utf-8")
+    return _said(path)
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS))
+def test_an_envelope_changes_nothing(kind: str, bare: tuple[object, ...], tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(WRITERS[kind](i, s) for i, s in enumerate(_lines())) + "\n", encoding="utf-8")
+    assert _said(path) == bare
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("words", [False, True])
+def test_a_terminals_width_changes_nothing(
+    width: int, words: bool, bare: tuple[object, ...], tmp_path: Path
+) -> None:
+    wrapped: list[str] = []
+    for line in _lines():
+        if words:
+            wrapped += textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+        else:
+            wrapped += [line[at : at + width] for at in range(0, len(line), width)] or [""]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(wrapped) + "\n", encoding="utf-8")
+    assert _said(path) == bare
+
+
+def _opened(*lines: str) -> list[str]:
+    text = "\n".join(lines)
+    return opened(pl.Series(lines), lambda sign: sign in text).to_list()
+
+
+def test_the_time_of_the_collector_goes_in_front() -> None:
+    assert _opened('{"log":"a:1:2 [0] NCCL INFO x\\n","time":"2026-03-04T05:06:07Z"}') == [
+        "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO x"
+    ]
+    # 1772600767 s since 1970 are 2026-03-04 05:06:07 UTC.
+    assert _opened('{"message":"a:1:2 [0] NCCL INFO x","timestamp":1772600767000}') == [
+        "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO x"
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"loss": 2.5, "message": "step"}',
+        '{"message": "no object here',
+        '[1, 2, {"a": 3}]',
+        'a:1:2 [0] NCCL INFO said "so", twice, and "again"',
+        'print("NCCL")',
+        "time=5 level=info msg=bare NCCL",
+    ],
+)
+def test_what_is_no_envelope_stays(line: str) -> None:
+    assert _opened(line) == [line]
+
+
+def test_objects_without_the_text_of_the_job_stay() -> None:
+    other = '{"level": "info", "step": 7}'
+    assert _opened('{"log": "a:1:2 [0] NCCL INFO x"}', other) == ["a:1:2 [0] NCCL INFO x", other]
+
+
+def test_lines_of_one_length_are_not_taken_for_wrapped_ones() -> None:
+    """Every rank prints the longest line alike, and the program prints something after each."""
+    said = "NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal"
+    long = [f"n{i}:1{i}:2{i} [{i}] {said}" for i in range(8)]
+    text = [part for line in long for part in (line, "loss 2.5")]
+    assert unwrapped(pl.Series(text), (1,)).to_list() == text
+    row = "float  sum  -1  100.0  1.00  1.88  0  99.0  1.01  1.89  0"
+    table = [f"{2**i:>12} {2**i // 4:>13}  {row}" for i in range(9)]
+    assert unwrapped(pl.Series(table), (1,)).to_list() == table
