@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -20,9 +20,12 @@ from nccl_insight.readers import Format, discover, side
 from nccl_insight.readers.embedded import endings, ras_text, tracebacks, value_checks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
+from nccl_insight.readers.nccl_log import shares
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES, Classifier
 from nccl_insight.readers.nccl_log.log import LogPart, cores, neighbours, read_logs
 from nccl_insight.readers.nccl_log.records import Fate
+from nccl_insight.readers.nccl_log.shares import Share, Taken
+from nccl_insight.readers.workers import RayWorkers, Workers
 from nccl_insight.tables import match, schema
 from nccl_insight.tables.assemble.base import stack
 from nccl_insight.tables.assemble.hosts import mend_hosts
@@ -32,8 +35,11 @@ from nccl_insight.tables.run import Deferred, Partial, Run, build_run
 from nccl_insight.tables.schema import conform
 
 LOG: Final = "nccl_log"
-# Small inputs that one task of a cluster reads together.
-_BATCH_BYTES: Final = 64 * 1024 * 1024
+# Bytes that one task of another process reads, and how many results one joins.
+_SHARE_LEAST: Final = 32 * 1024 * 1024
+_SHARE_MOST: Final = 256 * 1024 * 1024
+_GROUP_MOST: Final = 1024
+_JOINED_AT_ONCE: Final = 4
 _LOG_HEAD: Final = re.compile(
     rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version|\] (?:INFO|WARN) "
 )
@@ -106,45 +112,140 @@ def read_inputs(
     return sorted(parts, key=lambda part: part.file.input_id), logs
 
 
-def _batches(files: Sequence[InputFile]) -> Iterator[list[InputFile]]:
-    """Files for one task each, in their order: each large one alone, small ones together up to some megabytes."""
-    for group in neighbours(files):
-        batch: list[InputFile] = []
-        held = 0
+def _spread(
+    workers: Workers,
+    files: Sequence[InputFile],
+    kind: str | None,
+    details: bool,
+    share_bytes: int | None = None,
+) -> tuple[list[_Part], list[LogPart], int]:
+    """Reads inputs with tasks of other processes; what they give is joined there too, as a tree.
+
+    ``share_bytes``: about how much a task reads. Gives, besides parts and logs, how many bytes came back.
+    """
+    formats = discover()
+    size = share_bytes or _share_bytes(files, workers.slots)
+    received = 0
+
+    def fetch(token: Any) -> Any:
+        nonlocal received
+        data = workers.result(token)
+        received += len(data)
+        return shares.unpacked(data)
+
+    far = [file for file in files if not file.temporary]
+    asked = [(group, workers.start(_kinds, group, kind)) for group in _groups(far, size)]
+    chosen: dict[int, Format | None] = {f.input_id: _chosen(f, formats, kind) for f in files if f.temporary}
+    for group, token in asked:
+        numbers = fetch(token)
+        chosen.update(
+            (f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True)
+        )
+    logs = [file for file in files if chosen[file.input_id] is None]
+    begun = [(group, _begin(workers, group, details, size)) for group in neighbours(logs)]
+    digests = {
+        file.input_id: workers.start(_digest, file) for file in logs if not file.small and not file.temporary
+    }
+    traces = [file for file in files if chosen[file.input_id] is not None]
+    others = [(file, None if file.temporary else workers.start(_trace, file, kind)) for file in traces]
+    parts: list[_Part] = []
+    for file, token in others:
+        format_ = chosen[file.input_id]
+        assert format_ is not None
+        parts.append(_read(file, format_) if token is None else fetch(token))
+    read: list[LogPart] = []
+    for group, tokens in begun:
+        taken = shares.join([t if isinstance(t, Taken) else fetch(t) for t in tokens], final=True)
+        read.append(taken.log)
         for file in group:
-            batch.append(file)
-            held += file.size_bytes
-            if held >= _BATCH_BYTES:
-                yield batch
-                batch, held = [], 0
-        if batch:
-            yield batch
+            index = taken.indexes[file.input_id]
+            if file.input_id in digests:
+                index.sha256 = index.sha256 or fetch(digests[file.input_id])
+            parts.append(_Part(file, LOG, index))
+    return sorted(parts, key=lambda part: part.file.input_id), read, received
+
+
+def _share_bytes(files: Sequence[InputFile], slots: int) -> int:
+    """Several shares for each worker, so that all end about together; none so small that starting it counts."""
+    total = sum(file.size_bytes for file in files)
+    return max(_SHARE_LEAST, min(_SHARE_MOST, total // (4 * slots)))
+
+
+def _groups(files: Sequence[InputFile], size: int) -> Iterator[list[InputFile]]:
+    """Files in their order, by at most so many and about so many bytes."""
+    group: list[InputFile] = []
+    held = 0
+    for file in files:
+        group.append(file)
+        held += file.size_bytes
+        if held >= size or len(group) >= _GROUP_MOST:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def _begin(workers: Workers, files: Sequence[InputFile], details: bool, size: int) -> list[Any]:
+    """Tasks that read logs, and tasks that join what those give, until one is left: all in the order of the files.
+
+    What only this process can read is read by it at once.
+    """
+    tokens: list[Any] = []
+    if any(file.temporary for file in files):
+        return [shares.take(share, details) for share in shares.shares(files, size)]
+    tokens = [workers.start(_take, share, details) for share in shares.shares(files, size)]
+    while len(tokens) > 1:
+        tokens = [
+            workers.start(_join_taken, *tokens[n : n + _JOINED_AT_ONCE])
+            for n in range(0, len(tokens), _JOINED_AT_ONCE)
+        ]
+    return tokens
+
+
+def _kinds(files: Sequence[InputFile], kind: str | None) -> bytes:
+    formats = discover()
+    found = [_chosen(file, formats, kind) for file in files]
+    return shares.packed([-1 if format_ is None else formats.index(format_) for format_ in found])
+
+
+def _digest(file: InputFile) -> bytes:
+    return shares.packed(file_sha256(file))
+
+
+def _trace(file: InputFile, kind: str | None) -> bytes:
+    format_ = _chosen(file, discover(), kind)
+    assert format_ is not None
+    return shares.packed(_read(file, format_))
+
+
+def _take(share: Share, details: bool) -> bytes:
+    return shares.packed(shares.take(share, details, workers=1))
+
+
+def _join_taken(*parts: bytes) -> bytes:
+    return shares.packed(shares.join([_taken(part) for part in parts]))
+
+
+def _taken(part: bytes) -> Taken:
+    taken = shares.unpacked(part)
+    assert isinstance(taken, Taken)
+    return taken
 
 
 def _read_on_ray(
     files: Sequence[InputFile], kind: str | None, details: bool
 ) -> tuple[list[_Part], list[LogPart]]:
-    """One task per large input or group of small ones on a Ray cluster; paths must mean the same on every node.
-
-    A task whose worker dies is run again by Ray; results come back in the order of the inputs.
+    """Inputs read on a Ray cluster, see :class:`RayWorkers`.
 
     Raises:
         UsageError: Ray is not installed.
     """
+    workers = RayWorkers()
     try:
-        import ray
-    except ModuleNotFoundError as error:
-        raise UsageError("--engine ray needs Ray: pip install 'nccl-insight[ray]'") from error
-
-    def task(group: Sequence[InputFile]) -> tuple[list[_Part], list[LogPart]]:
-        return read_inputs(group, kind, details)
-
-    ray.init(ignore_reinit_error=True, log_to_driver=False)
-    remote = ray.remote(task)
-    found: list[tuple[list[_Part], list[LogPart]]] = ray.get(
-        [remote.remote(group) for group in _batches(files)]
-    )
-    return [part for parts, _ in found for part in parts], [log for _, logs in found for log in logs]
+        parts, logs, _ = _spread(workers, files, kind, details)
+    finally:
+        workers.close()
+    return parts, logs
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -32,6 +32,7 @@ class Chunk:
     the same as text, where ``data`` is not ASCII. ``input_ids`` and ``starts``: the inputs, and the line of the chunk
     (from 1) at which each begins; a line of no record stands behind each where there are several. Lines of a single
     input are not counted yet: that would hold up the reading. ``longest``: bytes of a line that are read.
+    ``last``: the input ends with it.
     """
 
     input_ids: tuple[int, ...]
@@ -40,6 +41,15 @@ class Chunk:
     size: int
     text: str | None = None
     longest: int = 1 << 20
+    last: bool = True
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes ``begin`` to ``end`` (not included) of a file; to its end for -1."""
+
+    begin: int = 0
+    end: int = -1
 
 
 @dataclass
@@ -64,6 +74,18 @@ class ChunkIndex:
         self.lines += lines
         return before
 
+    def follow(self, other: ChunkIndex) -> int:
+        """Takes what is known of the next part of the same input; gives the number of lines before it."""
+        before = self.lines
+        self.first_lines += [line + before for line in other.first_lines]
+        self.offsets += other.offsets
+        self.lines += other.lines
+        self.bad_bytes += other.bad_bytes
+        self.sha256 = self.sha256 or other.sha256
+        self.damage = self.damage or other.damage
+        self.long_line = self.long_line or other.long_line
+        return before
+
 
 def _decode(data: memoryview) -> tuple[str, int]:
     try:
@@ -78,6 +100,32 @@ def _cut(data: bytes | bytearray, size: int) -> int:
     marker = data.rfind(b" NCCL ", 0, size)
     before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
     return before or data.rfind(b"\n", 0, size) + 1 or size
+
+
+_SEARCHED_MOST = 64 * 1024 * 1024
+
+
+def boundary(file: InputFile, at: int) -> int:
+    """Where a part of a file that is not compressed may begin: at the first NCCL line that begins at ``at`` or behind.
+
+    At any line where no NCCL line follows for long. Who reads the part before it and who reads it find the same place.
+    """
+    if at <= 0 or at >= file.size_bytes:
+        return max(0, min(at, file.size_bytes))
+    size = 1 << 20
+    with file.open() as stream:
+        while True:
+            stream.seek(at - 1)
+            data = stream.read(size)
+            first = data.find(b"\n") + 1
+            marker = data.find(b" NCCL ", first) if first else -1
+            if marker >= 0:
+                return at - 1 + data.rfind(b"\n", 0, marker) + 1
+            if len(data) < size:
+                return file.size_bytes
+            if size >= _SEARCHED_MOST:
+                return at - 1 + first if first else boundary(file, at + size)
+            size *= 4
 
 
 def file_sha256(file: InputFile) -> str:
@@ -111,25 +159,26 @@ def _fill(stream: Stream, buffer: memoryview) -> int:
     return filled
 
 
-def _plain_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
-    """Blocks of a file and where to end their chunks; what is behind the end is read again with the next.
+def _plain_blocks(stream: Stream, size: int, span: Span) -> Iterator[tuple[bytes, int, bool]]:
+    """Blocks of a file, where to end their chunks, and whether it is the last; what is behind the end comes again.
 
     Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks.
     """
-    offset = 0
+    offset = span.begin
     while True:
         stream.seek(offset)
-        block = stream.read(size)
+        wanted = min(size, span.end - offset) if span.end >= 0 else size
+        block = stream.read(wanted)
         last = len(block) < size
         end = len(block) if last else _cut(block, size)
         if end:
-            yield block, end
+            yield block, end, last and span.end < 0
         if last:
             return
         offset += end
 
 
-def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
+def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int, bool]]:
     """The same for a stream that cannot go back."""
     buffer = bytearray(size)
     held = 0
@@ -140,7 +189,7 @@ def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
             end = held if last else _cut(buffer, held)
             block = bytes(view[:end])
         if end:
-            yield block, end
+            yield block, end, last
         if last:
             return
         buffer[: held - end] = buffer[end:held]
@@ -148,32 +197,40 @@ def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int]]:
 
 
 def read_chunks(
-    file: InputFile, index: ChunkIndex, workers: int = 1, size: int | None = None
+    file: InputFile,
+    index: ChunkIndex,
+    workers: int = 1,
+    size: int | None = None,
+    span: Span | None = None,
 ) -> Iterator[Chunk]:
     """Chunks of an input in order, of ``size`` bytes or what suits so many workers.
 
-    ``index`` is filled on the way, ``index.damage`` tells a broken stream.
+    ``index`` is filled on the way, ``index.damage`` tells a broken stream. ``span``: the part of a file that is not
+    compressed to read; its hash is then left to others.
     """
     digest = hashlib.sha256()
-    offset = 0
+    whole = span is None
+    span = span or Span()
+    offset = span.begin
     longest = file.limits.line_kib << 10
     with file.open() as stream:
         size = size or chunk_size(_likely_size(file), workers)
-        blocks = (_packed_blocks if stream.packed else _plain_blocks)(stream, size)
-        for data, end in blocks:
+        blocks = _packed_blocks(stream, size) if stream.packed else _plain_blocks(stream, size, span)
+        for data, end, last in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
-                if not file.compression:
+                if whole and not file.compression:
                     digest.update(view)
                 if not data.isascii():
                     text, bad = _decode(view)
             index.offsets.append(offset)
             index.bad_bytes += bad
             index.long_line = index.long_line or _holds_long_line(data, end, longest)
-            yield Chunk((file.input_id,), (1,), data, end, text, longest)
+            yield Chunk((file.input_id,), (1,), data, end, text, longest, last)
             offset += end
         index.damage = stream.damage
-    index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
+    if whole:
+        index.sha256 = file_sha256(file) if file.compression else digest.hexdigest()
 
 
 def _holds_long_line(data: bytes, end: int, longest: int) -> bool:

@@ -105,7 +105,8 @@ def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     cut = text.str.contains(_CUT_HEAD)
     lost = text.str.contains_any(["L INFO ", "L WARN "]) & text.str.contains(_LOST_HEAD)
     found = others.filter(cut | lost)["_line"].to_list()
-    last = {start + count - 1 for start, count in zip(work.places.starts, work.places.counts, strict=True)}
+    ends = zip(work.places.starts, work.places.counts, strict=True)
+    last = {start + count - 1 for start, count in ends} if work.ends else set()
     work.torn.update(n for n in found if n not in seen and n not in work.used and n not in last)
 
 
@@ -193,7 +194,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     place in the input.
     """
     lines = lines_of(chunk)
-    work = Work(classifier, lines, _places(chunk, lines.len()))
+    work = Work(classifier, lines, _places(chunk, lines.len()), chunk.last)
     sizes = lines.str.len_bytes()
     texts = _cut_long(lines, sizes, chunk.longest)
     frame = pl.DataFrame({"_text": texts}).with_row_index("_line", 1).cast({"_line": pl.UInt64})

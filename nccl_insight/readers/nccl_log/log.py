@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import polars as pl
 
-from nccl_insight.inputs.chunks import Chunk, ChunkIndex, read_chunks, read_together
+from nccl_insight.inputs.chunks import Chunk, ChunkIndex, Span, read_chunks, read_together
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.nccl_log.chunk import read_chunk
 from nccl_insight.readers.nccl_log.classify import Classifier
@@ -80,10 +80,13 @@ def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int) -> I
             yield waiting.popleft().result()
 
 
-def _results(sources: Sources, work: Callable[[Chunk], C], workers: int) -> Iterator[tuple[C, int]]:
+def _results(
+    sources: Sources, work: Callable[[Chunk], C], workers: int, span: Span | None = None
+) -> Iterator[tuple[C, int]]:
     """What the chunks of one log, or of several small ones, give, and how many lines of their input stand before."""
     indexes = {file.input_id: index for file, index in sources}
-    chunks = read_together(sources, workers) if len(sources) > 1 else read_chunks(*sources[0], workers)
+    together = len(sources) > 1
+    chunks = read_together(sources, workers) if together else read_chunks(*sources[0], workers, span=span)
     for result in _map(chunks, work, workers):
         # Of several inputs in a chunk each is whole, so none has lines before it.
         (before,) = {indexes[input_id].counted(fate.lines) for input_id, fate in result.fates.items()}
@@ -112,7 +115,7 @@ def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame
     return fold(merged)
 
 
-class _Merger:
+class Merger:
     """Collects what the chunks gave."""
 
     def __init__(self, input_ids: Iterable[int]) -> None:
@@ -141,7 +144,8 @@ class _Merger:
             self._unknown.append(shifted(kept.unknown, "line", before))
         self._heads.append(kept.heads)
         self._head_count += kept.heads.height
-        self._processes.append(shifted(kept.processes, "_line", before))
+        if kept.processes.width:
+            self._processes.append(shifted(kept.processes, "_line", before))
         if kept.foreign.height:
             self._foreign.append(shifted(kept.foreign, "_line", before))
         for input_id, fate in kept.fates.items():
@@ -152,14 +156,31 @@ class _Merger:
             known = self._repeats.get(input_id, (0, line + before))
             self._repeats[input_id] = (known[0] + count, known[1])
 
-    def done(self) -> LogPart:
+    def join(self, part: LogPart, before: int) -> None:
+        """Takes what others gave for the next inputs, or the next part of an input that has so many lines before it."""
+        *chunks, errors = part.chunks
+        self._chunks += [{name: self._at(rows, before) for name, rows in chunk.items()} for chunk in chunks]
+        self.add(
+            Kept(
+                messages={}, errors=errors, loud=[part.loud] if part.loud.height else [], heads=part.heads,
+                unknown=part.unknown if part.unknown.height else None, processes=part.processes,
+                foreign=part.foreign, fates=part.fates, torn_lines=part.torn_lines, repeats=part.repeats,
+            ),
+            before,
+        )  # fmt: skip
+        self._chunks.pop()
+
+    def done(self, templates: int | None = None) -> LogPart:
+        """What all gave. ``templates``: how many of those of unknown texts are kept apart, if not the usual number."""
         heads = (
             pl.concat(self._heads) if self._heads else pl.DataFrame(schema={**HEAD, "input_id": pl.UInt16})
         )
         return LogPart(
             chunks=[*self._chunks, {name: _folded(rows, heads) for name, rows in self._errors.items()}],
             loud=_folded(self._loud, heads) if self._loud else pl.DataFrame(),
-            unknown=merge_templates(self._unknown),
+            unknown=merge_templates(self._unknown)
+            if templates is None
+            else merge_templates(self._unknown, most=templates),
             heads=heads,
             processes=processes_of(pl.concat(self._processes)) if self._processes else pl.DataFrame(),
             foreign=pl.concat(self._foreign) if self._foreign else pl.DataFrame(),
@@ -170,17 +191,22 @@ class _Merger:
 
 
 def read_logs(
-    sources: Sources, classifier: Classifier, workers: int | None = None, details: bool = True
+    sources: Sources,
+    classifier: Classifier,
+    workers: int | None = None,
+    details: bool = True,
+    span: Span | None = None,
+    templates: int | None = None,
 ) -> LogPart:
     """Reads one log, or several small ones together.
 
     Never raises for bad content; ``index.damage`` tells a broken stream. ``details``: keep the rows of the large
-    tables of inner workings too.
+    tables of inner workings too. ``span``: the part of a log to read. ``templates``: as in :meth:`Merger.done`.
     """
     keeper = Keeper(classifier.catalog.grammar, details)
-    merger = _Merger([file.input_id for file, _ in sources])
+    merger = Merger([file.input_id for file, _ in sources])
     for kept, before in _results(
-        sources, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers or cores()
+        sources, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers or cores(), span
     ):
         merger.add(kept, before)
-    return merger.done()
+    return merger.done(templates)

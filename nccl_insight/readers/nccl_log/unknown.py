@@ -30,8 +30,8 @@ def templates(unknown: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def merge_templates(parts: list[pl.DataFrame], apart: bool = True) -> pl.DataFrame:
-    """One row a template over several chunks, most frequent first; rare ones beyond a limit are summed up.
+def merge_templates(parts: list[pl.DataFrame], apart: bool = True, most: int = _MOST) -> pl.DataFrame:
+    """One row a template over several chunks, most frequent first; rare ones beyond ``most`` are summed up.
 
     ``apart``: the inputs are told apart.
     """
@@ -45,9 +45,9 @@ def merge_templates(parts: list[pl.DataFrame], apart: bool = True) -> pl.DataFra
         .select(list(_SCHEMA))
         .sort("count", "input_id", "line", descending=[True, False, False])
     )
-    if merged.height <= _MOST:
+    if merged.height <= most:
         return merged
-    rest = merged[_MOST:]
+    rest = merged[most:]
     other = pl.DataFrame(
         {
             "input_id": [rest["input_id"][0]], "template": ["(further templates)"], "level": [None],
@@ -56,4 +56,4 @@ def merge_templates(parts: list[pl.DataFrame], apart: bool = True) -> pl.DataFra
         },
         schema=_SCHEMA,
     )  # fmt: skip
-    return pl.concat([merged[:_MOST], other])
+    return pl.concat([merged[:most], other])

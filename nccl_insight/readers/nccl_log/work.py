@@ -23,12 +23,14 @@ _FOLLOW_MOST: Final = 80
 class Work:
     """Collects records while a chunk is taken apart.
 
-    ``clean``: lines parsed that were one clean record, by input; ``parsed``: all others that were parsed.
+    ``clean``: lines parsed that were one clean record, by input; ``parsed``: all others that were parsed. ``ends``: the
+    inputs end with the chunk.
     """
 
     classifier: Classifier
     lines: pl.Series
     places: Places
+    ends: bool = True
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     heads: list[pl.DataFrame] = field(default_factory=list)
     head_count: int = 0
