@@ -13,7 +13,8 @@ from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
 
 _TIME: Final = rb"([0-9]{1,15}(?:\.[0-9]{1,6})?)"
-_CALLS: Final = rb"(?:cu(?:da)?(?:Launch|Mem(?:cpy|set)|GraphLaunch)|hip(?:Ext|Module)*(?:Launch|Mem(?:cpy|set)|GraphLaunch))"
+_WORK: Final = rb"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
+_CALLS: Final = rb"(?:cu(?:da)?" + _WORK + rb"|hip(?:Ext|Module)*" + _WORK + rb")"
 _RUNTIMES: Final = b"|".join(
     b'(?<="cat": "%s", "name": ")' % name
     for name in (b"cuda_runtime", b"cuda_driver", b"hip_runtime", b"hip_driver")
