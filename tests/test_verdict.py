@@ -150,7 +150,6 @@ PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0
         ("a.qdrep", bytes(range(256)) * 4, "Nsight Systems report", "nsys export --type=sqlite"),
         ("a.qdstrm", bytes(range(256)) * 4, "Nsight Systems raw stream", "QdstrmImporter"),
         ("a.ncu-rep", b"NVR\0" + bytes(range(64)), "Nsight Compute report", "nsys profile"),
-        ("host.xplane.pb", b"\n\x07" + bytes(range(64)), "XLA/JAX profile (XSpace)", "create_perfetto_trace"),
         ("a.pftrace", b"\n\x07" + bytes(range(64)), "Perfetto trace", "traceconv json"),
         ("a.et", b"\n\x07" + bytes(range(64)), "Chakra execution trace", "export_chrome_trace"),
         ("et.json", b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "PyTorch execution trace", "export_chrome"),

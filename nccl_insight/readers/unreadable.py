@@ -87,11 +87,6 @@ KNOWN: Final = (
         lambda head, name: head.startswith(b"NVR\0") or _ends(".ncu-rep", ".nsight-cuprof-report")(head, name),
     ),
     Known(
-        "XLA/JAX profile (XSpace)", "only JSON traces can be read",
-        "jax.profiler.start_trace(DIR, create_perfetto_trace=True)   # writes perfetto_trace.json.gz beside {path}",
-        _ends(".xplane.pb"),
-    ),
-    Known(
         "ROCm profiler database (rocpd)", "its tables are not read",
         "rocprofv3 --rccl-trace --kernel-trace --output-format csv -- <the same job>   "
         "# or record with torch.profiler and export_chrome_trace",

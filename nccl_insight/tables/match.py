@@ -44,6 +44,14 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     collectives = tables.get("collectives")
     if collectives is None or collectives.is_empty():
         return result
+    unranked = _without_device_numbers(tables)
+    if unranked:
+        tables = result = {**result, **unranked}
+        collectives = result["collectives"]
+        text = (
+            "several profiles number their GPUs from 0 each and name no ranks, so their GPUs are not compared"
+        )
+        _add_note(result, "trace-metadata-missing", f"{text}; give the profile of one host alone")
     jobs = _jobs(tables)
     if jobs.height:
         result["trace_info"] = tables["trace_info"].join(
@@ -115,6 +123,22 @@ def _with_statistics(result: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]
     }
     result.update({name: frame for name, frame in made.items() if frame.height})
     return result
+
+
+def _without_device_numbers(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Tables without the ranks that are numbers of GPUs, where several files number theirs; nothing otherwise."""
+    info = tables.get("trace_info")
+    if info is None or not {"rank_origin", "input_id"} <= set(info.columns):
+        return {}
+    numbered = info.filter(pl.col("rank_origin") == "device")["input_id"].unique()
+    if numbered.len() < 2:
+        return {}
+    alone = pl.when(~pl.col("input_id").is_in(numbered.implode())).then("rank").alias("rank")
+    return {
+        name: frame.with_columns(alone)
+        for name, frame in tables.items()
+        if {"rank", "input_id"} <= set(frame.columns)
+    }
 
 
 def _jobs(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

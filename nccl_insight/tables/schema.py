@@ -21,7 +21,7 @@ OPS: Final = (
 )  # fmt: skip
 KINDS: Final = (
     "nccl_log", "torch_trace", "nsys_sqlite", "flight_recorder", "nccl_tests", "inspector", "ras", "topo_xml",
-    "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "unreadable", "unknown",
+    "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "xplane", "unreadable", "unknown",
 )  # fmt: skip
 
 # Levels that report no trouble. A line of any other level, also of one that a later release adds, is judged like WARN.
