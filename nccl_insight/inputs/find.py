@@ -22,6 +22,8 @@ from nccl_insight.inputs.stream import Stream, compression_of
 
 HEAD_BYTES = 64 * 1024
 STDIN: Final = "<stdin>"
+NSYS_TEXTS: Final = "StringIds.parquet"
+"""The file that stands for a parquet directory of Nsight Systems; other parquet files of directories are no inputs."""
 _SMALL_BYTES = 16 * 1024 * 1024
 _SMALL_PACKED_BYTES = 256 * 1024
 _COPY_BYTES: Final = 1 << 20
@@ -113,7 +115,9 @@ def _listed(argument: str) -> Iterator[tuple[Path, bool]]:
     path = Path(argument)
     if path.is_dir():
         for child in sorted(_walk(path)):
-            if child.suffix.lower() not in _SKIPPED_SUFFIXES and child.is_file():
+            if (
+                child.suffix.lower() not in _SKIPPED_SUFFIXES or child.name == NSYS_TEXTS
+            ) and child.is_file():
                 yield child, True
         return
     if os.path.lexists(path):

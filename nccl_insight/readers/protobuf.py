@@ -1,7 +1,7 @@
 """Protocol buffers' wire format, as far as readers need it: fields of a message, without any schema.
 
-Format: "Encoding" in the documentation of Protocol Buffers. A field is a number and a wire type: varint (0), eight bytes
-(1), bytes (2), four bytes (5); groups (3, 4) are not used any more and count as damage.
+Format: "Encoding" in the documentation of Protocol Buffers. A field is a number and a wire type: varint (0), eight
+bytes (1), bytes (2), four bytes (5); groups (3, 4) are not used any more and count as damage.
 """
 
 from __future__ import annotations

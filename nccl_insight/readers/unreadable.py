@@ -120,7 +120,10 @@ KNOWN: Final = (
         lambda head, name: head.startswith(b"PK\x03\x04"),
     ),
     Known("NumPy array", "it is no log and no trace", "", _starts(b"\x93NUMPY")),
-    Known("Parquet file", "it is no log and no trace", "", _starts(b"PAR1")),
+    Known(
+        "Parquet file", "it is no log and no trace", "# of an export of nsys give the whole directory: *_pqtdir",
+        _starts(b"PAR1"),
+    ),
     Known("HDF5 file", "it is no log and no trace", "", _starts(b"\x89HDF\r\n\x1a\n")),
     Known("image", "it is no log and no trace", "", _starts(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8")),
     Known("PDF document", "it is no log and no trace", "pdftotext {path} -", _starts(b"%PDF-")),

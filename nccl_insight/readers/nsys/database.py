@@ -98,13 +98,15 @@ def open_database(source: InputFile) -> Iterator[Database]:
 
 
 def read_database(
-    source: InputFile, tables_of: Callable[[Database, list[tuple[str, str]]], Mapping[str, pl.DataFrame]]
+    source: InputFile,
+    tables_of: Callable[[Database, list[tuple[str, str]]], Mapping[str, pl.DataFrame]],
+    opened: Callable[[InputFile], contextlib.AbstractContextManager[Database]] = open_database,
 ) -> Partial:
     """What ``tables_of`` makes of a database, and the table ``notes``: its own (kind, detail) pairs, and damage."""
     notes: list[tuple[str, str]] = []
     tables: dict[str, pl.DataFrame] = {}
     try:
-        with open_database(source) as database:
+        with opened(source) as database:
             tables.update(tables_of(database, notes))
     except DamagedStream as error:
         notes.append(("trace-truncated", str(error)))

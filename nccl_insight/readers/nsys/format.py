@@ -60,12 +60,13 @@ def sniff(head: bytes, name: str) -> float:
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
-    return read_database(source, lambda database, notes: _tables(database, notes, source.communication))
+    return read_database(source, lambda database, notes: tables_of(database, notes, source.communication))
 
 
-def _tables(
+def tables_of(
     database: Database, notes: list[tuple[str, str]], communication: tuple[str, ...]
 ) -> dict[str, pl.DataFrame]:
+    """The tables of an open export; what is missing or damaged goes to ``notes``."""
     if "StringIds" not in database.columns:
         notes.append(("trace-truncated", "the database is not an Nsight Systems export (no table StringIds)"))
         return {}
