@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,52 @@ def test_an_archive_is_opened_once_as_long_as_it_stays_the_same(tmp_path: Path) 
     follow([str(tmp_path / "run.tgz")], judge, lambda a: None, idle_s=60, sleep=touch)
     assert judged == 2
     assert [path.exists() for path in kept] == [False, True]
+
+
+def test_inputs_past_the_limit_are_judged_once_more_and_not_again(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("a\n")
+    judged: list[int] = []
+    said: list[str] = []
+
+    def grow(seconds: float) -> None:
+        if log.stat().st_size > 20_000:
+            raise KeyboardInterrupt
+        with log.open("a") as file:
+            file.write("x" * 999 + "\n")
+
+    def judge() -> tuple[Analysis, Run]:
+        judged.append(log.stat().st_size)
+        run = api.load(log)
+        return api.analyze(run), run
+
+    last = follow([str(log)], judge, lambda a: None, sleep=grow, most_bytes=5_000, warn=said.append)
+    assert last is not None
+    assert judged == [2, 1002, 2002, 3002, 4002, 5002]
+    assert len(said) == 1
+    assert "follow-mib" in said[0]
+
+
+def test_of_large_inputs_one_run_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts the runs that are alive whenever a new one is made."""
+    monkeypatch.setattr("nccl_insight.cli.following._TWICE_BYTES", 10)
+    log = tmp_path / "run.log"
+    log.write_text("line of a log\n")
+    made: list[weakref.ref[Run]] = []
+    counts: list[int] = []
+
+    def grow(seconds: float) -> None:
+        if len(counts) == 4:
+            raise KeyboardInterrupt
+        with log.open("a") as file:
+            file.write("one more\n")
+
+    def judge() -> tuple[Analysis, Run]:
+        gc.collect()
+        counts.append(sum(ref() is not None for ref in made))
+        run = api.load(log)
+        made.append(weakref.ref(run))
+        return api.analyze(run), run
+
+    assert follow([str(log)], judge, lambda a: None, sleep=grow) is not None
+    assert counts == [0, 0, 0, 0]

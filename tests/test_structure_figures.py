@@ -93,3 +93,18 @@ def test_the_chart_library_is_the_one_that_was_looked_at() -> None:
         hashlib.sha256(code).hexdigest() == "9877bb755c284053042d921663756ffdd11bab3ff49ab3b241e66cdeca3be66e"
     )
     assert "MIT" in assets.joinpath("plotly-charts.LICENSE").read_text()
+
+
+def test_a_child_beyond_all_ranks_is_no_child(tmp_path: Path) -> None:
+    lines = []
+    for rank, child in ((0, 1), (1, 2**32 - 2)):
+        head = f"h{rank}:10{rank}:10{rank} [0] NCCL INFO "
+        lines.append(
+            f"{head}ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x7 - "
+            "Init START"
+        )
+        lines.append(f"{head}Trees [0] {child}/-1/-1->{rank}->{rank - 1}")
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    run = nccl_insight.load([tmp_path / "run.log"])
+    (figure,) = (f for f in build(nccl_insight.analyze(run), run) if f.id == "trees")
+    assert [row[2:4] for row in figure.rows] == [("0", "1")]

@@ -180,7 +180,17 @@ def register(app: typer.Typer) -> None:
                 line = text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))
                 write_text("-", f"{datetime.datetime.now():%H:%M:%S}  {line}" if line else line)
 
-            analysis, run = follow_inputs(paths, judge, show, idle) or judge()
+            analysis, run = (
+                follow_inputs(
+                    paths,
+                    judge,
+                    show,
+                    idle,
+                    most_bytes=limits.follow_mib << 20,
+                    warn=lambda said: typer.echo(said, err=True),
+                )
+                or judge()
+            )
         else:
             with progress(paths, quiet=quiet > 0):
                 analysis, run = judge()

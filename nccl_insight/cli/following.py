@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.inputs.find import discard, piped, watched
+from nccl_insight.inputs.limits import DEFAULT
 from nccl_insight.model import Analysis
 from nccl_insight.tables.run import Run
 
 INTERVAL_S = 2.0
+# Up to here the last judgment is kept until the next one is made, in case that one is not possible.
+_TWICE_BYTES = 64 << 20
 
 
 def _state(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -23,6 +26,8 @@ def follow(
     show: Callable[[Analysis], None],
     idle_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    most_bytes: int = DEFAULT.follow_mib << 20,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> tuple[Analysis, Run] | None:
     """Calls ``judge`` whenever an input grew or appeared, and ``show`` whenever the findings changed and stayed.
 
@@ -31,6 +36,9 @@ def follow(
 
     Ends on Ctrl-C, or when nothing grew for ``idle_s`` seconds, and gives back the last judgment. Archives are opened
     only when they have changed.
+
+    Memory is bounded: of large inputs there is one judgment at a time, and inputs of more than ``most_bytes`` in all
+    are judged once and not again, which ``warn`` is told.
 
     Raises:
         UsageError: standard input or a pipe cannot be followed.
@@ -43,11 +51,24 @@ def follow(
     last: tuple[Analysis, Run] | None = None
     quiet_s = 0.0
     pause_s = INTERVAL_S
+    full = False
     try:
         while True:
             files = watched(paths)
-            if files != seen and files:
+            if files != seen and files and full:
                 seen, quiet_s = files, 0.0
+            elif files != seen and files:
+                seen, quiet_s = files, 0.0
+                size = sum(status[2] for status in files.values())
+                if size > most_bytes:
+                    full = True
+                    warn(
+                        f"--follow: the inputs hold more than {most_bytes >> 20:,} MiB (limit follow-mib); they are "
+                        "judged now and not again. `nccl-insight analyze` without --follow judges them at any time."
+                    )
+                if size > _TWICE_BYTES and last is not None:
+                    discard(last[1].inputs)
+                    last = None
                 begun = time.monotonic()
                 try:
                     before, last = last, judge()
@@ -61,11 +82,12 @@ def follow(
                     waiting = state
                 if before is not None:
                     discard(before[1].inputs)
+                before = None
                 # A log that grows all the time is read half of the time at most.
                 pause_s = max(INTERVAL_S, time.monotonic() - begun)
             elif idle_s is not None and quiet_s >= idle_s:
                 break
-            elif last is not None and waiting != shown:
+            elif last is not None and waiting is not None and waiting != shown:
                 shown = waiting
                 show(last[0])
             sleep(pause_s)

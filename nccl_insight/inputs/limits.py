@@ -25,6 +25,7 @@ class Limits:
         archive_depth: archives within archives that are opened; 1 opens none within another.
         files: inputs of one run.
         spool_mib: MiB that are copied from standard input or a pipe.
+        follow_mib: MiB of inputs up to which ``analyze --follow`` judges them again when they grow.
         pipe_wait_s: seconds to wait for somebody to write to a pipe.
         line_kib: KiB of a line that are read; longer lines are cut there.
         side_file_mib: MiB of a file that is read as a whole (JSON, XML, text of other tools, flight recorder dumps).
@@ -41,6 +42,7 @@ class Limits:
     archive_depth: int = 3
     files: int = 60_000
     spool_mib: int = 64 << 10
+    follow_mib: int = 1_024
     pipe_wait_s: int = 60
     line_kib: int = 1_024
     side_file_mib: int = 512

@@ -61,7 +61,7 @@ def _graphs(run: Run) -> dict[tuple[int, int], dict[int, int | None]]:
         if parent is not None or rank not in graph:
             graph[rank] = parent
         for child in children or ():
-            if graph.get(child) is None:
+            if child is not None and graph.get(child) is None:  # a number beyond all ranks is null
                 graph[child] = rank
     return graphs
 
