@@ -10,7 +10,7 @@ from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import read_logs
 from nccl_insight.tables.assemble.tables import assemble
-from nccl_insight.tables.schema import SCHEMA, conform
+from nccl_insight.tables.schema import CONTRACT, SCHEMA, conform
 from tests import message_samples
 
 
@@ -30,7 +30,8 @@ def test_every_message_alone(tmp_path: Path) -> None:
                 assert table.height > 0, (rule, name)
                 made[name] = frames[0]
             for name, frame in made.items():
-                columns = SCHEMA.get(name, {})
+                assert set(frame.columns) <= SCHEMA[name].keys(), "run: python tools/columns.py"
+                columns = CONTRACT.get(name, {})
                 assert list(conform(name, frame).schema.items())[: len(columns)] == list(
                     {k: v() if isinstance(v, type) else v for k, v in columns.items()}.items()
                 ), (rule, name)

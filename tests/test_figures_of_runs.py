@@ -154,10 +154,15 @@ def test_the_distance_of_gpu_and_nic_is_where_their_ways_to_the_cpu_meet() -> No
 
 def test_the_matrix_of_nvidia_smi_gives_distances_too() -> None:
     nodes = pl.DataFrame(
-        {"node": ["GPU0", "NIC0", "NIC1"], "kind": ["GPU", "NIC", "NIC"], "index": [0, 0, 1]}
+        {
+            "node": ["GPU0", "NIC0", "NIC1"],
+            "kind": ["GPU", "NIC", "NIC"],
+            "index": [0, 0, 1],
+            "section": [1, 1, 1],
+        }
     )
     links = pl.DataFrame(
-        {"src": ["GPU0", "GPU0"], "dst": ["NIC0", "NIC1"], "path": ["PIX", "SYS"], "count": [None, None]}
+        {"src": ["GPU0", "GPU0"], "dst": ["NIC0", "NIC1"], "path": ["PIX", "SYS"], "section": [1, 1]}
     )
     found = topology(build_run({"topology_nodes": nodes, "topology_links": links}))
     assert found is not None

@@ -46,7 +46,7 @@ def part_label(part: Part, found: Sequence[Part]) -> str:
 def _traced(run: Run) -> Iterator[JobPart]:
     """The jobs that the headers of profiler traces tell apart."""
     info = run.table("trace_info")
-    if "job" not in info.columns or info["job"].drop_nulls().n_unique() < 2:
+    if info["job"].drop_nulls().n_unique() < 2:
         return
     paths = paths_of(run)
     jobs = (

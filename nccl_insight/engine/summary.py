@@ -42,8 +42,7 @@ def job_of(run: Run) -> Job:
     if nranks is None:
         top = _largest(collectives["rank"].max())
         beyond = None if top is None else top + 1
-        world = run.table("trace_info")
-        stated = world["world_size"].max() if "world_size" in world.columns else None
+        stated = run.table("trace_info")["world_size"].max()
         nranks = _largest(collectives["group_size"].max(), beyond, benchmarks["nranks"].max(), stated)
     n_nodes = _largest(comms["n_nodes"].max(), ranks["n_nodes"].max())
     gpus = ranks.select("host", "pid", pl.coalesce("bus_id", pl.col("nvml_dev").cast(pl.String))).drop_nulls()

@@ -28,15 +28,16 @@ _SYSLOG: Final = (
     rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
 )
 _SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
-_TEXTS: Final = ("event_time", "timestamp", "launcher", "tag")
+ERROR_STAMPS: Final = ("event_time", "timestamp", "launcher")
+"""Columns of ``errors`` that may hold a stamp, the surest first."""
 
 
-def with_time(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``time_s`` (float, seconds since 1970; null where the line has no clock)."""
-    present = [pl.col(c).cast(pl.String).fill_null("") for c in _TEXTS if c in frame.columns]
-    if not frame.height or not present:
+def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
+    """The rows with ``time_s`` (float, seconds since 1970; null where no column of ``stamps`` has a clock)."""
+    if not frame.height:
         return frame.with_columns(time_s=pl.lit(None, pl.Float64))
-    return frame.with_columns(time_s=_seconds(pl.concat_str(present, separator=" | "), _year(run)))
+    texts = [pl.col(c).cast(pl.String).fill_null("") for c in stamps]
+    return frame.with_columns(time_s=_seconds(pl.concat_str(texts, separator=" | "), _year(run)))
 
 
 def _seconds(text: pl.Expr, year: int) -> pl.Expr:
@@ -75,15 +76,9 @@ def _year(run: Run) -> int:
     """Year of the first dated stamp of the run, else 2000."""
 
     def build(run: Run) -> int:
-        for name in ("errors", "tracebacks"):
-            frame = run.table(name)
-            for column in (c for c in _TEXTS if c in frame.columns):
-                found = (
-                    frame[column]
-                    .cast(pl.String)
-                    .str.extract(r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]")
-                    .drop_nulls()
-                )
+        for name, stamps in (("errors", ERROR_STAMPS), ("tracebacks", ("timestamp", "tag"))):
+            for texts in run.table(name, *stamps).iter_columns():
+                found = texts.str.extract(r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]").drop_nulls()
                 if found.len():
                     return int(found[0])
         return 2000

@@ -27,12 +27,9 @@ _COLUMNS: Final[Columns] = {
 
 def _build(run: Run) -> pl.DataFrame:
     rows = run.table("diagnostics")
-    rows = rows.select(
-        pl.col(name).cast(dtype, strict=False) if name in rows.columns else pl.lit(None, dtype).alias(name)
-        for name, dtype in _COLUMNS.items()
-    )
+    rows = rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in _COLUMNS.items())
     # One report may be read twice: from the job's output and from the RAS client.
-    said = [c for c in rows.columns if c not in {"input_id", "line", "host", "pid", "ranks"}]
+    said = [c for c in _COLUMNS if c not in {"input_id", "line", "host", "pid", "ranks"}]
     return rows.unique(said, keep="first", maintain_order=True)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
@@ -66,14 +66,12 @@ def ends(run: Run) -> tuple[End, ...]:
 def _build(run: Run) -> tuple[End, ...]:
     known = identities(run)
     errors = run.table("errors")
-    own = [pl.col("end_kind")] if "end_kind" in errors.columns else []
-    said = pl.coalesce(*own, "diagnosis").alias("kind")
-    rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))))
-    if "exit_code" in rows.columns:
-        rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
+    said = pl.coalesce("end_kind", "diagnosis").alias("kind")
+    rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
+    rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory"))
     found = [_of_line(row, known) for row in rows.iter_rows(named=True)]
-    traces = with_time(run, run.table("tracebacks"))
+    traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     return tuple(sorted(found, key=lambda e: e.order))

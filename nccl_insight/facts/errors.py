@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
@@ -32,15 +32,13 @@ _NOTEWORTHY: Final = (
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = with_time(run, run.table("errors"))
+    errors = with_time(run, run.table("errors"), *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
-    stated = pl.col("errno").is_not_null()
-    if "error_text" in errors.columns:
-        stated |= pl.col("error_text").is_not_null()
+    stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
     silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
     # How a process ended, where its exit code or signal tells more than the wording.
-    ended = pl.col("end_kind") if "end_kind" in errors.columns else pl.lit(None, pl.String)
+    ended = pl.col("end_kind")
     cause = (
         pl.when(ended.is_not_null())
         .then(ended)

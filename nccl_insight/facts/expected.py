@@ -238,7 +238,7 @@ def _models(run: Run) -> dict[str, _Model]:
         gpu = gpu_of(run)
         job = Job(nranks, nodes, gpu.capability if gpu else 90, versions[0] if versions else "")
         channels = max((g.channels for g in searched.values()), default=1)
-        if table.height and "comm_id" in table.columns:
+        if table.height:
             read = _table(table.filter(pl.col("comm_id") == name))
             if read:
                 found[name] = _Model(job, channels, read, LOG)
@@ -303,8 +303,7 @@ def _gpu_of(run: Run) -> Gpu | None:
     names: set[str] = set()
     for table in ("benchmarks", "trace_info"):
         frame = run.table(table)
-        if "gpu" in frame.columns:
-            names |= set(frame["gpu"].drop_nulls().unique().to_list())
+        names |= set(frame["gpu"].drop_nulls().unique().to_list())
     models = {find_gpu(name) for name in names}
     return models.pop() if len(models) == 1 else None
 
@@ -362,10 +361,8 @@ def efficiency(run: Run) -> pl.DataFrame:
 
 def _efficiency(run: Run) -> pl.DataFrame:
     rows = run.table("benchmarks")
-    hosts = rows["n_hosts"] if "n_hosts" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int32)
-    if "n_gpus" in rows.columns:
-        # Ranks that share a GPU measure how it is shared, not the links.
-        hosts = hosts.set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)
+    # Ranks that share a GPU measure how it is shared, not the links.
+    hosts = rows["n_hosts"].set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)
     bands = list(_bands(run, rows, hosts))
     return rows.with_columns(
         pl.Series("expected_gbps", [b and b.busbw_gbps for b in bands], dtype=pl.Float64),

@@ -266,8 +266,6 @@ def _with_coalesced(entries: pl.DataFrame) -> pl.DataFrame:
 
 def _timed(entries: pl.DataFrame) -> frozenset[int]:
     """Ranks whose dump tells when operations started (torch records that only with timing enabled)."""
-    if "time_started_ns" not in entries.columns:
-        return frozenset()
     return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
 
 
@@ -303,8 +301,6 @@ def _key() -> pl.Expr:
 def _entries(run: Run) -> pl.DataFrame:
     """Entries of known ranks, one dump a rank kept (a rank may be dumped as pickle and as JSON)."""
     table = run.table("flight_recorder")
-    if table.is_empty() or "rank" not in table.columns:
-        return pl.DataFrame()
     known = table.filter(pl.col("rank").is_not_null())
     first = known.group_by("rank").agg(pl.col("input_id").min().alias("_first"))
     return (
@@ -318,10 +314,7 @@ def _entries(run: Run) -> pl.DataFrame:
 
 
 def _status(run: Run) -> pl.DataFrame:
-    table = run.table("flight_recorder_groups")
-    if "rank" not in table.columns:
-        return pl.DataFrame(schema={"rank": pl.Int32})
-    return table.filter(pl.col("rank").is_not_null())
+    return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
 
 
 def _groups(run: Run, entries: pl.DataFrame) -> dict[str, Group]:
@@ -351,14 +344,12 @@ def _progress(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("_p2p").any().over("key"))
         .filter(pl.col("_last").is_not_null())
     )
-    status = _status(run)
-    if "last_enqueued" in status.columns:
-        counters = status.group_by("rank", "process_group").agg(
-            pl.col("last_enqueued").max(), pl.col("last_completed").max()
-        )
-        seen = seen.join(counters, on=["rank", "process_group"], how="left")
-    else:
-        seen = seen.with_columns(pl.lit(None, pl.Int64).alias(c) for c in ("last_enqueued", "last_completed"))
+    counters = (
+        _status(run)
+        .group_by("rank", "process_group")
+        .agg(pl.col("last_enqueued").max(), pl.col("last_completed").max())
+    )
+    seen = seen.join(counters, on=["rank", "process_group"], how="left")
     usable = ~pl.col("_p2p")
     return seen.with_columns(
         pl.max_horizontal("_last", pl.when(usable).then(pl.col("last_enqueued"))).alias("enqueued"),
@@ -383,10 +374,7 @@ def _unnamed(run: Run) -> dict[int, int]:
     A dump of unfinished operations leaves out groups in which a rank has nothing open; such a rank may have
     finished what others still show as open.
     """
-    status = _status(run)
-    if "last_enqueued" not in status.columns:
-        return {}
-    rows = status.filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
+    rows = _status(run).filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
     return dict(rows.group_by("rank").agg(pl.col("last_enqueued").max()).iter_rows())
 
 

@@ -21,30 +21,22 @@ def gdr_lines(run: Run) -> pl.DataFrame:
 
 
 def _gdr_lines(run: Run) -> pl.DataFrame:
-    frame = run.table("gdr")
-    if frame.is_empty() or "gdr_state" not in frame.columns:
-        return pl.DataFrame(schema=_SCHEMA)
-
-    def first(*names: str) -> pl.Expr:
-        there = [pl.col(n).cast(pl.String) for n in names if n in frame.columns]
-        return pl.coalesce(*there) if there else pl.lit(None, dtype=pl.String)
-
     return (
-        frame.lazy()
+        run.lazy("gdr")
         .filter(pl.col("gdr_state").is_not_null())
-        .filter(rdma_expr("network").fill_null(True) if "network" in frame.columns else pl.lit(True))
+        .filter(rdma_expr("network").fill_null(True))
         .select(
-            first("host").alias("host"),
-            first("pid").cast(pl.Int64, strict=False).alias("pid"),
-            first("scope").alias("scope"),
-            (pl.col("gdr_state").cast(pl.String) == "Enabled").alias("enabled"),
-            first("gpu", "cuda_dev").alias("gpu"),
-            first("hca_name", "hca_index", "hca_hex").alias("hca"),
-            first("gdr_reason").alias("reason"),
-            first("distance").cast(pl.Int64, strict=False).alias("distance"),
-            first("distance_limit").cast(pl.Int64, strict=False).alias("limit"),
-            pl.col("input_id").cast(pl.UInt16),
-            pl.col("line").cast(pl.UInt64),
+            "host",
+            "pid",
+            "scope",
+            (pl.col("gdr_state") == "Enabled").alias("enabled"),
+            pl.coalesce("gpu", pl.col("cuda_dev").cast(pl.String)).alias("gpu"),
+            pl.coalesce("hca_name", pl.col("hca_index").cast(pl.String), "hca_hex").alias("hca"),
+            pl.col("gdr_reason").alias("reason"),
+            "distance",
+            pl.col("distance_limit").alias("limit"),
+            "input_id",
+            "line",
         )
         .collect()
     )

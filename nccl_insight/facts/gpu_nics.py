@@ -79,9 +79,9 @@ def _topology(run: Run) -> Topology | None:
         )
         for f in (nodes, links)
     )
-    if "section" in nodes.columns and first.get("section") is not None:
-        nodes, links = (f.filter(pl.col("section") == first["section"]) for f in (nodes, links))
-    return _of_matrix(nodes, links) if "path" in links.columns else _of_tree(nodes, links)
+    if first["section"] is None:
+        return _of_tree(nodes, links)
+    return _of_matrix(*(f.filter(pl.col("section") == first["section"]) for f in (nodes, links)))
 
 
 def _of_matrix(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
@@ -107,7 +107,9 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
     counts: dict[str, int] = {}
     speeds: dict[str, float] = {}
     switched = False
-    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count" if "count" in links.columns else pl.lit(None).alias("count")).iter_rows(named=True):  # fmt: skip  # noqa: E501
+    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count").iter_rows(
+        named=True
+    ):
         src, dst = str(row["src"]), str(row["dst"])
         if row["link"] in ("PCI", "NET") and dst not in parent:
             parent[dst] = src

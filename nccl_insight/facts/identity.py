@@ -115,11 +115,10 @@ def _build(run: Run) -> Identities:
     addresses: dict[str, str] = {}
     for table in ("interfaces", "net_devices"):
         frame = run.table(table)
-        if {"host", "address"} <= set(frame.columns):
-            rows = frame.select(
-                "host", pl.col("address").cast(pl.String).str.replace(r"<[0-9]+>$", "")
-            ).drop_nulls()
-            addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
+        rows = frame.select(
+            "host", pl.col("address").cast(pl.String).str.replace(r"<[0-9]+>$", "")
+        ).drop_nulls()
+        addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
     return Identities(
         host_of_rank,

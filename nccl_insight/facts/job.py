@@ -74,14 +74,14 @@ def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str 
         text = ", ".join(shown) + (f" and {len(values) - 4} more values" if len(values) > 4 else "")
         usual = set(votes.row(0, named=True)["hosts"])
         odd = tuple(sorted({h for row in votes.get_column("hosts").to_list()[1:] for h in row} - usual))
-    first = known.unique("_v", keep="first", maintain_order=True) if "line" in known.columns else None
+    first = known.unique("_v", keep="first", maintain_order=True)
     return Fact(
         area,
         subject,
         tuple(sorted(values)),
         text,
         hosts=odd,
-        evidence=refs(first) if first is not None else (),
+        evidence=refs(first),
     )
 
 

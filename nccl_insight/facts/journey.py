@@ -133,10 +133,9 @@ def _last_lines(run: Run) -> dict[int, _Last]:
 def _find_last_lines(run: Run) -> dict[int, _Last]:
     parts = [
         frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
-        for name in run.tables
+        for name in run.having("input_id", "line")
         if name not in _OUTSIDE
         for frame in run.pieces(name)
-        if {"input_id", "line"} <= set(frame.columns) and frame.height
     ]
     if not parts:
         return {}

@@ -46,10 +46,6 @@ def is_engine_copy() -> pl.Expr:
 
 def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
     table = run.table("collectives")
-    if "match_id" not in table.columns:
-        return pl.DataFrame()
-    absent = {"held_ns": pl.Int64, "exposed_ns": pl.Int64}
-    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     matched = table.filter(
         pl.col("match_id").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED) & ~is_engine_copy()
     )
@@ -57,9 +53,7 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         "match_id", "rank", "step", "start_ns", "duration_ns", "wait_ns", "skew_ns", "group_ranks", "device", "stream",
         "exposed_ns",
         pl.col("source").cast(pl.String),
-        group=pl.struct("source", "process_group", "group_ranks", *(["job"] if "job" in matched.columns else [])).rank(
-            "dense"
-        ),
+        group=pl.struct("source", "process_group", "group_ranks", "job").rank("dense"),
         label=pl.col("process_group"),
         members=pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32)),
         matched=pl.len().over("match_id"),
@@ -191,10 +185,7 @@ def stages(run: Run) -> pl.DataFrame:
 
 
 def _stages(run: Run) -> pl.DataFrame:
-    table = run.table("collectives")
-    if not {"match_id", "peer"} <= set(table.columns):
-        return pl.DataFrame()
-    table = table.filter(pl.col("match_id").is_not_null())
+    table = run.table("collectives").filter(pl.col("match_id").is_not_null())
     op = pl.col("op").cast(pl.String)
     pairs = table.filter(op == "Send").select("rank", "peer").drop_nulls().unique()
     steps = run.table("steps").filter(pl.col("step").is_not_null() & pl.col("rank").is_not_null())

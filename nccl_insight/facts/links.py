@@ -44,10 +44,6 @@ class Flap:
         return f"{self.host or '?'}/{self.device or '?'}"
 
 
-def _device(frame: pl.DataFrame) -> pl.Expr:
-    return pl.col("hca_name") if "hca_name" in frame.columns else pl.lit(None, pl.String)
-
-
 def flaps(run: Run) -> tuple[Flap, ...]:
     """Every device whose port went down, in reading order of the first event."""
     return run.memo("facts.links.flaps", _flaps)
@@ -55,9 +51,9 @@ def flaps(run: Run) -> tuple[Flap, ...]:
 
 def _flaps(run: Run) -> tuple[Flap, ...]:
     rows = causes(run)
-    rows = rows.with_columns(_device(rows).alias("device"), told(rows, "port-event").alias("_event")).filter(
-        pl.col("_event").is_not_null()
-    )
+    rows = rows.with_columns(
+        pl.col("hca_name").alias("device"), told(rows, "port-event").alias("_event")
+    ).filter(pl.col("_event").is_not_null())
     rows = rows.with_columns(down=pl.col("_event") == "down", up=pl.col("_event") == "up")
     found: list[Flap] = []
     sizes = {int(i): int(n or 0) for i, n in run.table("inputs").select("input_id", "lines").iter_rows()}
@@ -108,7 +104,7 @@ def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:
     known = identities(run)
     frame = rows.select(
         "host",
-        _device(rows).alias("device"),
+        pl.col("hca_name").alias("device"),
         pl.col("peer").cast(pl.String).str.replace(r"<[0-9]+>$", "").alias("peer"),
     ).unique(maintain_order=True)
     found: set[str] = set()

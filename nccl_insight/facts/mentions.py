@@ -7,7 +7,7 @@ import polars as pl
 from nccl_insight.facts.topics import telling
 from nccl_insight.language.load import default_grammar
 from nccl_insight.tables.run import Run
-from nccl_insight.tables.schema import FLOODS
+from nccl_insight.tables.schema import FLOODS, shaped
 
 _COLUMNS = ("text", "message", "detail", "example", "template", "reason")
 _TABLES = ("errors", "plugins", "unknown", "notes", "gdr", "p2p_check", "host", "net_devices")
@@ -34,21 +34,11 @@ def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.D
         return None
     frame = run.table(table)
     columns = [c for c in _COLUMNS if frame.schema.get(c) == pl.String]
-    if not columns or "line" not in frame.columns:
+    if not columns:
         return None
     whole = pl.concat_str(columns, separator="\n", ignore_nulls=True)
     hits = telling(frame.with_columns(_first=pl.coalesce(columns), text=whole), topic, *wanted)
-    missing = [
-        pl.lit(None, dtype=t).alias(c) for c, t in _SCHEMA.items() if c not in frame.columns and c != "table"
-    ]
-    missing = [c for c in missing if c.meta.output_name() != "text"]
-    return (
-        hits.lazy()
-        .with_columns(pl.lit(table).alias("table"), pl.col("_first").alias("text"))
-        .with_columns(missing)
-        .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
-        .collect()
-    )
+    return shaped(hits.with_columns(table=pl.lit(table), text=pl.col("_first")), _SCHEMA)
 
 
 def _feeds(messages: tuple[str, ...], table: str) -> bool:
@@ -59,25 +49,12 @@ def _feeds(messages: tuple[str, ...], table: str) -> bool:
 def said(run: Run, *messages: str) -> pl.DataFrame:
     """Rows of any table that come from the named messages of the grammar, in the form of :func:`mentions`."""
     found: list[pl.DataFrame] = []
-    for table in run.tables:
+    for table in run.having("message", "line"):
         if table in FLOODS and not _feeds(messages, table):
             continue
-        frame = run.table(table)
-        if "message" not in frame.columns or "line" not in frame.columns or not frame.height:
-            continue
-        if frame.schema["message"] != pl.String:
-            continue
-        rows = (
-            frame.lazy().filter(pl.col("message").is_in(messages)).with_columns(pl.lit(table).alias("table"))
-        )
-        missing = [
-            pl.lit(None, dtype=t).alias(c)
-            for c, t in _SCHEMA.items()
-            if c not in frame.columns and c != "table"
-        ]
-        part = rows.with_columns(missing).select([pl.col(c).cast(t) for c, t in _SCHEMA.items()]).collect()
-        if part.height:
-            found.append(part)
+        rows = run.table(table).filter(pl.col("message").is_in(messages))
+        if rows.height:
+            found.append(shaped(rows.with_columns(table=pl.lit(table)), _SCHEMA))
     return _merged(found)
 
 

@@ -21,21 +21,19 @@ def process_networks(run: Run) -> pl.DataFrame:
 
 def _process_networks(run: Run) -> pl.DataFrame:
     said = run.lazy("processes").filter(pl.col("network").is_not_null()).select(_COLUMNS)
-    lines = run.table("networks")
-    if "message" in lines.columns and set(_COLUMNS) <= set(lines.columns):
-        # The same choice at the line that states it, which is better evidence.
-        stated = lines.lazy().filter(pl.col("message") == "net_using").select(_COLUMNS)
-        stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
-        at = stated.rename({"input_id": "_input", "line": "_line"})
-        said = said.join(
-            at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left"
-        ).select(
-            "host",
-            "pid",
-            "network",
-            pl.coalesce("_input", "input_id").alias("input_id"),
-            pl.coalesce("_line", "line").alias("line"),
-        )
+    # The same choice at the line that states it, which is better evidence.
+    stated = run.lazy("networks").filter(pl.col("message") == "net_using").select(_COLUMNS)
+    stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
+    at = stated.rename({"input_id": "_input", "line": "_line"})
+    said = said.join(
+        at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left"
+    ).select(
+        "host",
+        "pid",
+        "network",
+        pl.coalesce("_input", "input_id").alias("input_id"),
+        pl.coalesce("_line", "line").alias("line"),
+    )
     return (
         pl.concat([said, used_networks(run).lazy()])
         .unique(["host", "pid"], keep="first", maintain_order=True)
@@ -69,23 +67,16 @@ def nics(run: Run) -> pl.DataFrame:
 
 
 def _nics(run: Run) -> pl.DataFrame:
-    frame = run.table("net_devices")
-    if "message" in frame.columns:
-        # A virtual device is made of ports that are listed too.
-        frame = frame.filter(pl.col("message").ne_missing("net_ib_virtual"))
-    name = [pl.col(c) for c in ("name", "hca_name") if c in frame.columns]
-    speed = [pl.col("speed_gbit").cast(pl.Int64)]
-    if "speed_mbps" in frame.columns:
-        speed.append(pl.col("speed_mbps").cast(pl.Int64) // 1000)
-    listed = pl.col("name").is_not_null()
-    if "hca_name" in frame.columns:
-        listed &= pl.col("hca_name").is_null()
+    # A virtual device is made of ports that are listed too.
+    frame = run.table("net_devices").filter(pl.col("message").ne_missing("net_ib_virtual"))
+    speed = pl.coalesce(pl.col("speed_gbit").cast(pl.Int64), pl.col("speed_mbps") // 1000)
+    listed = pl.col("name").is_not_null() & pl.col("hca_name").is_null()
     first = ("index", "link_layer", "address", "speed_gbit")
     return (
         frame.lazy()
         .with_columns(
-            pl.coalesce(name).alias("name"),
-            pl.coalesce(speed).alias("speed_gbit"),
+            pl.coalesce("name", "hca_name").alias("name"),
+            speed.alias("speed_gbit"),
             pl.col("link_layer").cast(pl.String),
             listed.alias("listed"),
         )

@@ -25,11 +25,7 @@ def step_summary(run: Run) -> pl.DataFrame:
 
 
 def _step_summary(run: Run) -> pl.DataFrame:
-    table = run.table("steps")
-    missing = [pl.lit(0, pl.Int64).alias(c) for c in _SUMS if c not in table.columns]
-    if "device" not in table.columns:
-        missing.append(pl.lit(None, pl.Int32).alias("device"))
-    rows = table.with_columns(missing).filter(
+    rows = run.table("steps").filter(
         pl.col("compute_ns").is_not_null() & (pl.col("compute_ns") + pl.col("comm_ns") > 0)
     )
     sums = rows.group_by("input_id", "rank", "device", maintain_order=True).agg(

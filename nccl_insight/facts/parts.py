@@ -150,14 +150,14 @@ class _PartTables(Tables):
         return iter([self[name]])
 
     def _select(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-        if "input_id" not in frame.columns or frame.is_empty():
+        if not self._run.has_columns(name, "input_id") or frame.is_empty():
             return frame
         cut = frame.with_row_index("_row").join(
             self._spans.with_columns(pl.col("input_id").cast(frame.schema["input_id"])),
             on="input_id",
             how="inner",
         )
-        if "line" in frame.columns:
+        if self._run.has_columns(name, "line"):
             place = pl.col("line").cast(pl.Int64)
             inside = place.is_null() | (place == 0) | ((place >= pl.col("_first")) & (place < pl.col("_end")))
             if name == "processes":
@@ -212,9 +212,8 @@ def _processes(run: Run, ranks: pl.DataFrame) -> dict[int, list[_Process]]:
         *(ranks.select(*key, pl.col(c).cast(pl.Int64).alias("line")) for c in (
             "line", "init_started_line", "init_completed_line", "destroyed_line")),
         *(
-            frame.select(*key, pl.col("line").cast(pl.Int64))
+            run.table(name).select(*key, pl.col("line").cast(pl.Int64))
             for name in ("processes", "errors", "versions", "networks")
-            if set(key) <= set((frame := run.table(name)).columns)
         ),
     ]  # fmt: skip
     extents = (
@@ -225,11 +224,8 @@ def _processes(run: Run, ranks: pl.DataFrame) -> dict[int, list[_Process]]:
     )
     banners = run.table("versions")
     starts: dict[tuple[int, str | None, int], list[int]] = {}
-    if {"nccl_version", *key} <= set(banners.columns):
-        for i, host, pid, line in (
-            banners.drop_nulls(["nccl_version", "pid"]).select(*key, "line").iter_rows()
-        ):
-            starts.setdefault((i, host, pid), []).append(int(line))
+    for i, host, pid, line in banners.drop_nulls(["nccl_version", "pid"]).select(*key, "line").iter_rows():
+        starts.setdefault((i, host, pid), []).append(int(line))
     members: dict[tuple[int, str | None, int | None], list[dict[str, Any]]] = {}
     for row in ranks.iter_rows(named=True):
         members.setdefault((row["input_id"], row["host"], row["pid"]), []).append(row)
@@ -292,8 +288,7 @@ def _restarts(run: Run) -> dict[int, list[int]]:
     """Lines by input with which a launcher or scheduler says that it starts the job again."""
     frames = [run.table("restarts")] if run.has("restarts") else []
     ended = run.table("errors")
-    if "end_reason" in ended.columns:
-        frames.append(ended.filter(pl.col("end_reason").str.to_uppercase().str.ends_with("REQUEUE")))
+    frames.append(ended.filter(pl.col("end_reason").str.to_uppercase().str.ends_with("REQUEUE")))
     found: dict[int, list[int]] = {}
     for frame in frames:
         for input_id, line in frame.select("input_id", "line").drop_nulls().iter_rows():
@@ -305,11 +300,9 @@ def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:
     """Lines by input with which NCCL names its version, and whether they have a head."""
     table = run.table("versions")
     found: dict[int, list[tuple[int, bool]]] = {}
-    if {"nccl_version", "pid"} <= set(table.columns):
-        for input_id, line, pid in (
-            table.drop_nulls(["nccl_version", "line"]).select("input_id", "line", "pid").iter_rows()
-        ):
-            found.setdefault(input_id, []).append((int(line), pid is not None))
+    rows = table.drop_nulls(["nccl_version", "line"]).select("input_id", "line", "pid")
+    for input_id, line, pid in rows.iter_rows():
+        found.setdefault(input_id, []).append((int(line), pid is not None))
     return found
 
 

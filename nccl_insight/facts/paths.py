@@ -10,7 +10,6 @@ _SCHEMA = {
     "host": pl.String, "src": pl.String, "dst": pl.String, "path": pl.String, "bw_gbps": pl.Float64,
     "input_id": pl.UInt16, "line": pl.UInt64,
 }  # fmt: skip
-_TYPE_COLUMNS = ("path_type", "type", "path", "link")
 
 
 def gpu_paths(run: Run) -> pl.DataFrame:
@@ -21,14 +20,11 @@ def gpu_paths(run: Run) -> pl.DataFrame:
 
 def _gpu_paths(run: Run) -> pl.DataFrame:
     frame = run.table("paths")
-    kind = next((c for c in _TYPE_COLUMNS if c in frame.columns), None)
-    if frame.is_empty() or kind is None or not {"src", "dst"} <= set(frame.columns):
-        return pl.DataFrame(schema=_SCHEMA)
     gpu = pl.col("src").str.starts_with("GPU") & pl.col("dst").str.starts_with("GPU")
     return (
         frame.lazy()
-        .filter(gpu & pl.col(kind).cast(pl.String).ne_missing("LOC"))
-        .with_columns(pl.col(kind).cast(pl.String).alias("path"))
+        .filter(gpu & pl.col("path_type").ne_missing("LOC"))
+        .with_columns(pl.col("path_type").alias("path"))
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
         .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
         .collect()

@@ -167,7 +167,7 @@ def _scale(run: Run, rows: pl.DataFrame) -> _Scale:
 def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
-    if rows.is_empty() or "host" not in clocks.columns or clocks["host"].null_count():
+    if rows.is_empty() or clocks["host"].null_count():
         return ()
     hosts = clocks.group_by("host").agg(pl.col("rank").sort()).sort("host").with_row_index("index")
     if hosts.height < 2 or int(hosts.select(pl.col("rank").list.len().min()).item()) < 2:

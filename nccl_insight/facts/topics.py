@@ -16,9 +16,7 @@ def told(rows: pl.DataFrame, topic: str) -> pl.Series:
     Raises:
         GrammarError: the grammar has no such topic.
     """
-    places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
-    frame = rows.with_columns(_source=pl.coalesce(places)) if places else rows
-    return words(frame, topic_cases(topic))
+    return words(rows, topic_cases(topic))
 
 
 def telling(rows: pl.DataFrame, topic: str, *wanted: str) -> pl.DataFrame:

@@ -42,10 +42,7 @@ def matched(run: Run) -> pl.DataFrame:
 
 
 def _matched(run: Run) -> pl.DataFrame:
-    table = run.table("collectives")
-    if "match_id" not in table.columns or "wait_ns" not in table.columns:
-        return pl.DataFrame()
-    rows = table.filter(
+    rows = run.table("collectives").filter(
         pl.col("match_id").is_not_null()
         & pl.col("rank").is_not_null()
         & pl.col("start_ns").is_not_null()

@@ -21,7 +21,7 @@ DEFAULT: Final = "default"
 
 def states(run: Run) -> pl.DataFrame:
     """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports."""
-    return run.memo("facts.watchdog", lambda r: with_time(r, r.table("watchdog")))
+    return run.memo("facts.watchdog", lambda r: with_time(r, r.table("watchdog"), "timestamp"))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ def transfers(run: Run) -> pl.DataFrame:
 
 def _transfers(run: Run) -> pl.DataFrame:
     table = run.table("collectives").filter(pl.col("source").cast(pl.String).is_in(_TRACED))
-    absent = {"match_id": pl.UInt32, "comm_id": pl.String, "peer": pl.Int32}
-    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     op = pl.col("op").cast(pl.String)
     point = op.is_in(_POINT_TO_POINT)
     table = table.with_columns(
@@ -131,9 +129,7 @@ def missing_members(run: Run) -> dict[tuple[int, ...], tuple[int, ...]]:
         pl.col("rank").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED)
     )
     recorded = set(table["rank"].to_list())
-    info = run.table("trace_info")
-    if "rank" in info.columns:
-        recorded |= set(info["rank"].drop_nulls().to_list())
+    recorded |= set(run.table("trace_info")["rank"].drop_nulls().to_list())
     by_size = pl.int_ranges(0, pl.col("group_size").cast(pl.Int64)).cast(pl.List(pl.Int32))
     inspector = pl.col("source").cast(pl.String) == "inspector"
     groups = (
@@ -154,14 +150,8 @@ def ends_after_last_arrival(run: Run) -> pl.DataFrame:
 
     ``after_ns`` is the rank's end minus the last start of the collective, the time the transfer took for that rank.
     """
-    table = run.table("collectives")
-    if "match_id" not in table.columns:
-        return pl.DataFrame(
-            schema={"match_id": pl.UInt32, "input_id": pl.UInt16, "rank": pl.Int32, "after_ns": pl.Int64,
-                    "op": pl.String, "source": pl.String}
-        )  # fmt: skip
     # A copy-engine collective has no kernel: its end says when this rank's own copies were done, no more.
-    rows = table.filter(
+    rows = run.table("collectives").filter(
         pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null() & pl.col("kernel").is_not_null()
     )
     return rows.select(

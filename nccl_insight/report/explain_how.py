@@ -54,7 +54,7 @@ def _algorithms(run: Run) -> Iterator[str]:
     if milestones:
         yield f"Connected: {', '.join(sorted(safe(m).replace('_', ' ') for m in milestones))}."
     nvls_lines = run.table("nvls")
-    if nvls_lines.height and "nvls_not" in nvls_lines.columns and "message" in nvls_lines.columns:
+    if nvls_lines.height:
         support = nvls_lines.filter(pl.col("message") == "nvls_support").get_column("nvls_not")
         if len(support):
             absent = int(support.is_not_null().sum())

@@ -115,9 +115,8 @@ def _network(run: Run) -> Iterator[str]:
         lines.append(f"- {on}: {plural(len(found), 'device')}{of}: {listed([safe(n) for n in found], 10)}")
     yield from capped(lines, 12, "kinds of hosts")
     loaded = run.table("plugins").filter(pl.col("outcome").cast(pl.String) == "loaded")
-    columns = [c for c in ("name", "plugin") if c in loaded.columns]
     names = (
-        loaded.select(pl.coalesce(columns).alias("n"))
+        loaded.select(pl.coalesce("name", "plugin").alias("n"))
         .get_column("n")
         .drop_nulls()
         .unique(maintain_order=True)

@@ -25,17 +25,11 @@ def times(run: Run) -> Section | None:
     steps = run.table("steps").filter(pl.col("duration_ns") > 0)
     if steps.is_empty() or steps["compute_ns"].null_count() == steps.height:
         return None
-    missing = [
-        c for c in (*dict(_PARTS), "idle_host_ns", "idle_kernel_ns", "queue_mean") if c not in steps.columns
-    ]
-    steps = steps.with_columns(pl.lit(None, pl.Float64).alias(c) for c in missing)
     return section("Steps", [*_how(run), *capped(list(_ranks(steps)), what="ranks")])
 
 
 def _how(run: Run) -> Iterator[str]:
     info = run.table("trace_info")
-    if "step_source" not in info.columns:
-        return
     for source in info["step_source"].drop_nulls().unique().sort().to_list():
         yield f"Kernels belong to steps by {_SOURCES.get(source, source)}."
     outside = info.filter(pl.col("outside_steps_ns") > 0)
@@ -69,7 +63,7 @@ def _ranks(steps: pl.DataFrame) -> Iterator[str]:
 def waiting(run: Run) -> Section | None:
     """Who waits in which process group; the rank that waits least is the one that the others wait for."""
     table = run.table("waits")
-    if "wait_ns" not in table.columns or table.is_empty():
+    if table.is_empty():
         return None
     lines = []
     groups = table.group_by("process_group").agg(pl.col("wait_ns").sum()).sort("wait_ns", descending=True)
@@ -89,7 +83,7 @@ def waiting(run: Run) -> Section | None:
 def kinds(run: Run) -> Section | None:
     """The collectives that take most, by operation and size."""
     table = run.table("collective_statistics")
-    if "median_ns" not in table.columns or table.is_empty():
+    if table.is_empty():
         return None
     lines = []
     for row in table.iter_rows(named=True):

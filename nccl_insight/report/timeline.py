@@ -26,8 +26,6 @@ def chrome_json(run: Run) -> bytes:
     table = run.table("collectives").filter(
         pl.col("rank").is_not_null() & pl.col("start_ns").is_not_null() & (pl.col("duration_ns") >= 0)
     )
-    absent = {"match_id": pl.UInt32, "wait_ns": pl.Int64, "peer": pl.Int32}
-    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     table = _on_one_clock(run, table).sort("rank", "start_ns")
     events: list[dict[str, Any]] = []
     if table.height:
@@ -51,7 +49,7 @@ def chrome_json(run: Run) -> bytes:
 def _on_one_clock(run: Run, table: pl.DataFrame) -> pl.DataFrame:
     """Times without the constant offset of each rank's clock, where the clocks are not the same."""
     clocks = run.table("trace_clocks")
-    if not {"rank", "offset_ns", "comparable"} <= set(clocks.columns) or clocks["comparable"].all():
+    if clocks["comparable"].all():
         return table
     return (
         table.join(clocks.select("rank", "offset_ns"), on="rank", how="left", maintain_order="left")

@@ -29,7 +29,7 @@ class Trouble:
     @property
     def count(self) -> int:
         """Number of lines; floods that ingest folded count in full."""
-        return int(self.rows["repeats"].sum() or 0) if "repeats" in self.rows.columns else self.rows.height
+        return int(self.rows["repeats"].fill_null(1).sum())
 
     @property
     def loud(self) -> bool:
@@ -57,8 +57,6 @@ class Trouble:
         return self._time("max")
 
     def _time(self, which: str) -> float | None:
-        if "time_s" not in self.rows.columns:
-            return None
         column = self.rows["time_s"].drop_nulls()
         found = (column.min() if which == "min" else column.max()) if column.len() else None
         return float(found) if isinstance(found, float) else None
@@ -104,7 +102,7 @@ class Trouble:
 
     def value(self, *columns: str) -> str | None:
         """The first value that a line captured in the first of these columns that has one."""
-        for column in (c for c in columns if c in self.rows.columns):
+        for column in columns:
             found = self.rows[column].drop_nulls()
             if len(found):
                 return str(found[0])

@@ -106,7 +106,7 @@ def _graph_distance(run: Run) -> Missing | None:
 def _general(run: Run, known: set[str]) -> list[Missing]:
     names = nics(run).get_column("name").drop_nulls().to_list()
     host = run.table("host")
-    dmabuf = host.filter(pl.col("event") == "dmabuf") if "event" in host.columns else _NONE
+    dmabuf = host.filter(pl.col("event") == "dmabuf")
     general: list[Missing] = []
     if any(n.startswith("hfi1") for n in names):
         general.append(

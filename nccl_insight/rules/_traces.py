@@ -29,19 +29,13 @@ def host_of_rank(run: Run) -> dict[int, str]:
     known: dict[int, str] = {}
     if largest["comm_id"].n_unique() == 1:
         known = dict(largest.select("rank", "host").iter_rows())
-    info = run.table("trace_info")
-    if "host" in info.columns and "rank" in info.columns:
-        rows = info.filter(pl.col("rank").is_not_null() & pl.col("host").is_not_null())
-        known |= dict(rows.select("rank", "host").iter_rows())
-    return known
+    return known | dict(run.table("trace_info", "rank", "host").drop_nulls().iter_rows())
 
 
 def nodes_of_ranks(run: Run) -> dict[int, str]:
     """A name for the node of each rank: its host, else its place among the GPUs that each machine shows."""
     known = host_of_rank(run)
     info = run.table("trace_info")
-    if "visible_gpus" not in info.columns or "rank" not in info.columns:
-        return known
     gpus, ranks = info["visible_gpus"].drop_nulls().unique().to_list(), info["rank"].drop_nulls().to_list()
     if len(gpus) == 1 and gpus[0] > 0 and not known:
         return {r: f"node {r // gpus[0]}" for r in ranks}
@@ -61,8 +55,6 @@ def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | N
     whole job and has no more ranks than the trace's machine has GPUs.
     """
     info = run.table("trace_info")
-    if "gpu" not in info.columns:
-        return None
     models = info["gpu"].drop_nulls().unique().to_list()
     peak = gpu_peak(models[0]) if len(models) == 1 else None
     if peak is None:

@@ -65,13 +65,14 @@ class TableMap(Mapping[str, pl.DataFrame]):
 
     def __call__(self) -> pl.DataFrame:
         """Names of the tables that have rows: ``table, rows, columns``."""
-        counted = [(name, self[name].height, self[name].width) for name in sorted(self) if self[name].height]
+        found = ((name, self[name]) for name in sorted(self))
+        counted = [(name, frame.height, frame.width) for name, frame in found if frame.height]
         kinds = {"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}
         return pl.DataFrame(counted, schema=kinds, orient="row")
 
 
 class Tables(TableMap):
-    """Tables by name; some are put together when they are first asked for."""
+    """All tables by name; some are put together when they are first asked for, those without rows not before."""
 
     def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
         self._ready = dict(ready)
@@ -80,21 +81,25 @@ class Tables(TableMap):
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in self._deferred:
             made = self._deferred.pop(name).last()
-            self._ready[name] = pl.concat([schema.conform(name, frame) for frame in made])
+            self._ready[name] = pl.concat([schema.complete(name, frame) for frame in made])
+        if name not in self._ready and name in schema.SCHEMA:
+            return schema.empty(name)
         return self._ready[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ready or name in self._deferred
+        return name in schema.SCHEMA or name in self._ready or name in self._deferred
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._ready, *self._deferred])
+        return iter({**schema.SCHEMA, **self._ready, **self._deferred})
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._deferred)
+        return len(schema.SCHEMA.keys() | self._ready.keys() | self._deferred.keys())
 
     def height(self, name: str) -> int:
         """About the number of rows of a table."""
-        return self._deferred[name].height if name in self._deferred else self._ready[name].height
+        if name in self._deferred:
+            return self._deferred[name].height
+        return self._ready[name].height if name in self._ready else 0
 
     def has(self, name: str) -> bool:
         """Whether a table has a row, which need not put a large one together."""
@@ -104,10 +109,10 @@ class Tables(TableMap):
 
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
         """The table in pieces of the same columns, for those who need not have it whole."""
-        return self._frames(name) if name in self._deferred else iter([self._ready[name]])
+        return self._frames(name) if name in self._deferred else iter([self[name]])
 
     def _frames(self, name: str) -> Iterator[pl.DataFrame]:
-        return (schema.conform(name, frame) for frame in self._deferred[name].frames())
+        return (schema.complete(name, frame) for frame in self._deferred[name].frames())
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,16 +147,29 @@ class Run:
         head = "<tr><th>table</th><th>rows</th><th>columns</th></tr>"
         return f"<p><b>Run</b> of {files or 'no input'}</p><table>{head}{rows}</table>"
 
-    def table(self, name: str) -> pl.DataFrame:
-        """The table, empty with the contract's columns when the run has no such rows.
+    def table(self, name: str, *columns: str) -> pl.DataFrame:
+        """The table with all its columns, or with those that are asked for; without rows when the run has none.
 
         Raises:
-            UsageError: no run can have a table of that name.
+            UsageError: no run can have a table of that name, or the table has no such column; it says the nearest one.
         """
         frame = self.tables.get(name)
-        if frame is None and name not in schema.SCHEMA and name not in schema.FURTHER:
+        if frame is None and name not in schema.SCHEMA:
             _check_name(name)
-        return schema.empty(name) if frame is None else frame
+        frame = schema.empty(name) if frame is None else frame
+        for column in columns:
+            if column not in frame.columns:
+                raise UsageError(f"table {name} has no column {column!r}" + near(column, frame.columns))
+        return frame.select(columns) if columns else frame
+
+    def has_columns(self, name: str, *columns: str) -> bool:
+        """Whether a table is one with these columns, for those who go through all: traces have no lines."""
+        known = schema.SCHEMA.get(name) or self.table(name).columns
+        return all(column in known for column in columns)
+
+    def having(self, *columns: str) -> Iterator[str]:
+        """Names of the tables with these columns that have rows."""
+        return (name for name in self.tables if self.has_columns(name, *columns) and self.has(name))
 
     def lazy(self, name: str) -> pl.LazyFrame:
         """The table as a LazyFrame."""
@@ -187,14 +205,15 @@ class Run:
 def _check_name(name: str) -> None:
     from nccl_insight.language.load import default_grammar
 
-    known = (
-        {m.table for m in default_grammar().messages.values() if m.table}
-        | set(schema.SCHEMA)
-        | schema.FURTHER
-    )
+    known = {m.table for m in default_grammar().messages.values() if m.table} | set(schema.SCHEMA)
     if name not in known:
-        near = difflib.get_close_matches(name, sorted(known), n=1)
-        raise UsageError(f"no table is called {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise UsageError(f"no table is called {name!r}" + near(name, known))
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` with the nearest of the known names, or nothing."""
+    found = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def build_run(
@@ -203,8 +222,7 @@ def build_run(
     later: Mapping[str, Deferred] | None = None,
     inputs: Iterable[InputFile] = (),
 ) -> Run:
-    """A run whose contract tables all have the contract's columns and types; those of ``later`` when asked for."""
+    """A run whose tables have all the columns of ``schema.SCHEMA``; those of ``later`` are made when asked for."""
     later = later or {}
-    names = [n for n in (*schema.SCHEMA, *(n for n in tables if n not in schema.SCHEMA)) if n not in later]
-    frames = {n: schema.conform(n, tables[n]) if n in tables else schema.empty(n) for n in names}
+    frames = {n: schema.complete(n, frame) for n, frame in tables.items() if n not in later}
     return Run(Tables(frames, later), reader or NoLines(), tuple(inputs))

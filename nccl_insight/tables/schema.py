@@ -1,15 +1,23 @@
 """The table contract: names, columns and types of every table (public API).
 
 ``None`` values mean unknown. Units are in the column names. ``enum`` columns are polars Enums.
-Tables not listed here may exist (one per family of messages); they carry ``input_id`` and ``line`` too.
+``CONTRACT`` is the part that is written down here. ``SCHEMA`` is all tables with all columns: after the contract's come
+those that the grammar captures (``columns.json``, made by ``tools/columns.py``) and those of the readers
+(:mod:`nccl_insight.tables.reader_columns`). A table of a run always has all its columns; those that nothing filled
+are null. Only extensions may bring tables that are not listed.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from functools import cache
+from importlib import resources
+from typing import Any, Final, TypeAlias
 
 import polars as pl
+
+from nccl_insight.tables.reader_columns import READER_COLUMNS
 
 Columns: TypeAlias = Mapping[str, "pl.DataType | type[pl.DataType]"]
 
@@ -224,20 +232,56 @@ _OWN_TABLES: Final[Mapping[str, Columns]] = {
     "notes": {"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
 }  # fmt: skip
 
-SCHEMA: Final[Mapping[str, Columns]] = {
+CONTRACT: Final[Mapping[str, Columns]] = {
     **_OWN_TABLES,
     **{name: {**PROVENANCE, **columns} for name, columns in _LOG_TABLES.items()},
     **{name: {"input_id": pl.UInt16, **columns} for name, columns in _TRACE_TABLES.items()},
 }
 
+_TYPES: Final[Mapping[str, pl.DataType]] = {
+    "bool": pl.Boolean(), "str": pl.String(), "i8": pl.Int8(), "i16": pl.Int16(), "i32": pl.Int32(),
+    "i64": pl.Int64(), "u8": pl.UInt8(), "u16": pl.UInt16(), "u32": pl.UInt32(), "u64": pl.UInt64(),
+    "f32": pl.Float32(), "f64": pl.Float64(),
+}  # fmt: skip
 
-# Tables of the readers that have no contract (yet): they are there when an input gave them.
-FURTHER: Final = frozenset({
-    "capture_nodes", "capture_ranks", "collective_ranks", "collective_statistics", "flight_recorder",
-    "flight_recorder_groups", "host_bandwidth", "memcpy", "node_pairs", "nvlinks", "other_communication",
-    "peer_bandwidth",
-    "proxy_steps", "ras_counts", "ras_ranks", "trace_clocks", "trace_info", "waits",
-})  # fmt: skip
+
+def type_name(dtype: pl.DataType | type[pl.DataType]) -> str:
+    """The type as docs/tables.md writes it: ``i64``, ``list[str]``, ``enum{a, b}``."""
+    if isinstance(dtype, pl.Enum):
+        return "enum{" + ", ".join(dtype.categories) + "}"
+    if isinstance(dtype, pl.List):
+        inner: Any = dtype.inner
+        return f"list[{type_name(inner)}]"
+    return next(name for name, known in _TYPES.items() if known == dtype)
+
+
+def _type_of(name: str) -> pl.DataType:
+    if name.startswith("list["):
+        return pl.List(_type_of(name[5:-1]))
+    return _TYPES[name]
+
+
+def _schema() -> dict[str, Columns]:
+    """The contract's tables first, then the others by name; columns that several sources give have one type."""
+    text = resources.files(__package__).joinpath("columns.json").read_text("utf-8")
+    captured: dict[str, dict[str, str]] = json.loads(text)
+    tables = [*CONTRACT, *sorted({*captured, *READER_COLUMNS} - set(CONTRACT))]
+    return {
+        table: {
+            **READER_COLUMNS.get(table, {}),
+            **{name: _type_of(dtype) for name, dtype in captured.get(table, {}).items()},
+            **CONTRACT.get(table, {}),
+        }
+        for table in tables
+    }
+
+
+def _ordered(table: str, columns: Columns) -> Columns:
+    first = CONTRACT.get(table, {name: columns[name] for name in PROVENANCE if name in columns})
+    return {**{name: columns[name] for name in first}, **columns}
+
+
+SCHEMA: Final[Mapping[str, Columns]] = {name: _ordered(name, columns) for name, columns in _schema().items()}
 
 
 # Tables of which a log may have millions of rows: they are looked at piece by piece (``Run.pieces``), not put together.
@@ -245,24 +289,62 @@ FLOODS: Final = frozenset({"calls", "tuning_choice"})
 
 
 def empty(name: str) -> pl.DataFrame:
-    """A frame of a contract table without rows (``input_id`` and ``line`` only for other names)."""
+    """A frame of a table without rows (``input_id`` and ``line`` only for tables of extensions)."""
+    return _empty(name).clone()
+
+
+@cache
+def _empty(name: str) -> pl.DataFrame:
     return pl.DataFrame(schema=dict(SCHEMA.get(name, PROVENANCE)))
+
+
+def complete(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with all columns of the table, in order and type; missing ones null, those of extensions kept.
+
+    Values that an enum does not list become null rather than an error.
+    """
+    return _with(frame, SCHEMA.get(name))
+
+
+def shaped(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """The frame with exactly these columns, in order and type; missing ones null. For rows of several tables in one."""
+    return _with(frame, columns).select(list(columns))
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with the contract's columns first, in order and type; missing ones null, further ones kept.
 
-    Values that an enum does not list become null rather than an error.
+    For tables that are still being put together; :func:`complete` is for those of a run.
     """
-    columns = SCHEMA.get(name)
+    return _with(frame, CONTRACT.get(name))
+
+
+# From here on columns without values are made so that they take no memory.
+_TALL: Final = 10_000
+
+
+def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
     if columns is None:
         return frame
-    exprs: list[pl.Expr] = []
-    for column, dtype in columns.items():
-        if column not in frame.columns:
-            exprs.append(pl.lit(None, dtype=dtype).alias(column))
-        elif frame.schema[column] != dtype:
-            exprs.append(pl.col(column).cast(dtype, strict=False))
-        else:
-            exprs.append(pl.col(column))
-    return frame.select(*exprs, *(c for c in frame.columns if c not in columns))
+    if frame.height > _TALL:
+        missing = [
+            pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in frame.columns
+        ]
+        casts = [
+            pl.col(name).cast(dtype, strict=False)
+            for name, dtype in columns.items()
+            if name in frame.columns and frame.schema[name] != dtype
+        ]
+        further = [name for name in frame.columns if name not in columns]
+        return frame.with_columns(*missing, *casts).select(*columns, *further)
+    # On series: a table has up to 250 columns, and an expression for each would cost more than a small table.
+    given = {series.name: series for series in frame.iter_columns()}
+    made: list[pl.Series] = []
+    for name, dtype in columns.items():
+        series = given.pop(name, None)
+        if series is None:
+            series = pl.Series(name, [None], dtype).new_from_index(0, frame.height)
+        elif series.dtype != dtype:
+            series = series.cast(dtype, strict=False)
+        made.append(series)
+    return pl.DataFrame([*made, *given.values()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Final
 
@@ -10,7 +9,7 @@ import polars as pl
 
 from nccl_insight.errors import UsageError
 from nccl_insight.tables import schema
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, near
 
 # Comments and texts in quotes: what stands in them is no SQL. A doubled quote goes on.
 _SKIPPED: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*(?:'|\Z)", re.S)
@@ -18,6 +17,7 @@ _READER: Final = re.compile(r"\b(?:read|scan|load|copy|attach|install)\w*[\"`\]]
 _QUOTED_PLACE: Final = re.compile(r"\b(?:from|join)\s*'", re.I)
 _ENDLESS: Final = re.compile(r"\bwith\s+recursive\b", re.I)
 _UNKNOWN_TABLE: Final = re.compile(r"relation '([^']{1,80})' was not found")
+_UNKNOWN_COLUMN: Final = re.compile(r"unable to find column \"([^\"]{1,80})\"")
 _LONGEST: Final = 100_000
 
 
@@ -52,9 +52,14 @@ def select(run: Run, sql: str) -> pl.DataFrame:
         said = str(error).splitlines()[0]
         unknown = _UNKNOWN_TABLE.search(said)
         if unknown:
-            near = difflib.get_close_matches(unknown[1], sorted(run.tables), n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            said = f"no table is called {unknown[1]!r}; {hint}(query --tables lists them)"
+            said = (
+                f"no table is called {unknown[1]!r}{near(unknown[1], run.tables)} (query --tables lists them)"
+            )
+        elif column := _UNKNOWN_COLUMN.search(said):
+            known = {name for table in run.tables if table in sql for name in run.table(table).columns}
+            said = (
+                f"no column is called {column[1]!r}{near(column[1], known)} (query --schema TABLE lists them)"
+            )
         raise UsageError(f"query: {said}") from error
 
 
@@ -70,15 +75,15 @@ def overview(run: Run | None = None) -> pl.DataFrame:
 
 
 def columns(table: str) -> pl.DataFrame:
-    """Columns of a contract table: ``column, type``; units stand in the names of the columns.
+    """Columns of a table: ``column, type``; units stand in the names of the columns.
 
     Raises:
-        UsageError: the contract has no table of that name; the message gives the nearest one.
+        UsageError: there is no table of that name; the message gives the nearest one.
     """
     if table not in schema.SCHEMA:
-        near = difflib.get_close_matches(table, sorted(schema.SCHEMA), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"no table is called {table!r}{hint} (query --tables lists them)")
+        raise UsageError(
+            f"no table is called {table!r}{near(table, schema.SCHEMA)} (query --tables lists them)"
+        )
     rows = [(name, _type(kind)) for name, kind in schema.SCHEMA[table].items()]
     return pl.DataFrame(rows, schema={"column": pl.String, "type": pl.String}, orient="row")
 

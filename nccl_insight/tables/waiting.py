@@ -96,7 +96,7 @@ def collective_statistics(collectives: pl.DataFrame) -> pl.DataFrame:
             median_busbw_gbps=speed.median(),
             max_busbw_gbps=speed.max(),
         )
-        .sort("transfer_ns", descending=True)
+        .sort("transfer_ns", *_KIND, descending=[True, *(False for _ in _KIND)], nulls_last=True)
     )
 
 

@@ -64,7 +64,7 @@ def bandwidth_checks(run: Run, around: Surroundings, given: Collection[str] = ()
 
 def _gpu_of(run: Run) -> hardware.Gpu | None:
     ranks = run.table("capture_ranks")
-    names = {str(n) for n in ranks["gpu"].drop_nulls().to_list()} if "gpu" in ranks.columns else set()
+    names = {str(n) for n in ranks["gpu"].drop_nulls().to_list()}
     return hardware.find_gpu(names.pop()) if len(names) == 1 else None
 
 
@@ -164,7 +164,7 @@ def _pairwise(run: Run) -> list[Check]:
                                     Action.TRIAGE, node=host))  # fmt: skip
     if not rows.height:
         return checks
-    whole = rows.filter(pl.col("local_rank").is_null()) if "local_rank" in rows.columns else rows
+    whole = rows.filter(pl.col("local_rank").is_null())
     found, count = _suspects(whole)
     slow, rail_typical = _rails(rows)
     typical = f"about {found.typical_gbps:.3g} GB/s, the median of all pairs"
@@ -212,7 +212,7 @@ def _suspects(rows: pl.DataFrame, rail: bool = False) -> tuple[Suspects, int]:
 
 def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], float]:
     """Ranks (node -> local rank and rate) whose own NIC is slow with every partner, and the usual rate."""
-    single = rows.filter(pl.col("local_rank").is_not_null()) if "local_rank" in rows.columns else rows.clear()
+    single = rows.filter(pl.col("local_rank").is_not_null())
     if single.is_empty():
         return {}, 0.0
     found, _ = _suspects(single, rail=True)
@@ -252,8 +252,6 @@ def machine_of(
 def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[Check]:
     """The largest message of each operation against what this machine type should give."""
     table = run.table("benchmarks")
-    if not {"gpu", "n_hosts"} <= set(table.columns):
-        return
     networks = {str(n) for n in run.table("processes")["network"].drop_nulls().to_list()}
     fine = []
     for op, key in KEYS.items():

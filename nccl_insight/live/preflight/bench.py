@@ -148,15 +148,14 @@ def _finding(finding: Finding) -> Check:
 def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:
     ranks = run.table("capture_ranks")
     versions = {
-        name: next((v for v in ranks[name].to_list() if v), None) if name in ranks.columns else None
-        for name in ("nccl", "cuda", "torch")
+        name: next((v for v in ranks[name].to_list() if v), None) for name in ("nccl", "cuda", "torch")
     }
     in_log = run.table("processes")["nccl_version"].drop_nulls().to_list()
     connections = run.table("connections")
     networks = sorted(set(connections.filter(pl.col("transport") == "NET")["network"].drop_nulls().to_list()))
     networks = networks or sorted(set(run.table("processes")["network"].drop_nulls().to_list()))
     inside = sorted({str(t) for t in connections["transport"].drop_nulls().to_list()} - {"NET", "self"})
-    hosts = set(ranks["host"].to_list()) if "host" in ranks.columns else set()
+    hosts = set(ranks["host"].to_list())
     copies = run.table("host_bandwidth")
     pinned = copies.filter("pinned") if copies.height else copies
     peers = run.table("peer_bandwidth")

@@ -47,7 +47,7 @@ def look(run: Run) -> Seen:
                 mine[rank] = max(count, mine.get(rank, 0))
                 places[comm, rank] = (host or "", pid)
     records = run.table("collectives")
-    if records.height and "source" in records.columns:
+    if records.height:
         rows = records.select("process_group", "op", "rank", "seq", "source").iter_rows()
         for group, op, rank, seq, source in rows:
             if source == "inspector" and group is not None and rank is not None and seq is not None:

@@ -82,7 +82,7 @@ def _warnings(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
     return _own(fold(attach_heads(rows, heads)) if rows.height > _FLOOD else rows, "_body")
 
 
-def _slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
+def slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows without text, but for what normalisation and connections need of it."""
     body = rows["_body"]
     rows = rows[[c for c in rows.columns if c != "_body" and (c != "_level" or rule.table == "calls")]]
@@ -147,7 +147,7 @@ class Keeper:
             if rule.table is not None and rule.table not in self._dropped:
                 if rule.table == "calls" and not self._details:
                     rows = rows.drop(CALL_DETAILS, strict=False)
-                messages[name] = _slim(rule, rows)
+                messages[name] = slim(rule, rows)
         unknown = result.unknown
         loud_rows = is_loud(pl.col("_level")) & ~pl.col("_body").str.starts_with(_ALL_WELL)
         strange = unknown.filter(loud_rows) if unknown.height else unknown

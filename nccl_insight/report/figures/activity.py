@@ -14,12 +14,15 @@ _SMALL = 64 * 1024
 
 def call_sizes(run: Run) -> pl.DataFrame:
     """Calls by operation and size: ``op, size_bytes, calls``, from the log, else from a trace."""
-    name = "calls" if run.has("calls") else "collectives"
+    # A row of collectives may stand for several calls.
+    name, weight = (
+        ("calls", pl.len()) if run.has("calls") else ("collectives", pl.col("calls").fill_null(1).sum())
+    )
     kind = ["op", "size_bytes"]
     parts = [
         frame.drop_nulls(kind)
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg((pl.col("calls").sum() if "calls" in frame.columns else pl.len()).cast(pl.Int64).alias("calls"))
+        .agg(weight.cast(pl.Int64).alias("calls"))
         for frame in run.pieces(name)
     ]
     whole = pl.concat(parts).group_by(kind).agg(pl.col("calls").sum())

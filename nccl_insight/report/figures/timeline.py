@@ -156,10 +156,7 @@ def gaps(analysis: Analysis, run: Run) -> Figure | None:
         f"{plural(between.height, 'gap')} between collectives; the longest, on GPU {first['device']}, takes "
     )
     said += f"{format_ns(first['gap'])}, half of them up to {format_ns(float(str(between['gap'].median())))}"
-    used = (
-        run.table("steps").drop_nulls("device") if "device" in run.table("steps").columns else pl.DataFrame()
-    )
-    for row in used.head(4).iter_rows(named=True):
+    for row in run.table("steps").drop_nulls("device").head(4).iter_rows(named=True):
         whole = row["duration_ns"]
         if whole and row["idle_ns"] is not None:
             said += f". GPU {row['device']}: idle {row['idle_ns'] / whole:.0%} of {format_ns(whole)}"
@@ -197,7 +194,7 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
     """What a step's time goes into, the mean of each rank (of each GPU where no rank is known)."""
     columns = ("duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "memcpy_ns", "idle_ns")
     source = run.table("steps")
-    by_device = "device" in source.columns and source["rank"].null_count() == source.height
+    by_device = source["rank"].null_count() == source.height
     who = "GPU" if by_device else "rank"
     table = (
         source.lazy()

@@ -134,34 +134,18 @@ def _listed(run: Run) -> pl.DataFrame:
         "input_id": pl.UInt16,
         "line": pl.UInt64,
     }
-    parts = []
-    for table, name in (("interfaces", "interface"), ("net_devices", "name")):
-        frame = run.table(table)
-        if table == "net_devices":
-            frame = frame.filter(pl.col("network").str.contains("(?i)socket"))
-        if frame.is_empty() or not {name, "device_path"} & set(frame.columns):
-            continue
-        own = pl.col(name) if name in frame.columns else pl.lit(None, pl.String)
-        frame = frame.with_columns(own.alias("name"), pl.lit(True).alias("alone"))
-        # Up to 2.3 each interface has a line of its own; one message lists them all.
-        of = pl.col("message").cast(pl.String) if "message" in frame.columns else pl.lit(table)
-        frame = frame.with_columns(of.alias("of"))
-        if "device_path" in frame.columns:
-            # NCCL asks for the speed of the interfaces that it uses, and of no others.
-            read = pl.col("device_path").cast(pl.String).str.extract(r"^/sys/class/net/([^/]+)/speed$")
-            frame = frame.with_columns(
-                pl.coalesce("name", read).alias("name"), pl.col("name").is_not_null().alias("alone")
-            )
-        parts.append(
-            frame.select(
-                [
-                    pl.col(c).cast(t) if c in frame.columns else pl.lit(None, t).alias(c)
-                    for c, t in columns.items()
-                ]
-            )
-        )
-    empty = pl.DataFrame(schema=columns)
-    return pl.concat(parts).filter(pl.col("name").is_not_null()) if parts else empty
+    # NCCL asks for the speed of the interfaces that it uses, and of no others.
+    read = pl.col("device_path").str.extract(r"^/sys/class/net/([^/]+)/speed$")
+    listed = run.table("interfaces").with_columns(
+        name=pl.coalesce("interface", read), alone=pl.col("interface").is_not_null()
+    )
+    devices = run.table("net_devices").filter(pl.col("network").str.contains("(?i)socket"))
+    # Up to 2.3 each interface has a line of its own; one message lists them all.
+    parts = [
+        frame.with_columns(of="message").select(pl.col(c).cast(t) for c, t in columns.items())
+        for frame in (listed, devices.with_columns(alone=pl.lit(True)))
+    ]
+    return pl.concat(parts).filter(pl.col("name").is_not_null())
 
 
 def _asked(run: Run) -> bool:

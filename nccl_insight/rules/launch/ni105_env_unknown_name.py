@@ -66,11 +66,7 @@ def _names(run: Run) -> pl.DataFrame:
     """Names that NCCL itself did not show to know: other sources of ``env``, look-ups that failed."""
     columns = ["name", "host", "input_id", "line"]
     env = run.table("env").filter(pl.col("origin").cast(pl.String).is_in(["environment", "file"]))
-    if "message" in env.columns:
-        env = env.filter(pl.col("message").is_null())
-    rejected = run.table("env_rejected")
-    frames = [env.select(columns)]
-    if {"message", "name_text"} <= set(rejected.columns):
-        unknown = rejected.filter(pl.col("message") == "env_key_unknown")
-        frames.append(unknown.select(pl.col("name_text").alias("name"), *columns[1:]))
-    return pl.concat(frames, how="vertical_relaxed").drop_nulls("name")
+    env = env.filter(pl.col("message").is_null())
+    unknown = run.table("env_rejected").filter(pl.col("message") == "env_key_unknown")
+    named = unknown.select(pl.col("name_text").alias("name"), *columns[1:])
+    return pl.concat([env.select(columns), named], how="vertical_relaxed").drop_nulls("name")

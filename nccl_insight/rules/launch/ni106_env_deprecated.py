@@ -69,8 +69,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
-    if not {"message", "name_text"} <= set(rejected.columns):
-        return
     rows = rejected.filter(pl.col("message").is_in(["env_deprecated", "env_unused"])).drop_nulls("name_text")
     for (name, message), group in rows.group_by(["name_text", "message"], maintain_order=True):
         if str(name) in named:

@@ -84,8 +84,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _replaced(run: Run) -> Iterator[Hit]:
     """``Invalid value X for Y, using default Z``."""
     env = run.table("env")
-    if "default_value" not in env.columns:
-        return
     rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
     for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
         shown, default = str(value or "")[:60], group.get_column("default_value")[0]
@@ -103,15 +101,10 @@ def _replaced(run: Run) -> Iterator[Hit]:
 
 def _limited(run: Run) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
-    if "message" not in rejected.columns:
-        return
     rows = rejected.filter(pl.col("message").is_in(_LIMITED))
     for (message,), group in rows.group_by(["message"], maintain_order=True):
-        name = next(
-            (str(n) for c in ("name", "name_text") if c in group.columns for n in group[c].drop_nulls()), ""
-        )
-        values = [c for c in ("config_value", "value") if c in group.columns]
-        value = next((str(v) for c in values for v in group[c].drop_nulls()), "")
+        name = next((str(n) for c in ("name", "name_text") for n in group[c].drop_nulls()), "")
+        value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
         yield Hit(
             title=f"NCCL does not take a setting as given: {what}{f' {value[:40]}' if value else ''}",

@@ -78,10 +78,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _missing(run: Run) -> pl.DataFrame:
     """``what`` (net, tuner, ...), ``asked`` (bare name) and provenance of names that are not NCCL's defaults."""
     plugins = run.table("plugins")
-    names = [pl.col(c).fill_null("") for c in _NAMES if c in plugins.columns]
-    kinds = [pl.col("kind").cast(pl.String)]
-    if "plugin_kind" in plugins.columns:
-        kinds.append(pl.col("plugin_kind").str.to_lowercase())
+    names = [pl.col(c).fill_null("") for c in _NAMES]
+    kinds = [pl.col("kind").cast(pl.String), pl.col("plugin_kind").str.to_lowercase()]
     frame = plugins.with_columns(
         pl.coalesce(*kinds).alias("what"),
         pl.concat_str(names, separator=" ").str.replace(_AFTER, "").alias("texts"),

@@ -81,8 +81,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _refused(run: Run) -> pl.DataFrame:
     frame = run.table("p2p_check")
-    if frame.is_empty() or "outcome" not in frame.columns:
-        return frame.clear()
     return frame.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
 
 
@@ -101,7 +99,6 @@ def _odd_host(inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:
         .group_by("comm_id", "src_host", maintain_order=True)
         .agg(
             (pl.col("transport") == "SHM").any().alias("shm"),
-            pl.col("n" if "n" in inside.columns else "channel").len(),
         )
     )
     mixed = hosts.group_by("comm_id").agg(

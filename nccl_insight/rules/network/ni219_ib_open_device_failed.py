@@ -51,14 +51,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     rows = mentions(run, "device-unopened")
     said = trouble(run, "ib-open-device-failed")
     if said is not None:
-        rows = pl.concat(
-            [rows, said.rows.select(c for c in rows.columns if c in said.rows.columns)], how="diagonal"
+        shown = said.rows.select(pl.lit("errors").alias("table"), *(c for c in rows.columns if c != "table"))
+        rows = pl.concat([rows, shown], how="vertical_relaxed").unique(
+            ["input_id", "line"], keep="first", maintain_order=True
         )
-        rows = rows.unique(["input_id", "line"], keep="first", maintain_order=True)
     if rows.is_empty():
         return
-    told = said.rows if said is not None and "hca_name" in said.rows.columns else None
-    devices = [] if told is None else told["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
+    devices = [] if said is None else said.rows["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "An RDMA device"
     yield Hit(

@@ -110,14 +110,12 @@ def _matters(run: Run, odd: pl.DataFrame) -> bool:
     if trouble(run, *_FAILED) is not None:
         return True
     used = net_links(run).filter(pl.col("net_dev").is_not_null())
-    numbers = odd["index"].drop_nulls().unique().to_list() if "index" in odd.columns else []
+    numbers = odd["index"].drop_nulls().unique().to_list()
     return used.filter(pl.col("net_dev").is_in(numbers)).height > 0
 
 
 def _unused(run: Run, odd: pl.DataFrame) -> bool:
     """Whether the log shows connections and none of them uses these devices: listed is not used."""
-    if "index" not in odd.columns:
-        return False
     used = net_links(run).filter(pl.col("net_dev").is_not_null())
     numbers = odd["index"].drop_nulls().unique().to_list()
     return used.height > 0 and bool(numbers) and used.filter(pl.col("net_dev").is_in(numbers)).is_empty()

@@ -55,7 +55,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if found is None:
         return
     rows = found.rows
-    works = rows.filter(pl.col("work_op").is_not_null()) if "work_op" in rows.columns else rows.clear()
+    works = rows.filter(pl.col("work_op").is_not_null())
     ops = works["work_op"].unique(maintain_order=True).to_list() if works.height else []
     numbers = works["seq"].drop_nulls().unique().sort().to_list() if works.height else []
     limit = found.value("timeout_ms")

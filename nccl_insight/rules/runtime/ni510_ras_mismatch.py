@@ -52,21 +52,17 @@ _EXPECTED = "equal counts, or counts that move between two queries"
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding a communicator and kind of operation."""
-    ras = run.table("ras")
-    if {"event", "comm_hash", "report"} <= set(ras.columns):
-        rows = ras.filter(
-            pl.col("event").is_in(["mismatch", "mismatch_member"])
-            & pl.col("report").is_not_null()
-            & pl.col("comm_hash").is_not_null()
-        )
-        for part in rows.partition_by("input_id", "report", "comm_hash", "op", maintain_order=True):
-            if _told(run, part["comm_hash"][0], part["op"][0]):
-                continue
-            if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-                yield _from_text(part)
-    counts = run.table("ras_counts")
-    if "op_count" in counts.columns:
-        yield from (hit for hit, comm, op in _from_json(counts) if not _told(run, comm, op))
+    rows = run.table("ras").filter(
+        pl.col("event").is_in(["mismatch", "mismatch_member"])
+        & pl.col("report").is_not_null()
+        & pl.col("comm_hash").is_not_null()
+    )
+    for part in rows.partition_by("input_id", "report", "comm_hash", "op", maintain_order=True):
+        if _told(run, part["comm_hash"][0], part["op"][0]):
+            continue
+        if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
+            yield _from_text(part)
+    yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
 
 
 def _told(run: Run, comm: str, op: str | None) -> bool:

@@ -55,8 +55,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     ranks = tuple(int(n) for n in numbers)
     known = identities(run)
     hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
-    seconds = found.rows["stuck_s"].drop_nulls() if "stuck_s" in found.rows.columns else None
-    span = f" for {int(seconds[0]):,} s" if seconds is not None and seconds.len() else ""
+    seconds = found.rows["stuck_s"].drop_nulls()
+    span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
     yield from report(
         run,
         "watchdog-stuck",

@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     span = " to ".join(dict.fromkeys(format_bytes(size) for size in (*sizes[:1], *sizes[-1:])))
     tests = ", ".join(part for part in (plural(rows.height, "test"), span) if part)
     worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]
-    lines = rows.select("input_id", "line").drop_nulls() if "line" in rows.columns else None
+    lines = rows.select("input_id", "line").drop_nulls()
     hosts = run.table("processes")
     yield Hit(
         title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({tests})",
@@ -76,10 +76,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         unit="values",
         confidence=Confidence.HIGH,
         hosts=hosts_of(hosts) if hosts.height and len(hosts_of(hosts)) == 1 else (),
-        evidence=tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows())
-        if lines is not None
-        else (),
-        absence=None if lines is not None else "the table of the test has rows with wrong values",
+        evidence=tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows()),
+        absence=None if lines.height else "the table of the test has rows with wrong values",
     )
 
 

@@ -70,15 +70,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _listed(run: Run) -> Trouble | None:
     """The same message where it was read as a note about a device."""
     frame = run.table("interfaces")
-    if "device_path" not in frame.columns:
-        return None
     rows = frame.filter(pl.col("device_path").str.contains(r"/(?:pci|devices/pci)").fill_null(False))
     if rows.is_empty():
         return None
     template = causes(run).clear()
     text = pl.format("Could not find real path of {}", "device_path")
     shown = rows.select("input_id", "line", "host", "pid", text.alias("text"), pl.lit(True).alias("loud"))
-    joined = pl.concat([template, shown], how="diagonal_relaxed")
-    if "repeats" in joined.columns:
-        joined = joined.with_columns(pl.col("repeats").fill_null(1))
-    return Trouble(joined)
+    return Trouble(pl.concat([template, shown], how="diagonal_relaxed"))

@@ -85,12 +85,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator[Hit]:
-    nvls = run.table("nvls")
-    if nvls.is_empty() or "event" not in nvls.columns:
-        return
-    support = nvls.filter(pl.col("event") == "support")
-    if "nvls_not" in support.columns:
-        support = support.filter(pl.col("nvls_not").is_null())
+    support = run.table("nvls").filter((pl.col("event") == "support") & pl.col("nvls_not").is_null())
     if support.is_empty() or counts.is_empty() or counts.filter(pl.col("nvls") == "used").height:
         return
     local = members(run).select("comm_id", "rank", "local_ranks")

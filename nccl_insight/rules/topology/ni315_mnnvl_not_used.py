@@ -51,17 +51,14 @@ _READY = 3
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for the largest domain."""
     table = run.table("mnnvl")
-    needed = {"event", "fabric_uuid_high", "fabric_uuid_low", "fabric_state", "host"}
-    if not needed <= set(table.columns):
-        return
     fabric = table.filter(
         (pl.col("event") == "fabric")
         & (pl.col("fabric_state") == _READY)
         & ~(pl.col("fabric_uuid_high").str.contains("^0*$") & pl.col("fabric_uuid_low").str.contains("^0*$"))
     )
-    clique = [c for c in ("clique_id_prefixed", "clique_id") if c in fabric.columns]
+    clique = pl.coalesce("clique_id_prefixed", "clique_id").alias("clique")
     domains = (
-        fabric.group_by("fabric_uuid_high", "fabric_uuid_low", *clique[:1], maintain_order=True)
+        fabric.group_by("fabric_uuid_high", "fabric_uuid_low", clique, maintain_order=True)
         .agg(pl.col("host").drop_nulls().unique().sort().alias("hosts"), pl.col("input_id", "line").first())
         .filter(pl.col("hosts").list.len() > 1)
     )
@@ -69,9 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     hosts = max(domains.get_column("hosts").to_list(), key=len)
     apart = [c for c in comms(run) if len(set(c.hosts) & set(hosts)) > 1 and c.nodes and c.nodes > 1]
-    said = table.filter(pl.col("event") == "clique")
-    if "mnnvl_state" in said.columns:
-        said = said.filter(pl.col("mnnvl_state").cast(pl.String) == "0")
+    said = table.filter((pl.col("event") == "clique") & (pl.col("mnnvl_state").fill_null(0) == 0))
     # One node of the domain may hold several hosts of another rack: only hosts of this domain count.
     apart = [c for c in apart if c.nodes and c.nodes >= len(c.hosts)]
     if not apart:

@@ -66,21 +66,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             rows=Trouble(asked),
         )
         return
-    notes = run.table("topo")
-    if not {"event", "file_path"} <= set(notes.columns):
-        return
-    rows = notes.filter(pl.col("event") == "file_unopened")
+    rows = run.table("topo").filter(pl.col("event") == "file_unopened")
     rows = rows.filter(told(rows, "default-topology").is_null())
     if rows.is_empty():
         return
     hosts = hosts_of(rows)
     where = f" on {named(hosts)}" if hosts else ""
-    reason = rows["reason"][0] if "reason" in rows.columns else None
     yield Hit(
         title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
         next_step=_NEXT,
         explanation=_WHY,
-        observed=str(reason or "not opened"),
+        observed=str(rows["reason"][0] or "not opened"),
         expected="a readable file",
         hosts=hosts,
         evidence=refs(rows),

@@ -69,8 +69,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _benchmarks(run: Run) -> Iterator[Hit | CannotJudge]:
     rows = run.table("benchmarks")
-    if rows.is_empty() or not {"gpu", "n_hosts", "run"} <= set(rows.columns):
-        return
     large = rows.filter(
         (pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("op").is_in(_OPS) & (pl.col("busbw_gbps") > 0)
     )

@@ -85,15 +85,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _by_split(table: pl.DataFrame) -> pl.DataFrame:
-    if "split_max_share" not in table.columns:
-        return table.clear()
     return table.filter(pl.col("split_max_share").is_not_null()).with_columns(ratio="split_max_share")
 
 
 def _by_rank(table: pl.DataFrame) -> pl.DataFrame:
     """Largest over mean size of the ranks of one exchange; the row names the rank that sends most."""
-    if "match_id" not in table.columns:
-        return table.clear()
     return (
         table.filter(pl.col("match_id").is_not_null())
         .sort("size_bytes", descending=True)

@@ -89,7 +89,12 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
 
 
 def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
-    """What lines say of a topic (str): the word of the first case whose tests hold, null where none does."""
+    """What lines say of a topic (str): the word of the first case whose tests hold, null where none does.
+
+    ``rows`` of any table with text; a case's ``source`` is their ``file``, else their ``source``.
+    """
+    places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
+    rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
     word = pl.lit(None, pl.String)
     for case in reversed(cases):
         condition = _condition(rows, case)
