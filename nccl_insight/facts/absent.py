@@ -430,28 +430,26 @@ def _ras_counts(run: Run) -> pl.DataFrame:
     }  # fmt: skip
     frames = [pl.DataFrame(schema=schema)]
     ras = run.table("ras")
-    if {"event", "comm_hash", "report", "op_count"} <= set(ras.columns):
-        rows = ras.filter(
-            pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null()
+    rows = ras.filter(
+        pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null()
+    )
+    frames.append(
+        rows.select(
+            "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
+            pl.col("op_count").alias("count"), pl.col("count").alias("ranks"),
         )
-        frames.append(
-            rows.select(
-                "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
-                pl.col("op_count").alias("count"), pl.col("count").alias("ranks"),
-            )
-        )  # fmt: skip
+    )  # fmt: skip
     counts, ranks = run.table("ras_counts"), run.table("ras_ranks")
-    if "op_count" in counts.columns and "pid" in ranks.columns:
-        place = ranks.select("input_id", "comm_hash", "rank", "pid", "host").unique(
-            ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True
+    place = ranks.select("input_id", "comm_hash", "rank", "pid", "host").unique(
+        ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True
+    )
+    frames.append(
+        counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
+            "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
+            pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", pl.col("op_count").alias("count"),
+            pl.lit(1, pl.Int64).alias("ranks"),
         )
-        frames.append(
-            counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
-                "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
-                pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", pl.col("op_count").alias("count"),
-                pl.lit(1, pl.Int64).alias("ranks"),
-            )
-        )  # fmt: skip
+    )  # fmt: skip
     return pl.concat([f.cast(schema) for f in frames])  # type: ignore[arg-type]
 
 
@@ -504,8 +502,6 @@ def _hosts(rows: pl.DataFrame, known: Identities) -> tuple[str, ...]:
 
 def _lost(run: Run, known: Identities) -> Iterator[Claim]:
     ras = run.table("ras")
-    if not {"event", "rank", "pid", "host", "comm_hash", "report", "status"} <= set(ras.columns):
-        return
     dead = pl.col("event").is_in(["dead", "dead_member"]) | (
         (pl.col("event") == "peer") & pl.col("status").is_in(["PEER_DEAD", "PEER_TIMEOUT_DEAD"])
     )
