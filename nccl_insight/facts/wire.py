@@ -81,12 +81,6 @@ def recorded(run: Run) -> pl.DataFrame:
     different ranks are matched by process group and sequence number. ``wire_ns`` is the shortest duration over ranks.
     """
     table = run.table("collectives")
-    absent: dict[str, pl.DataType | type[pl.DataType]] = {
-        "comm_id": pl.String,
-        "group_ranks": pl.List(pl.Int32),
-        "group_size": pl.Int32,
-    }
-    table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     op = pl.col("op").cast(pl.String)
     return (
