@@ -9,8 +9,6 @@ import polars as pl
 from nccl_insight import analyze, load
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.inputs.find import find_inputs
-from nccl_insight.loading import _batches
 from nccl_insight.tables.assemble.hosts import spoiled
 
 
@@ -60,15 +58,6 @@ def test_many_communicators_of_the_same_members_are_still_a_leak(tmp_path: Path)
     found = {f.code: f for f in analyze([str(log)]).findings}
     assert "NI112" in found
     assert found["NI112"].hosts == ("h0", "h1")
-
-
-def test_small_inputs_go_to_a_cluster_in_groups_and_in_order(tmp_path: Path) -> None:
-    for n in range(300):
-        (tmp_path / f"{n:03d}.log").write_text("x\n")
-    files = find_inputs([str(tmp_path)])
-    batches = list(_batches(files))
-    assert [f.input_id for batch in batches for f in batch] == [f.input_id for f in files]
-    assert len(batches) == 1
 
 
 def test_releases_by_wording_of_many_hosts(tmp_path: Path) -> None:

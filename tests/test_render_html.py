@@ -22,6 +22,7 @@ from nccl_insight import api
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
 from nccl_insight.report import figures, html, json_
 from nccl_insight.report.html.details import scrub
+from nccl_insight.report.html.markup import json_block
 from nccl_insight.tables.run import Run, build_run
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
@@ -469,3 +470,8 @@ def test_a_hostile_log_leaves_no_executable_markup(tmp_path: Path) -> None:
     assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on") or key == "style"]
     assert not re.search("[\u202e\u2066\u200b\u2028\x1b\x00\x9b]", text)
     assert len(text.encode()) < 900_000
+
+
+def test_numbers_beyond_64_bits_are_written() -> None:
+    block = str(json_block("x", {"sum": 2**70, "plain": 2**62, "flag": True}))
+    assert json.loads(re.sub("<[^>]*>", "", block)) == {"sum": 2.0**70, "plain": 2**62, "flag": True}

@@ -92,7 +92,8 @@ def _clean(value: object) -> object:
         return {sanitize(str(key)): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
-    return value
+    # Sums of absurd numbers leave the 64 bits that the writer takes.
+    return float(value) if isinstance(value, int) and value.bit_length() > 63 else value
 
 
 def table(
