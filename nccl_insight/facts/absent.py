@@ -17,6 +17,7 @@ import polars as pl
 
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import collectives_at, judgeable, log_is_cut, progress
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.model import Confidence, Ref
 from nccl_insight.tables.run import Run
@@ -28,18 +29,22 @@ CALLS: Final = "the call log"
 RAS: Final = "RAS"
 INSPECTOR: Final = "Inspector"
 LOG: Final = "the log"
+BARRIER: Final = "torch's monitored barrier"
 
 # How much each kind of proof weighs against another one. A dump lists the operations of a rank one by one; a rank's
 # own last number says that it never issued the next; being silent can also mean that the output is not here.
 _WEIGHT: Final = {
-    "not-issued": 9, "enqueued": 8, "calls": 7, "behind": 6, "lagging": 6, "dead": 6, "counts-still": 6,
+    "not-issued": 9, "enqueued": 8, "barrier": 8, "calls": 7,
+    "behind": 6, "lagging": 6, "dead": 6, "counts-still": 6,
     "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
 }  # fmt: skip
 # Proofs that are enough for a finding; the others only support one.
 _LEADS: Final = frozenset({
-    "not-issued", "enqueued", "calls", "behind", "lagging", "counts-still", "silent", "not-entered", "undumped", "gap",
+    "not-issued", "enqueued", "barrier", "calls", "behind", "lagging", "counts-still", "silent", "not-entered",
+    "undumped", "gap",
 })  # fmt: skip
 _DISSENT: Final = 5
+_BARRIER_MESSAGE: Final = "torch_monitored_barrier"
 
 STANDINGS: Final = {
     "source": pl.String, "group": pl.String, "op": pl.String, "rank": pl.Int64, "host": pl.String,
@@ -51,12 +56,13 @@ STANDINGS: Final = {
 class Claim:
     """What one source says about ranks that others wait for.
 
-    ``ranks`` and ``waiting`` are those of the job where ``world`` is true, else of the group. ``proof``: ``not-issued``
-    and ``lagging`` (dumps: never issued, never finished), ``not-entered`` (issued, but its GPU has not started it),
-    ``undumped`` (gave no dump), ``enqueued`` (its own last number is below), ``behind`` (it times out in an earlier
-    operation), ``silent`` and ``gap`` (printed nothing), ``calls`` (issued fewer), ``counts`` and ``counts-still`` (RAS
-    counts fewer, once or in reports that no longer move), ``dead`` and ``no-answer`` (RAS cannot reach it), ``records``
-    (Inspector has fewer of it), ``stopped`` (its lines end while others go on). ``said`` is the claim in a few words.
+    ``ranks`` and ``waiting`` are those of the job where ``world`` is true, else of the group. ``proof``:
+    ``not-issued`` and ``lagging`` (dumps: never issued, never finished), ``not-entered`` (issued, but its GPU has not
+    started it), ``undumped`` (gave no dump), ``enqueued`` (its own last number is below), ``behind`` (it times out in
+    an earlier operation), ``silent`` and ``gap`` (printed nothing), ``calls`` (issued fewer), ``counts`` and
+    ``counts-still`` (RAS counts fewer, once or in reports that no longer move), ``dead`` and ``no-answer`` (RAS
+    cannot reach it), ``records`` (Inspector has fewer of it), ``barrier`` (rank 0 waited for it in a monitored
+    barrier), ``stopped`` (its lines end while others go on). ``said`` is the claim in a few words.
     """
 
     source: str
@@ -234,7 +240,7 @@ def _all(run: Run) -> tuple[Claim, ...]:
         known = identities(run)
         return (
             *_from_dumps(run, known), *_from_watchdog(run), *_from_calls(run, known), *_from_ras(run, known),
-            *_from_records(run), *_from_lines(run),
+            *_from_records(run), *_from_barrier(run), *_from_lines(run),
         )  # fmt: skip
 
     return run.memo("facts.absent.claims", build)
@@ -258,6 +264,23 @@ def _from_watchdog(run: Run) -> Iterator[Claim]:
         yield Claim(
             WATCHDOG, m.proof, m.ranks, m.hosts, m.waiting, sure, said, m.evidence, m.group, m.op, m.seq, m.last,
             m.world, m.first_s, m.ran_ms,
+        )  # fmt: skip
+
+
+def _from_barrier(run: Run) -> Iterator[Claim]:
+    rows = causes(run).filter(pl.col("message") == _BARRIER_MESSAGE)
+    if rows.is_empty() or "failed_ranks" not in rows.columns:
+        return
+    named = rows.drop_nulls("failed_ranks")
+    ranks = tuple(sorted({int(r) for r in named["failed_ranks"].explode().drop_nulls()}))
+    if ranks:
+        first = named.row(0, named=True)
+        waited = first.get("timeout_ms")
+        yield Claim(
+            BARRIER, "barrier", ranks, identities(run).hosts(ranks), (0,) if 0 not in ranks else (), Confidence.HIGH,
+            f"{_words(ranks).lower()} did not come to it",
+            tuple(Ref(r["input_id"], r["line"], str(r["text"] or "")) for r in named.head(3).iter_rows(named=True)),
+            ran_ms=int(waited) if waited is not None else None,
         )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if found is not None:
         device = found.value("bus_id")
         first, second = found.value("rank"), found.value("other_rank")
+        both = {int(r) for r in (first, second) if r}
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from report(
             run,
@@ -66,6 +67,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "before the communicator is created.",
             expected="a GPU of its own for each rank",
             quiet=None,
+            ranks=tuple(sorted({*found.ranks, *both})),
         )
         return
     yield from _same_bus(run)

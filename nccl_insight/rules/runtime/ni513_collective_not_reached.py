@@ -3,7 +3,7 @@
 What it finds
 -------------
 Call logs in which ranks of a communicator issued fewer collectives than their peers; ranks that print nothing while
-torch's watchdog times out on all others in the same operation.
+torch's watchdog times out on all others in the same operation; ranks for which a monitored barrier of torch waited.
 
 Why it matters
 --------------
@@ -59,6 +59,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             yield with_others(_stopped(item), item)
         elif item.lead.proof == "silent":
             yield with_others(_silent(item), item)
+        elif item.lead.proof == "barrier":
+            yield with_others(_barrier(item), item)
         elif item.lead.proof == "gap":
             yield with_others(_unseen(item), item)
     if not run.has("calls"):
@@ -97,6 +99,23 @@ def _stopped(item: Absent) -> Hit:
         comm_id=lead.comm_id,
         evidence=lead.evidence,
         absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
+    )
+
+
+def _barrier(item: Absent) -> Hit:
+    lead, who = item.lead, rank_words(item.lead.ranks)
+    limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
+    return Hit(
+        title=f"{_who(item)} did not come to a monitored barrier of torch{limit}",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what {who} printed last",
+        explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
+        "somewhere else in the program, or gone.",
+        observed=(lead.evidence[0].text if lead.evidence else None) or "",
+        expected="every rank of the group comes to the barrier",
+        confidence=lead.confidence,
+        ranks=lead.ranks,
+        hosts=item.hosts,
+        evidence=lead.evidence,
     )
 
 

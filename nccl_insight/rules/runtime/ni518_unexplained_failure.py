@@ -50,7 +50,11 @@ _SILENT = {
     BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
 }  # fmt: skip
-_THROWN = ("pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure")
+_THROWN = (
+    "pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure",
+    "program_cuda_error", "program_system_error", "program_internal_error", "program_invalid_usage",
+    "program_invalid_argument", "julia_nccl_error",
+)  # fmt: skip
 
 
 def _named() -> frozenset[str]:
