@@ -101,7 +101,8 @@ EXPECTED_KIND = {
 def test_exactly_one_reader_wants_a_file(name: str, kind: str | None) -> None:
     source = one(SHARED / name)
     head = source.head()
-    wanting = [f.kind for f in discover() if f.sniff(head, source.display) >= 0.5]
+    # The reader of unreadable files only guesses at binary content.
+    wanting = [f.kind for f in discover() if f.sniff(head, source.display) >= 0.5 and f.kind != "unreadable"]
     if kind in ("torch_trace", "nsys_sqlite") and not wanting:
         pytest.skip(f"no reader for {kind} in this build")
     assert wanting == ([kind] if kind else [])

@@ -1,9 +1,13 @@
-"""Where the time of steps goes per rank: compute, communication, its exposed part, copies, idle."""
+"""Where the time of steps goes per rank: compute, communication, its exposed part, copies, idle.
+
+Waiting that the schedule of a pipeline makes (:mod:`nccl_insight.facts.pipeline`) is told apart from communication.
+"""
 
 from __future__ import annotations
 
 import polars as pl
 
+from nccl_insight.facts.pipeline import schedule_waits
 from nccl_insight.tables.run import Run
 
 _SUMS = (
@@ -17,8 +21,10 @@ def step_summary(run: Run) -> pl.DataFrame:
     """Sums over the GPU steps of each rank and device.
 
     Columns: ``input_id, rank, device, steps, duration_ns, compute_ns, comm_ns, exposed_comm_ns, other_comm_ns,
-    memcpy_ns, exposed_copy_ns, pageable_ns, exposed_pageable_ns, idle_ns, comm_share, exposed_share, overlap_share``
-    (shares 0..1; overlap_share is null without communication). Steps without any GPU activity (cut by the window)
+    memcpy_ns, exposed_copy_ns, pageable_ns, exposed_pageable_ns, idle_ns, stage_wait_ns, comm_share, exposed_share,
+    overlap_share`` (shares 0..1; overlap_share is null without communication). ``comm_ns``, ``exposed_comm_ns`` and the
+    shares are without ``stage_wait_ns``, the waiting for other stages of a pipeline that no
+    compute covers. Steps without any GPU activity (cut by the window)
     steps of CPU-only traces, and sums below one millisecond are left out.
     """
     return run.memo("views.overlap.step_summary", _step_summary)
@@ -31,8 +37,20 @@ def _step_summary(run: Run) -> pl.DataFrame:
     sums = rows.group_by("input_id", "rank", "device", maintain_order=True).agg(
         pl.len().alias("steps"), *(pl.col(c).sum() for c in _SUMS)
     )
+    staged = schedule_waits(run).with_columns(pl.col("device").cast(sums.schema["device"]))
+    sums = sums.join(
+        staged, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    exposed = pl.min_horizontal(pl.col("stage_exposed_ns").fill_null(0), "exposed_comm_ns")
+    waiting = pl.min_horizontal(pl.col("stage_wait_ns").fill_null(0), pl.col("comm_ns"))
     return (
         sums.with_columns(
+            comm_ns=pl.col("comm_ns") - waiting,
+            exposed_comm_ns=pl.col("exposed_comm_ns") - exposed,
+            stage_wait_ns=exposed,
+        )
+        .with_columns(pl.min_horizontal("exposed_comm_ns", "comm_ns").alias("exposed_comm_ns"))
+        .with_columns(
             comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
             exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),
             overlap_share=pl.when(pl.col("comm_ns") > 0).then(

@@ -12,7 +12,8 @@ How it decides
 --------------
 Interval arithmetic per GPU: union of communication kernels minus union of compute kernels (copies do not count as
 compute), over the recorded steps. Warning from 15 % of the step, information from 10 %. Where several ranks were
-traced, the part that is only waiting for the last rank is told separately.
+traced, the part that is only waiting for the last rank is told separately. Waiting of the stages of a pipeline for each
+other's micro-batches is no communication: without a late rank it is the schedule, and information only.
 
 What to do
 ----------
@@ -60,8 +61,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
     warn = threshold(run, "exposed-communication", "warning_share", THRESHOLDS["warning_share"])
     info = threshold(run, "exposed-communication", "info_share", THRESHOLDS["info_share"])
-    bad = step_summary(run).filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
+    every = step_summary(run)
+    bad = every.filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
     if bad.is_empty():
+        yield from _bubble(run, every, warn)
         return
     worst = bad.row(0, named=True)
     severe = worst["exposed_share"] >= warn
@@ -87,6 +90,35 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
             for i, r, x, d, s in bad.select(
                 "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
+            ).iter_rows()
+        ),
+    )
+
+
+def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
+    """Stages of a pipeline that wait for each other much, where nothing else is exposed."""
+    share = pl.col("stage_wait_ns") / pl.col("duration_ns")
+    bad = every.with_columns(share=share).filter(pl.col("share") >= warn).sort("share", descending=True)
+    if bad.is_empty():
+        return
+    worst = bad.row(0, named=True)
+    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    yield Hit(
+        title=f"Waiting for other pipeline stages takes {worst['share']:.0%} of the recorded time"
+        + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
+        + f": {format_ns(worst['stage_wait_ns'])} of {format_ns(worst['duration_ns'])}",
+        explanation="No rank is late: the stages wait for each other's micro-batches, which is the bubble of the "
+        "schedule. With p stages and m micro-batches it is (p - 1) / (m + p - 1) of a step.",
+        observed=f"{worst['share']:.1%} waiting for other stages, {worst['exposed_share']:.1%} exposed communication",
+        expected="the bubble of the schedule",
+        severity=Severity.INFO,
+        next_step="more micro-batches per step, an interleaved or zero-bubble schedule, or fewer stages",
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
+            for i, r, w, d, s in bad.select(
+                "input_id", "rank", "stage_wait_ns", "duration_ns", "share"
             ).iter_rows()
         ),
     )

@@ -11,7 +11,8 @@ Gradient synchronization can run behind the backward pass; without overlap the s
 How it decides
 --------------
 Per GPU over the recorded steps: communication and compute each at least 10 % of the time, and less than 10 % of the
-communication covered by compute.
+communication covered by compute. Between the stages of a pipeline without a late rank it is information: a stage
+cannot compute on what has not arrived.
 
 What to do
 ----------
@@ -35,6 +36,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.overlap import step_summary
+from nccl_insight.facts.pipeline import schedule_waits
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, trace_refs
@@ -67,7 +69,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     worst = bad.row(0, named=True)
     ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    staged = schedule_waits(run).height > 0
     yield Hit(
+        severity=Severity.INFO if staged else None,
         title=f"Only {worst['overlap_share']:.0%} of the communication runs while the GPU computes",
         explanation=f"Communication {format_ns(worst['comm_ns'])} and compute {format_ns(worst['compute_ns'])} run one "
         f"after the other in {format_ns(worst['duration_ns'])}.",
