@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nccl_insight.engine.summary import has_matter
-from nccl_insight.facts.journey import doubts
+from nccl_insight.facts.journey import ENDED_BY_USER, doubts
 from nccl_insight.model import Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -46,6 +46,8 @@ def headline(
         return loud[0].title
     if status == "ok":
         return "No problem found"
+    if status == "inconclusive" and reasons and reasons[0].startswith(ENDED_BY_USER):
+        return f"{reasons[0][0].upper()}{reasons[0][1:]}"
     if status == "inconclusive":
         return f"No cause found: {reasons[0]}" if reasons else "No cause found"
     if not inputs:

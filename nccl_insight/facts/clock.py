@@ -30,6 +30,7 @@ _SYSLOG: Final = (
 _SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
 ERROR_STAMPS: Final = ("event_time", "timestamp", "launcher")
 """Columns of ``errors`` that may hold a stamp, the surest first."""
+_DATED_YEAR: Final = r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]"
 
 
 def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
@@ -78,9 +79,11 @@ def _year(run: Run) -> int:
     def build(run: Run) -> int:
         for name, stamps in (("errors", ERROR_STAMPS), ("tracebacks", ("timestamp", "tag"))):
             for texts in run.table(name, *stamps).iter_columns():
-                found = texts.str.extract(r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]").drop_nulls()
-                if found.len():
-                    return int(found[0])
+                # 2025-03-02T10:00:00, and the kernel's "Sun Mar  2 10:00:00 2025".
+                for pattern, group in (_DATED_YEAR, 1), (_SYSLOG_YEAR, 6):
+                    found = texts.str.extract(pattern, group).drop_nulls()
+                    if found.len():
+                        return int(found[0])
         return 2000
 
     return run.memo("facts.clock.year", build)

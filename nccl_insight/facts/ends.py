@@ -6,7 +6,8 @@ rank and host. The reporter's host is never taken for the dead process's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ _MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kern
                   "slurm_oom_old", "slurm_memory_limit", "systemd_oom", "ray_memory_pressure", "ray_oom_node",
                   "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
 _ABORT: Final = 6
+_OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
+# Lines of a launcher or service that lost a process and does not know of what.
+SILENT: Final = ("ray_worker_exit", "ray_actor_dead", "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
+                 "jax_leader_gone")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def _build(run: Run) -> tuple[End, ...]:
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory"))
-    found = [_of_line(row, known) for row in rows.iter_rows(named=True)]
+    pods = _pods(run)
+    found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods)) is not None]
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
@@ -86,9 +92,42 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _of_line(row: Mapping[str, Any], known: Identities) -> End:
+def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
+    """The names of pods by input and line, as descriptions of them begin."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    if run.has("pods"):
+        rows = run.table("pods").select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
+        for input_id, line, name in rows.iter_rows():
+            found.setdefault(int(input_id), []).append((int(line), str(name)))
+    return found
+
+
+def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]) -> str | None:
+    """The pod or container that a line of Kubernetes or Docker Compose is about."""
+    object_ = str(row.get("component") or "")
+    before = _OBJECT.search(str(row.get("launcher") or ""))
+    if before is not None:
+        return before[1]
+    named = (
+        row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)
+    )
+    if named is not None or not str(row["message"]).startswith("k8s_"):
+        return str(named) if named is not None else None
+    above = [name for line, name in pods.get(int(row["input_id"]), ()) if line < int(row["line"])]
+    return above[-1] if above else None
+
+
+def _of_line(
+    row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]
+) -> End | None:
     message = str(row["message"] or "")
-    host = known.host(row.get("node_name")) or known.host_in_tag(row.get("launcher"))
+    if message == "compose_exited" and str(row.get("container_name")) not in known.names:
+        return None  # a wording that any program may use
+    host = (
+        known.host(row.get("node_name"))
+        or known.pod(_pod_of(row, pods))
+        or known.host_in_tag(row.get("launcher"))
+    )
     ranks: set[int] = set()
     hosts: set[str] = {host} if host else set()
     process = known.process(row.get("killed_pid"), host)
@@ -98,6 +137,7 @@ def _of_line(row: Mapping[str, Any], known: Identities) -> End:
     else:
         own = row.get("rank") if message in _RANKED else None
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
+        tasks += tuple(int(t) for t in (row.get(f"jax_task_{n}") for n in (2, 3, 4)) if t is not None)
         for number in tasks:
             placed = known.rank(number, host)
             if placed is not None:
@@ -113,7 +153,7 @@ def _of_line(row: Mapping[str, Any], known: Identities) -> End:
         ranks=tuple(sorted(ranks)),
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],
-        memory=message in _MEMORY or row["_memory"] is not None,
+        memory=message in _MEMORY or row["_memory"] is not None or "OOM" in str(row.get("k8s_reason") or ""),
         strong=(kind not in (FAILED, ENDED) and signal != _ABORT) or _reason(row),
         signal=signal,
         exit_code=code,
@@ -124,7 +164,7 @@ def _of_line(row: Mapping[str, Any], known: Identities) -> End:
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
-                  "vllm_worker_died")  # fmt: skip
+                  "vllm_worker_died", "mpi_abort", "mpich_abort", *SILENT[2:])  # fmt: skip
 
 
 def _reason(row: Mapping[str, Any]) -> bool:
@@ -151,12 +191,13 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
     if row["_kind"] == "echo":
         return None  # it only passes on what NCCL, the process group or the launcher met elsewhere
     memory = row["_kind"] == "out-of-memory"
+    worker = row["_kind"] == "worker-killed"
     host = known.host(row["host"]) or known.host_in_tag(row["tag"])
     process = known.process(row["pid"], host)
     placed = process or known.rank(row["rank"], host)
     hosts = {h for h in (host, placed[0] if placed else None) if h}
     return End(
-        kind=KILLED if memory else FAILED,
+        kind=KILLED if memory or worker else FAILED,
         text=f"{name}: {text}"[:200] if text else name,
         ref=Ref(int(row["input_id"]), int(row["line"])),
         ranks=(placed[1],) if placed else (),
@@ -166,5 +207,5 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         strong=True,
         place=row["place"],
         exception=name,
-        message="cuda" if row["_kind"] == "cuda" else "exception",
+        message="cuda" if row["_kind"] == "cuda" else "worker" if worker else "exception",
     )

@@ -24,7 +24,9 @@ _HOST_TAGS: Final = (
     re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
     # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
     re.compile(r"^\s*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
-    re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?: "),
+    re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
+    # Docker Compose: worker-1  | ...
+    re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),
 )
 
 
@@ -46,11 +48,22 @@ class Identities:
             return None
         return self.names.get(short(name)) or self.addresses.get(name) or name
 
+    def pod(self, name: str | None) -> str | None:
+        """The host that a pod or container is: pods of training jobs call their host by their own name.
+
+        ``team.job-worker-1`` and ``pod/job-worker-1`` are ``job-worker-1``.
+        """
+        if not name:
+            return None
+        bare = name.rsplit("/", 1)[-1]
+        candidates = (bare, bare.rsplit(".", 1)[-1])
+        return next((self.names[c] for c in candidates if c in self.names), candidates[-1])
+
     def host_in_tag(self, tag: str | None) -> str | None:
         """The host that a launcher, syslog or pdsh put in front of a line."""
         for pattern in _HOST_TAGS:
             found = pattern.search(tag or "")
-            if found is not None and (pattern is not _HOST_TAGS[-1] or short(found[1]) in self.names):
+            if found is not None and (pattern not in _HOST_TAGS[-2:] or short(found[1]) in self.names):
                 return self.host(found[1])
         return None
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.members import comms
+from nccl_insight.facts.topics import told
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -217,12 +218,15 @@ def _doubts(run: Run) -> Iterator[str]:
     nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
     rows = run.table("milestones")
     everyone = comms(run)
+    user = ended_by_user(run)
+    if user:
+        yield user
     if damaged(run):
         yield "an input breaks off in the middle"
-    if run.has("endings"):
+    if run.has("endings") and not user:
         yield ending(run)
     said = trouble_line(run)
-    if said:
+    if said and not user:
         yield said
     if not everyone:
         if not measured:
@@ -252,6 +256,22 @@ def _doubts(run: Run) -> Iterator[str]:
             yield "lines are torn or missing, and the log shows no end of the job"
         if nccl_lines and not measured and _would_say(run) and not goes_on(run):
             yield "the log ends before any communicator is destroyed, which this release would report"
+
+
+ENDED_BY_USER: Final = "ended by the user"
+
+
+def ended_by_user(run: Run) -> str:
+    """That somebody pressed Ctrl-C, and when; empty where no line says so. What follows such a line is its noise."""
+    rows = run.table("endings").select("input_id", "line", "text")
+    errors = run.table("errors").filter(pl.col("diagnosis") == "job-ended-by-scheduler")
+    rows = pl.concat([rows, errors.select("input_id", "line", "text")], how="vertical_relaxed")
+    rows = rows.filter(told(rows, "interrupted").is_not_null()) if rows.height else rows
+    if rows.is_empty():
+        return ""
+    row = rows.sort("input_id", "line").row(0, named=True)
+    place = f"{path_of(run, int(row['input_id']))}:{row['line']}"
+    return f"{ENDED_BY_USER} with Ctrl-C ({place}), and no failure is in the log"
 
 
 def _closed(rows: pl.DataFrame) -> frozenset[str]:

@@ -60,6 +60,7 @@ ACTION = Action.TRIAGE
 NEEDS = ("tracebacks", "errors")
 SOURCES = ("torch.distributed.elastic error propagation",)
 _NEAR_END = 40
+_PATH_MOST = 48
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
 
 
@@ -72,11 +73,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         first = first_of(raised)
         same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
         codes = [e for e in weak if set(e.ranks) & set(ranks_of(same))]
+        if not ranks_of(same) and not hosts_of(same):
+            codes = _reported(first, weak)
         yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
     elif weak:
         blocks = [e for e in weak if e.message == "elastic_root_cause"]
         first = first_of(blocks or weak)
         yield _exit(run, first)
+
+
+def _reported(first: End, weak: list[End]) -> list[End]:
+    """Whose exit a launcher reports right after an exception that no tag places: all such lines name one process."""
+    after = [
+        e
+        for e in weak
+        if e.ref.input_id == first.ref.input_id and 0 <= e.ref.line - first.ref.line <= _NEAR_END
+    ]
+    return after if len({e.ranks for e in after if e.ranks}) == 1 else []
 
 
 def _head(end: End) -> str:
@@ -98,7 +111,7 @@ def _handled(run: Run, end: End) -> bool:
 
 
 def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
-    place = f" ({first.place})" if first.place else ""
+    place = f" ({_short(first.place)})" if first.place else ""
     memory = "OutOfMemory" in (first.exception or "") or "out of memory" in first.text
     cuda = first.message == "cuda"
     shared = any(word in first.text for word in _SHARED_MEMORY)
@@ -135,6 +148,12 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         first_s=begin,
         last_s=end,
     )
+
+
+def _short(place: str) -> str:
+    """The end of a long path: the last three names."""
+    names = place.split("/")
+    return place if len(place) <= _PATH_MOST or len(names) <= 4 else "/".join(("...", *names[-3:]))
 
 
 def _exit(run: Run, first: End) -> Hit:

@@ -37,6 +37,7 @@ from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outside import (
     CRASHED,
+    ENDED,
     FAILED,
     KILLED,
     first_of,
@@ -65,12 +66,20 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     memory = [e for e in found if e.memory]
     first = first_of(memory or found)
     chosen = list(memory) if memory else [e for e in found if e is first or set(e.ranks) & set(first.ranks)]
-    before = () if memory else strong_before(run, first, (FAILED, CRASHED))
+    # A scheduler that ends a job for a reason kills what does not end by itself.
+    before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
     hosts = hosts_of(chosen)
     begin, end = times_of(chosen)
     where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
+    worker = first.message == "worker"
+    who = subject(chosen)
+    if worker:
+        who = f"A data loader worker of {who[0].lower()}{who[1:]}"
     yield Hit(
-        title=f"{subject(chosen)} was killed" + (" because memory ran out" if memory else "") + since(chosen),
+        title=f"{who} {'were' if len(ranks_of(chosen)) > 1 else 'was'} killed"
+        + (" by signal 9" if worker else "")
+        + (" because memory ran out" if memory else "")
+        + since(chosen),
         next_step=f"dmesg -T | grep -iE 'oom|killed process'{where}; sacct -j <job> -o "
         "JobID,State,MaxRSS,ExitCode, or kubectl describe pod",
         explanation="Something outside of the program ended it: "

@@ -29,9 +29,9 @@ signal(7); Open MPI opal_signal; Python faulthandler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from nccl_insight.facts.ends import End
+from nccl_insight.facts.ends import SILENT, End
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import ANY, others
 from nccl_insight.rules._outside import (
@@ -70,6 +70,37 @@ _WORDS = (
 )  # fmt: skip
 
 
+def _lost(first: End, chosen: Sequence[End], echo: bool, before: tuple[str, ...]) -> Hit:
+    """JAX's coordination service lost a process."""
+    leader, again = first.message == "jax_leader_gone", first.message == "jax_restarted"
+    begin, end = times_of(chosen)
+    what = (
+        "started again in the middle of the job"
+        if again
+        else "stopped sending heartbeats to JAX's coordination service"
+    )
+    if leader:
+        what = "cannot be reached by the others: JAX's coordination service runs there"
+    return Hit(
+        title=f"{subject(chosen, 'A process of the job')} {what}{since(chosen)}",
+        next_step="read the end of that process's own log; dmesg -T | grep -iE 'oom|killed process|segfault|xid' "
+        "  # on its host; kubectl get events or sacct -j <job>   # preempted or evicted?",
+        explanation="The other processes end themselves when one is lost, so their messages are effects. What ended "
+        "this one is in its own log, in the kernel's or with the scheduler."
+        + (" The network between them is the other possibility." if leader else ""),
+        observed=first.text,
+        expected="every process lives as long as the job",
+        severity=Severity.INFO if echo else None,
+        confidence=Confidence.LOW if leader else Confidence.MEDIUM,
+        ranks=ranks_of(chosen),
+        hosts=hosts_of(chosen),
+        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
+        caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
+        first_s=begin,
+        last_s=end,
+    )
+
+
 def _signal(end: End) -> int | None:
     return end.signal or next((number for word, number in _WORDS if word in end.text), None)
 
@@ -89,7 +120,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     begin, end = times_of(chosen)
     number = _signal(first)
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
-    open_ = first.message in ("ray_worker_exit", "ray_actor_dead") and first.signal is None
+    open_ = first.message in SILENT and first.signal is None
+    if open_ and first.message.startswith("jax_"):
+        yield _lost(first, chosen, bool(before) or own_failures(run, first), before)
+        return
     if open_:
         yield Hit(
             title=f"{subject(chosen)} died{since(chosen)}; Ray does not know of what",

@@ -35,14 +35,16 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._faults import ECHOES, STARTUP
 from nccl_insight.rules._outside import (
     CRASHED,
     ENDED,
     FAILED,
     KILLED,
+    earlier,
     first_of,
     hosts_of,
     network_only,
@@ -59,6 +61,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.RETRY
 NEEDS = ("errors",)
 _BEFORE_S = 60.0
+_LOST = ("srun_node_failure", "daemon_lost")
 _FAULTS = (*STARTUP, "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
@@ -69,10 +72,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     strong = [e for e in found if e.strong]
     first = first_of(strong or found)
-    before = strong_before(run, first, (KILLED, CRASHED, FAILED))
+    before = strong_before(run, first, (CRASHED, FAILED))
+    if any(e.memory and earlier(e, first) is not False for e in of_kind(run, KILLED)):
+        before = (KILLED, *before)
+    elif not strong:
+        before = (*strong_before(run, first, (KILLED,)), *before)
+    # The host of a step's line is where the step began; a lost node has a line of its own.
+    lost = [e for e in strong if e.message in _LOST]
+    hosts = hosts_of(lost) or hosts_of([e for e in [first] if e.message != "slurm_cancelled"])
+    gone = bool(lost) or "NODE FAIL" in first.text.upper()
     if strong:
-        earlier = _earlier(run, first.time_s)
-        severity, caused_by = None, (*earlier, *before)
+        # Slurm takes minutes to find that a node is gone; its peers saw that before.
+        severity, caused_by = None, (*(() if gone else _earlier(run, first.time_s)), *before)
     else:
         # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
         effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
@@ -87,15 +98,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             expected="the job ends by itself",
             severity=Severity.INFO,
             confidence=Confidence.MEDIUM,
-            hosts=hosts_of([first]),
+            hosts=hosts,
             evidence=refs_of([first, *(e for e in found if e is not first)]),
             caused_by=caused_by,
             first_s=begin,
             last_s=end,
         )
         return
+    what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
+    cancelled = not strong and first.message == "slurm_cancelled"
+    if lost and hosts:
+        what = f"The scheduler lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
+    elif cancelled:
+        what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
+        # The user's own choice is no fault, and who chose is not in the log.
+        severity = severity or Severity.WARNING
     yield Hit(
-        title=f"The job was ended from outside{since([first])}: {first.text.strip('* ')[:120]}",
+        title=what,
         next_step="sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
         "bhist, qstat -xf",
         explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
@@ -110,12 +129,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="the job ends by itself",
         severity=severity,
         confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
-        hosts=hosts_of([first]),
+        hosts=hosts,
         evidence=refs_of([first, *(e for e in found if e is not first)]),
         caused_by=caused_by,
-        first_s=begin,
+        first_s=_seen(run, begin) if gone else begin,
         last_s=end,
     )
+
+
+def _seen(run: Run, begin: float | None) -> float | None:
+    """When a lost node was first missed: by its peers, minutes before the scheduler notices."""
+    rows = causes(run).filter(pl.col("cause").is_in(list(ECHOES)) & pl.col("loud"))
+    return min([t for t in (*rows["time_s"].drop_nulls().to_list(), begin) if t is not None], default=None)
 
 
 def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:

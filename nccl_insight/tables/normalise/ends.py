@@ -71,7 +71,7 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     """Adds ``end_kind`` (a diagnosis), and ``signal`` and ``exit_code`` where the text has them under another name."""
     text = _text(frame)
     written = text.str.extract(_EXITED).cast(pl.Int64, strict=False)
-    code = pl.coalesce(_number(frame, "exit_code"), written)
+    code = pl.coalesce(_number(frame, "exit_code", "signal_code"), written)
     # MPICH prints the status of wait(2): the signal in the low bits, or the exit code times 256.
     status = _number(frame, "wait_status")
     signal = pl.coalesce(
