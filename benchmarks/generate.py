@@ -10,7 +10,7 @@ usage: python -m benchmarks.generate OUT [--kind mixed|coll|tuning|proxy|init] [
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -206,13 +206,11 @@ def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
     return lines["t"].explode().to_list()
 
 
-def _block(first: int, rows: int, shape: Shape, only: int | None = None) -> pl.Series:
-    """Lines first .. first + rows of the flood."""
+def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
+    """Lines first .. first + rows of the flood: ``rank, line``."""
     frame = pl.DataFrame({"row": pl.int_range(first, first + rows, eager=True)})
     row = pl.col("row")
-    rank = row % shape.ranks if only is None else pl.lit(only)
-    if only is not None:
-        row = row * shape.ranks + only
+    rank = row % shape.ranks
     kinds = MIXES[shape.kind]
     share = (_noise(row // shape.ranks, shape.seed + 9) % 1000) / 1000
     text = pl.lit("")
@@ -236,40 +234,51 @@ def _block(first: int, rows: int, shape: Shape, only: int | None = None) -> pl.S
             .otherwise(pl.concat_str(_head(rank, shape), pl.lit("frobnicating the widget "), row))
         )
         line = pl.when(chance < most).then(dirty).otherwise(line)
-    return frame.select(line.alias("line"))["line"]
+    return frame.select(rank.alias("rank"), line.alias("line"))
 
 
-def blocks(shape: Shape, only: int | None = None) -> Iterator[bytes]:
-    """The text of a log (of one rank of it) in order."""
-    mine = range(shape.ranks) if only is None else range(only, only + 1)
-    budget = int(shape.megabytes * 1_000_000) // (1 if only is None else shape.ranks)
-    size = 0
-    for first in range(mine.start, mine.stop, 1024):
-        text = "\n".join(_start_lines(first, min(first + 1024, mine.stop), shape)).encode() + b"\n"
-        size += len(text)
-        yield text
+def _starts(shape: Shape) -> Iterator[tuple[int, int, list[str]]]:
+    """What the ranks print first: for ranks from .. to, the same number of lines each."""
+    for first in range(0, shape.ranks, 1024):
+        last = min(first + 1024, shape.ranks)
+        yield first, last, _start_lines(first, last, shape)
+
+
+def _flood(shape: Shape, size: int) -> Iterator[pl.DataFrame]:
+    """The lines behind ``size`` bytes: ``rank, line``."""
     first = 0
-    while MIXES[shape.kind] and size < budget:
-        rows = min(_BLOCK_LINES, max(1, (budget - size) // 150))
-        text = "\n".join(_block(first, rows, shape, only).to_list()).encode() + b"\n"
-        size += len(text)
+    while MIXES[shape.kind] and size < int(shape.megabytes * 1_000_000):
+        rows = min(_BLOCK_LINES, max(1, (int(shape.megabytes * 1_000_000) - size) // 150))
+        block = _block(first, rows, shape)
+        size += int(block["line"].str.len_bytes().sum()) + rows
         first += rows
-        yield text
+        yield block
+
+
+def _text(lines: Sequence[str]) -> bytes:
+    return "\n".join(lines).encode() + b"\n"
 
 
 def write_log(target: Path, shape: Shape) -> int:
     """Writes one file; gives its size in bytes."""
     with target.open("wb") as out:
-        return sum(out.write(text) for text in blocks(shape))
+        size = sum(out.write(_text(lines)) for _, _, lines in _starts(shape))
+        return size + sum(out.write(_text(block["line"].to_list())) for block in _flood(shape, size))
 
 
 def write_logs(folder: Path, shape: Shape) -> int:
-    """Writes a file a rank; gives the size of all in bytes."""
+    """Writes the same lines, a file for each rank; gives the size of all in bytes."""
     folder.mkdir(parents=True, exist_ok=True)
+    names = [folder / f"nccl.node{rank // GPUS:04d}.{100_000 + rank}.log" for rank in range(shape.ranks)]
     size = 0
-    for rank in range(shape.ranks):
-        with (folder / f"nccl.node{rank // GPUS:04d}.{100_000 + rank}.log").open("wb") as out:
-            size += sum(out.write(text) for text in blocks(shape, rank))
+    for first, last, lines in _starts(shape):
+        each = len(lines) // (last - first)
+        for rank in range(first, last):
+            size += names[rank].write_bytes(_text(lines[(rank - first) * each : (rank - first + 1) * each]))
+    for block in _flood(shape, size):
+        for rank, mine in block.group_by("rank").agg("line").iter_rows():
+            with names[rank].open("ab") as out:
+                size += out.write(_text(mine))
     return size
 
 
