@@ -96,11 +96,12 @@ def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
     """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
     block: dict[str, str] = {}
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        if line.strip().startswith("//!"):
-            key, _, value = line.strip()[3:].partition(":")
+        text_of = line.strip()
+        if text_of.startswith("//!"):
+            key, _, value = text_of[3:].partition(":")
             _add(block, key.strip(), value.strip())
             block.setdefault("where", f"{name}:{number}")
-        elif not line.strip().startswith("//"):
+        elif block and not text_of.startswith("//"):
             if _OWN_BLOCKS & block.keys():
                 yield block
             block = {}
@@ -437,13 +438,19 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
 
 
 @cache
+def _topics() -> Mapping[str, tuple[Case, ...]]:
+    """All tables of cases of the packaged grammar."""
+    return _meanings(default_grammar().sources)[0]
+
+
+@cache
 def topic_cases(name: str) -> tuple[Case, ...]:
     """The cases of a table of the packaged grammar (``//! define:``), with the tables that they name put in.
 
     Raises:
         GrammarError: no table has that name.
     """
-    tables, _ = _meanings(default_grammar().sources)
+    tables = _topics()
     if name not in tables:
         raise GrammarError(f"no table of cases named {name}")
     return tuple(expand(tables[name], tables, name))

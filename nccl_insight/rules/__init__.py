@@ -17,6 +17,7 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -138,7 +139,11 @@ def discover() -> Sequence[Rule]:
     Raises:
         InsightError: two rules share a code or a name.
     """
-    packages = [importlib.import_module(__name__), *extensions.packages("rules")]
+    return _found((importlib.import_module(__name__), *extensions.packages("rules")))
+
+
+@cache
+def _found(packages: tuple[ModuleType, ...]) -> Sequence[Rule]:
     found = [rule_of(module) for package in packages for module in _modules(package)]
     found += [rule_of_page(page) for package in packages for page in page_module().pages(package)]
     rules = sorted(found, key=lambda r: r.code)
@@ -149,4 +154,4 @@ def discover() -> Sequence[Rule]:
             if value in seen:
                 raise InsightError(f"two rules share the {attribute} {value}")
             seen.add(value)
-    return rules
+    return tuple(rules)

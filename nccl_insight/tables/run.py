@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from typing import Any, Protocol, TypeVar
 
@@ -202,10 +203,16 @@ class Run:
         return value
 
 
-def _check_name(name: str) -> None:
+@cache
+def _known_names() -> frozenset[str]:
+    """The tables that a run can have."""
     from nccl_insight.language.load import default_grammar
 
-    known = {m.table for m in default_grammar().messages.values() if m.table} | set(schema.SCHEMA)
+    return frozenset({m.table for m in default_grammar().messages.values() if m.table} | set(schema.SCHEMA))
+
+
+def _check_name(name: str) -> None:
+    known = _known_names()
     if name not in known:
         raise UsageError(f"no table is called {name!r}" + near(name, known))
 
