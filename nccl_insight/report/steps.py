@@ -14,13 +14,19 @@ _LOOKS: Final = frozenset({
     "ibv_rc_pingpong", "ib_write_bw", "ip", "iptables", "journalctl", "ldconfig", "ldd", "ls", "lsmod",
     "lspci", "nc", "ncclras", "nccl-insight", "numactl", "nvidia-smi", "nvidia-imex-ctl", "perfquery", "ping",
     "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
-    "strings", "sysctl", "systemctl", "timeout", "tracepath", "ulimit", "uname", "rdma", "iperf3", "fi_info",
+    "strings", "sysctl", "systemctl", "timeout", "torchfrtrace", "tracepath", "ulimit", "uname", "rdma", "iperf3",
+    "fi_info",
 })  # fmt: skip
 _CHANGES: Final = frozenset({
     "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "mount", "mpirun", "pip", "podman",
     "scontrol", "setcap", "srun", "torchrun", "unset", "yum",
 })  # fmt: skip
 _SETTING: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}=")
+# Commands that are words, too: "find the late rank first", "ping each host".
+_ENGLISH: Final = re.compile(
+    r"(?:find|free|ping|echo|env|stat) (?:the|a|an|each|every|all|out|which|what|why|one)\b"
+)
+_PLACE: Final = re.compile(r"(on [^:;]{1,60}):\s+(?=\S)")
 _COMMENT: Final = re.compile(r"\s+#\s+")
 _LABEL: Final = re.compile(r"(?:^|;\s+)(check|fix|then)\b:?\s+")
 
@@ -45,6 +51,10 @@ def steps_of(next_step: str) -> tuple[Step, ...]:
     if not text:
         return ()
     command, _, comment = _split(text)
+    place = _PLACE.match(command)
+    if place and _is_command(command[place.end() :]):
+        first, *rest = steps_of(text[place.end() :])
+        return (Step(first.label, first.text, first.where or place[1]), *rest)
     if not _is_command(command):
         return (Step("do", text),)
     found: list[Step] = []
@@ -91,12 +101,12 @@ def _first(text: str) -> str:
 
 def _is_command(text: str) -> bool:
     word = _first(_segments(text)[0]) if _segments(text) else ""
-    return word in _LOOKS or word in _CHANGES or bool(_SETTING.match(word))
+    return (word in _LOOKS and not _ENGLISH.match(text)) or word in _CHANGES or bool(_SETTING.match(word))
 
 
 def _kind(text: str) -> str:
     word = _first(text)
-    if word in _LOOKS:
+    if word in _LOOKS and not _ENGLISH.match(text):
         return "check"
     return "fix" if word in _CHANGES or _SETTING.match(word) else "do"
 

@@ -131,6 +131,14 @@ def job_part(part: JobPart) -> str:
     return f"{part.label}: {size}{version} ({files}{more}){reached}"
 
 
+def shortened(text: str, limit: int) -> str:
+    """The text, cut between two words with an ellipsis where it is longer than ``limit`` characters."""
+    if len(text) <= limit:
+        return text
+    head = text[:limit]
+    return (head.rpartition(" ")[0] or head).rstrip(" ,;:(") + " …"
+
+
 def code_parts(text: str) -> list[tuple[bool, str]]:
     """The text in pieces, ``(is_code, piece)``: what stands between two backticks is code."""
     pieces = one_line(text, 2000).split("`")

@@ -78,7 +78,11 @@ def calls(analysis: Analysis, run: Run) -> Figure | None:
     )
     plot = {
         "data": data,
-        "layout": layout(barmode="stack", xaxis=axis("message size", type="category"), yaxis=axis("calls")),
+        "layout": layout(
+            barmode="stack",
+            xaxis=axis("message size", type="category", nticks=10, tickangle=0),
+            yaxis=axis("calls"),
+        ),
     }
     return Figure(
         "calls",

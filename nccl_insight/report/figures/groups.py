@@ -16,6 +16,7 @@ from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
 _GROUPS = 24
+_NAME = 38
 _RANKS = 64
 
 
@@ -120,7 +121,8 @@ def _draw(rows: list[_Row], total: int, named: frozenset[int]) -> str:
         telling = {r for g in rows for r in (*g.behind, *g.silent)}
         keep = {r for r in ranks if r in telling or r in named}
         ranks = sorted([*keep, *(r for r in ranks if r not in keep)][:_RANKS])
-    left, row, top = 300.0, 28.0, 40.0
+    more = f"and {total - len(rows)} more in the table" if total > len(rows) else ""
+    left, row, top = svg.room([more, *(g.name for g in rows)], _NAME), 28.0, 40.0
     cell = max(17.0, min(52.0, 900 / max(1, len(ranks))))
     column = {r: left + cell * n for n, r in enumerate(ranks)}
     parts = []
@@ -138,7 +140,7 @@ def _draw(rows: list[_Row], total: int, named: frozenset[int]) -> str:
             )
     for n, group in enumerate(rows):
         y = top + row * n
-        parts.append(svg.text(left - 10, y + 18, group.name, "t e hot" if group.behind else "t e", 40))
+        parts.append(svg.text(left - 10, y + 18, group.name, "t e hot" if group.behind else "t e", _NAME))
         for rank, number in group.issued.items():
             if rank not in column:
                 continue
@@ -175,7 +177,7 @@ def _draw(rows: list[_Row], total: int, named: frozenset[int]) -> str:
         ),
     )
     parts += key
-    if total > len(rows):
-        parts.append(svg.text(left - 10, height - 6, f"and {total - len(rows)} more in the table", "t e s"))
+    if more:
+        parts.append(svg.text(left - 10, height - 6, more, "t e s"))
     width = left + max(cell * len(ranks), wide) + 20
     return svg.drawing(width, height + 6, "How far each rank got, by process group", parts)

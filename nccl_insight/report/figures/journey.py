@@ -17,7 +17,8 @@ _STEPS = (
 )  # fmt: skip
 _SINGLE = 16
 _SHOWN = 24
-_LEFT, _CELL, _ROW, _TOP = 270, 96, 30, 34
+_NAME = 38
+_CELL, _ROW, _TOP = 96, 30, 34
 
 
 def journey(analysis: Analysis, run: Run) -> Figure | None:
@@ -32,20 +33,21 @@ def journey(analysis: Analysis, run: Run) -> Figure | None:
     steps = [
         (key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)
     ]
-    wide = _LEFT + _CELL * len(steps) + 110
-    parts = [svg.text(_LEFT + _CELL * (i + 0.5), 20, label, "t c") for i, (_, label) in enumerate(steps)]
-    parts.append(svg.text(_LEFT + _CELL * len(steps) + 8, 20, "ends", "t"))
+    left = svg.room((f"> {name}" for name, _ in rows[:_SHOWN]), _NAME)
+    wide = left + _CELL * len(steps) + 110
+    parts = [svg.text(left + _CELL * (i + 0.5), 20, label, "t c") for i, (_, label) in enumerate(steps)]
+    parts.append(svg.text(left + _CELL * len(steps) + 8, 20, "ends", "t"))
     table: list[tuple[str, ...]] = []
     for number, (name, members) in enumerate(rows[:_SHOWN]):
         y = _TOP + _ROW * number
         marked = any(m.rank in named for m in members)
         parts.append(
             svg.text(
-                _LEFT - 10,
+                left - 10,
                 y + 18,
                 ("> " if marked else "") + name,
                 "t e hot" if marked else "t e",
-                38,
+                _NAME,
                 ranks=[m.rank for m in members],
             )
         )
@@ -57,14 +59,14 @@ def journey(analysis: Analysis, run: Run) -> Figure | None:
             at = getattr(best, key)
             css = "cell done" if at is not None else ("cell behind" if key in reached else "cell none")
             said = f"{label}: line {at}" if at is not None else f"{label}: not in the log"
-            parts.append(svg.rect(_LEFT + _CELL * i + 2, y, _CELL - 4, _ROW - 6, css, said))
+            parts.append(svg.rect(left + _CELL * i + 2, y, _CELL - 4, _ROW - 6, css, said))
             word = (
                 f"line {at}" if at is not None and len(members) == 1 else ("yes" if at is not None else "-")
             )
-            parts.append(svg.text(_LEFT + _CELL * (i + 0.5), y + 16, word, "t c s"))
+            parts.append(svg.text(left + _CELL * (i + 0.5), y + 16, word, "t c s"))
         parts.append(
             svg.text(
-                _LEFT + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"
+                left + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"
             )
         )
         table.append(
@@ -72,7 +74,7 @@ def journey(analysis: Analysis, run: Run) -> Figure | None:
         )
     height = _TOP + _ROW * min(len(rows), _SHOWN) + 10
     if len(rows) > _SHOWN:
-        parts.append(svg.text(_LEFT, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))
+        parts.append(svg.text(left, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))
         height += 24
     behind = sorted({m.rank for m in progress.ranks if m.end == "silent"})
     summary = progress.line + (f". Behind: ranks {format_ranks(behind)}" if behind else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -60,7 +61,7 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": phase.removesuffix("_s"),
+                "name": _phase(phase),
                 "y": names,
                 "x": rounded(values),
                 "marker": {
@@ -79,7 +80,7 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
     longest = max((p for p in PHASES if slowest[p] is not None), key=lambda p: slowest[p], default=None)
     said = f"Half of the ranks were ready within {middle:.2f} s; the slowest"
     said += f", rank {slowest['rank']}, took {slowest['total_s']:.2f} s"
-    said += f", most of it in {longest.removesuffix('_s')} ({slowest[longest]:.2f} s)" if longest else ""
+    said += f", most of it in {_phase(longest)} ({slowest[longest]:.2f} s)" if longest else ""
     if table.height > shown.height:
         said += f". The plot shows the {shown.height} slowest of {table.height:,} ranks"
     rows = tuple(
@@ -94,7 +95,7 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
             yaxis={"type": "category", "autorange": "reversed", "automargin": True},
         ),
     }
-    columns = ("Rank", "Total s", *(p.removesuffix("_s") for p in PHASES))
+    columns = ("Rank", "Total s", *(_phase(p) for p in PHASES))
     return Figure(
         "init",
         "Where initialization spent its time",
@@ -107,6 +108,18 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
         plot,
         "l" if shown.height > 12 else "m",
     )
+
+
+def _phase(column: str) -> str:
+    return "topology detection" if column == "topo_s" else column.removesuffix("_s")
+
+
+def _reach(metrics: Iterable[Mapping[int, float]]) -> list[float]:
+    """The axis of the ranks: half a rank, or two hundredths of all, beside the first and the last."""
+    ranks = [rank for values in metrics for rank in values]
+    low, high = min(ranks), max(ranks)
+    beside = max(0.5, (high - low) / 50)
+    return [low - beside, high + beside]
 
 
 def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
@@ -234,12 +247,16 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
     said = (
         "Ranks that stand out: " + "; ".join(odd_ones)
         if odd_ones
-        else "No rank stands out in any of these figures"
+        else "By these measures no rank is an outlier"
     )
     plot = {
         "data": data,
         "layout": layout(
-            xaxis=axis("rank", **({"dtick": 1} if len(metrics[order[0]]) <= 16 else {})),
+            xaxis=axis(
+                "rank",
+                range=_reach(metrics.values()),
+                **({"dtick": 1} if len(metrics[order[0]]) <= 16 else {}),
+            ),
             yaxis={"automargin": True},
         ),
     }

@@ -38,6 +38,19 @@ def text(
     return f'<text x="{x:g}" y="{y:g}" class="{css}"{_of(ranks, "")}>{escape(clip(content, limit))}</text>'
 
 
+def room(contents: Iterable[str], limit: int = 60) -> float:
+    """Width in pixels for labels left of a drawing: the longest of them, cut at ``limit`` characters, and a margin."""
+    return max(
+        [
+            60.0,
+            *(
+                sum(9.9 if c.isupper() or c == "_" else 8.2 for c in clip(text, limit)) + 18
+                for text in contents
+            ),
+        ]
+    )
+
+
 def clip(content: str, limit: int) -> str:
     """Text that fits a place in a drawing: cut texts end with an ellipsis, the table has the whole."""
     shown = one_line(content)

@@ -8,7 +8,7 @@ from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.html.details import environment, gaps, provenance
-from nccl_insight.report.html.figures import figure_section
+from nccl_insight.report.html.figures import figure_panel, figure_section
 from nccl_insight.report.html.findings import findings
 from nccl_insight.report.html.markup import el, join
 from nccl_insight.report.html.page import page
@@ -31,11 +31,15 @@ def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command
     if js not in ("inline", "cdn", "none"):
         raise UsageError(f"--js {js}: must be inline, cdn or none")
     figures = figure_set.build(analysis, run)
+    interactive = js != "none"
+    first = figures[0] if analysis.status == "ok" and figures and figures[0].svg else None
     body = join(
         [
-            el("div", summary(analysis)),
-            findings(analysis, run, figures),
-            figure_section(figures, interactive=js != "none", findings=analysis.findings),
+            el("div", summary(analysis, figure_panel(first, interactive) if first else None)),
+            findings(analysis, run, figures) if analysis.findings else None,
+            figure_section(
+                figures[1:] if first else figures, interactive=interactive, findings=analysis.findings
+            ),
             environment(run),
             gaps(analysis, run),
             provenance(analysis, command),

@@ -1,4 +1,4 @@
-"""The rest of the report: versions, environment, what was not analysed, where everything comes from."""
+"""The rest of the report: versions, environment, what was not analyzed, where everything comes from."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from nccl_insight.model import Analysis
+from nccl_insight.model import Analysis, Severity
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, prose, table
-from nccl_insight.report.html.summary import badge, driver
+from nccl_insight.report.html.summary import badge, driver, to_see_more
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.settings import catalogue as envdata
 from nccl_insight.tables.run import Run
@@ -24,8 +24,10 @@ _SECRET = re.compile(
 _USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 
-def environment(run: Run) -> Markup:
-    """Versions of every rank, odd ones first, and the settings that NCCL reported."""
+def environment(run: Run) -> Markup | None:
+    """Versions of every rank, odd ones first, and the settings that NCCL reported; None where no log tells them."""
+    if run.table("processes").is_empty() and run.table("env").is_empty():
+        return None
     return el(
         "section",
         el(
@@ -132,9 +134,22 @@ def _on(processes: int, hosts: tuple[str, ...]) -> str:
 
 def gaps(analysis: Analysis, run: Run) -> Markup:
     """What was not judged, suppressed or not understood."""
-    parts: list[Child] = [el("h2", "What was not analysed", id="gaps")]
+    parts: list[Child] = [el("h2", "What was not analyzed", id="gaps")]
+    if any(f.severity is not Severity.INFO for f in analysis.findings):
+        parts.append(to_see_more(analysis))  # of the others the first screen says it
     rows: list[list[Child]]
-    parts.append(_not_judged(words.not_judged_groups(analysis.not_judged)))
+    missing = _not_judged(words.not_judged_groups(analysis.not_judged))
+    if analysis.coverage.nccl_lines or not analysis.not_judged:
+        parts.append(missing)
+    else:
+        names = len({item.name for item in analysis.not_judged})
+        parts.append(
+            el(
+                "p",
+                f"Most checks need a log of NCCL (NCCL_DEBUG=INFO): {plural(names, 'check')} could not run.",
+            )
+        )
+        parts.append(el("details", el("summary", "What each of them needs"), missing))
     if analysis.suppressed:
         rows = [
             [

@@ -54,7 +54,7 @@ def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding
     return el("p", "Findings: ", links, class_="small")
 
 
-def _figure(figure: Figure, interactive: bool, about: Markup | None = None) -> Markup:
+def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, heading: str = "h3") -> Markup:
     title_id, text_id = f"fig-{figure.id}", f"say-{figure.id}"
     plot = pick = None
     if interactive and figure.plot is not None:
@@ -85,7 +85,7 @@ def _figure(figure: Figure, interactive: bool, about: Markup | None = None) -> M
         "figure",
         el(
             "figcaption",
-            el("h3", figure.title, id=title_id),
+            el(heading, figure.title, id=title_id),
             el("p", prose(figure.summary), id=text_id, class_="say"),
             about,
         ),
@@ -98,6 +98,11 @@ def _figure(figure: Figure, interactive: bool, about: Markup | None = None) -> M
         grid,
         class_="fig panel wide" if figure.wide else "fig panel",
     )
+
+
+def figure_panel(figure: Figure, interactive: bool) -> Markup:
+    """One figure by itself, for the first screen of a run without problems."""
+    return _figure(figure, interactive, heading="h2")
 
 
 def _pick(figure: Figure) -> Markup | None:

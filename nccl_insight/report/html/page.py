@@ -25,7 +25,7 @@ _NAV = (
     ("findings", "Findings"),
     ("figures", "Figures"),
     ("environment", "Environment"),
-    ("gaps", "Not analysed"),
+    ("gaps", "Not analyzed"),
     ("provenance", "Provenance"),
 )
 
@@ -61,7 +61,7 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
     frame = Document(
         f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report",
         f"{tool.name} {tool.version}",
-        _NAV,
+        [(anchor, label) for anchor, label in _NAV if f'id="{anchor}"' in body],
         [json_block("nccl-insight", {**embedded(analysis), "figures": figure_data(figures)})],
         _markdown(analysis) if js != "none" else {},
         f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. {_OFFLINE}",

@@ -8,17 +8,22 @@ from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.steps import steps_of
 from nccl_insight.units import plural
 
 STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
 _TOP = 3
 _MORE = 4
+_STEPS = 3
+_TITLE, _QUOTED = 220, 260
 
 
-def summary(analysis: Analysis) -> Markup:
-    """The hero and the two columns under it."""
-    left = el("div", _top(analysis), _open(analysis), class_="side")
-    return join([_hero(analysis), el("div", left, _side(analysis), class_="wrap first")])
+def summary(analysis: Analysis, first: Markup | None = None) -> Markup:
+    """The hero and the two columns under it; ``first`` is a figure that a run without findings opens with."""
+    top = _top(analysis) if analysis.findings or first is None else None
+    left = el("div", first, top, None if _loud(analysis) else to_see_more(analysis), class_="side")
+    side = _side(analysis)
+    return join([_hero(analysis), el("div", left, side, class_="wrap first" if side else "wrap first one")])
 
 
 def badge(severity: Severity) -> Markup:
@@ -55,7 +60,7 @@ def _journey(analysis: Analysis) -> list[Markup]:
     if analysis.progress is not None:
         rows.append(el("p", el("strong", "How far the job got: "), one_line(analysis.progress.line, 600)))
     if analysis.status == "ok":
-        rows += [el("p", one_line(line, 300)) for line in analysis.summary]
+        rows.append(el("p", "; ".join(one_line(line, 300) for line in analysis.summary), class_="job"))
     rows += [el("p", one_line(reason, 300)) for reason in analysis.reasons[1:4]]
     rows += [el("p", words.job_part(part)) for part in analysis.jobs]
     for item in analysis.inputs[:50]:
@@ -63,6 +68,10 @@ def _journey(analysis: Analysis) -> list[Markup]:
             command = el("code", one_line(item.command, 500)) if item.command else None
             rows.append(el("p", f"{one_line(item.path, 300)}: {one_line(item.taken_for, 200)} ", command))
     return rows
+
+
+def _loud(analysis: Analysis) -> bool:
+    return any(f.severity is not Severity.INFO for f in analysis.findings)
 
 
 def _top(analysis: Analysis) -> Markup:
@@ -73,7 +82,7 @@ def _top(analysis: Analysis) -> Markup:
     if not shown:
         body: Child = el("p", _nothing(analysis))
     else:
-        body = el("ol", [_entry(f) for f in shown], class_="top")
+        body = el("ol", [_entry(f, quoted=n == 0 and bool(loud)) for n, f in enumerate(shown)], class_="top")
     rest = len(analysis.findings) - len(shown)
     more = el("p", el("a", f"All {len(analysis.findings)} findings", href="#findings")) if rest > 0 else None
     return el("section", el("h2", title, id="first"), body, more, class_="panel", aria_labelledby="first")
@@ -83,17 +92,16 @@ def _nothing(analysis: Analysis) -> str:
     if analysis.status == "not_judged":
         return (
             "No input could be judged. This means neither healthy nor broken: "
-            "see the notes above and what was not analysed."
+            "see the notes above and what was not analyzed."
         )
     if analysis.status == "inconclusive":
         return "Nothing was found, and nothing proves that the job is healthy. What to add or to do next stands below."
     return "No problem found in these inputs."
 
 
-def _open(analysis: Analysis) -> Markup | None:
+def to_see_more(analysis: Analysis) -> Markup | None:
     """What to add or to do to see more, best first."""
-    loud = sum(f.severity is not Severity.INFO for f in analysis.findings)
-    if not analysis.more or loud >= _TOP:
+    if not analysis.more:
         return None
     rows = [
         el(
@@ -115,21 +123,49 @@ def _open(analysis: Analysis) -> Markup | None:
     )
 
 
-def _entry(finding: Finding) -> Markup:
-    link = el("a", one_line(finding.title, 400), href=f"#{finding.anchor}")
-    step = el("p", el("b", "Next: "), prose(finding.next_step), class_="d") if finding.next_step else None
+def _entry(finding: Finding, *, quoted: bool) -> Markup:
+    link = el("a", words.shortened(one_line(finding.title, 1000), _TITLE), href=f"#{finding.anchor}")
     where = words.affected(finding, 6)
     code = f"{finding.code} {finding.name}" + (f", {where}" if where else "")
     return el(
-        "li", badge(finding.severity), el("div", link, class_="t"), step, el("p", code, class_="d small")
+        "li",
+        badge(finding.severity),
+        el("div", link, class_="t"),
+        _quote(finding) if quoted else None,
+        _steps(finding),
+        el("p", code, class_="d small"),
     )
 
 
-def _side(analysis: Analysis) -> Markup:
-    return el("div", _job(analysis), _coverage(analysis), class_="side")
+def _quote(finding: Finding) -> Markup | None:
+    """The first line of evidence, so that the first screen shows what was read."""
+    line = words.primary(finding)
+    if line is None or not line.text.strip():
+        return None
+    name = one_line(line.input, 200).rpartition("/")[2]
+    where = el("span", f"{name}:{line.line}" if line.line else name, class_="src")
+    return el(
+        "p", where, " ", el("code", words.shortened(one_line(line.text, 1000), _QUOTED)), class_="d quote"
+    )
 
 
-def _job(analysis: Analysis) -> Markup:
+def _steps(finding: Finding) -> list[Markup]:
+    rows = []
+    for step in steps_of(finding.next_step)[:_STEPS]:
+        label = el("b", f"{step.label.capitalize()}: " if step.is_command else "Next: ")
+        where = f" ({step.where})" if step.where else ""
+        rows.append(
+            el("p", label, el("code", step.text) if step.is_command else prose(step.text), where, class_="d")
+        )
+    return rows
+
+
+def _side(analysis: Analysis) -> Markup | None:
+    panels = [_job(analysis), _coverage(analysis) if analysis.coverage.lines else None]
+    return el("div", panels, class_="side") if any(panels) else None
+
+
+def _job(analysis: Analysis) -> Markup | None:
     job = analysis.job
     facts = [
         ("NCCL", _versions(job.nccl_versions)),
@@ -144,8 +180,10 @@ def _job(analysis: Analysis) -> Markup:
     ]
     rows = [[el("dt", name), el("dd", value)] for name, value in facts if value]
     missing = ", ".join(name for name, value in facts if not value)
-    if missing:
+    if missing and analysis.coverage.nccl_lines:
         rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
+    if not rows:
+        return None
     return el(
         "section",
         el("h2", "Job", id="job"),
@@ -172,17 +210,18 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def _lines(count: int) -> str:
+    return "line" if count == 1 else "lines"
+
+
 def _coverage(analysis: Analysis) -> Markup:
     coverage = analysis.coverage
     title = el("h2", "Parsed lines", id="understood")
-    if not coverage.lines:
-        body: Child = el("p", "The inputs have no log lines.", class_="small")
-        return el("section", title, body, class_="panel", aria_labelledby="understood")
     parts = (
         ("c-parsed", "understood", coverage.parsed),
-        ("c-unknown", "NCCL lines of unknown kind", coverage.unknown),
-        ("c-foreign", "lines of other programs", coverage.foreign),
-        ("c-torn", "torn lines", coverage.torn),
+        ("c-unknown", f"NCCL {_lines(coverage.unknown)} of unknown kind", coverage.unknown),
+        ("c-foreign", f"{_lines(coverage.foreign)} of other programs", coverage.foreign),
+        ("c-torn", f"torn {_lines(coverage.torn)}", coverage.torn),
     )
     bars, start = [], 0.0
     for css, _, count in parts:
