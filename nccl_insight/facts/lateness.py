@@ -21,7 +21,7 @@ _HANDOVER_NS: Final = 5_000
 """An operation that begins so shortly before the end of another may as well have waited for it."""
 _HELD: Final = 0.2
 """Share of a transfer that compute must leave exposed for the collective to have held a rank up."""
-_TRACED: Final = ("kernel", "cpu_op", "inspector")
+_TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 
 
 def arrivals_of_ranks(run: Run) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import polars as pl
 from nccl_insight import bandwidth
 from nccl_insight.tables.run import Run
 
-_TRACED = ("kernel", "cpu_op", "inspector")
+_TRACED = ("kernel", "cpu_op", "inspector", "nccl_tests")
 _POINT_TO_POINT = ("Send", "Recv")
 
 

@@ -1,7 +1,8 @@
 """NCCL Inspector 4.0 to 4.4: JSON records, one a line (also pretty printed), and its Prometheus text.
 
 From 4.1 each dump begins with a record ``dump_stats``, which counts what was dropped; from 4.3 only that record
-carries the header, for as many records as it announces. Collectives of a communicator are numbered by type.
+carries the header, for as many records as it announces. From 4.4 steps of the proxy stand inside the record of their
+operation, which may come in parts. Collectives of a communicator are numbered by type.
 
 Sizes of AllGather and ReduceScatter are per rank in the records; here ``size_bytes`` is the whole buffer, as
 nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula for the operation.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -76,7 +78,12 @@ _PROXY_FIELDS = {
     "peer_wait_us": (r'"send_peer_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
     "wire_us": (r'"(?:send|recv)_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
     "flush_us": (r'"recv_flush_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
+    "produce_us": (r'"gpu_produce_us":\s*([0-9]{1,16})\b', pl.Int64),
+    "credit_us": (r'"peer_credit_us":\s*([0-9]{1,16})\b', pl.Int64),
+    "transfer_us": (r'"wire_us":\s*([0-9]{1,16})\b', pl.Int64),
 }  # fmt: skip
+_CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
+_MOST_STEPS: Final = 100_000
 _ALGORITHMS = {
     "RING": "Ring", "TREE": "Tree", "COLLNET_DIRECT": "CollNetDirect", "COLLNET_CHAIN": "CollNetChain", "NVLS": "NVLS",
     "NVLS_TREE": "NVLSTree", "PAT": "PAT", "SIMPLE": "Simple", "LL": "LL", "LL128": "LL128",
@@ -209,23 +216,70 @@ def _dropped(markers: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _proxy_steps(lines: pl.DataFrame) -> pl.DataFrame:
-    """Proxy operations and their network steps; the waits are times from the start of that state to the next."""
+    """Proxy operations and their network steps; the waits are times from the start of that state to the next.
+
+    The start of an operation is given only where its end is not in the file.
+    """
     if lines.is_empty():
         return pl.DataFrame()
+    lines = _unnested(lines)
     rows = lines.select(
         pl.col("line"), pl.col("host"), pl.col("pid"), pl.col("process_group").alias("comm_id"), pl.col("rank"),
         *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _PROXY_FIELDS.items()),
     )  # fmt: skip
-    unfinished = pl.col("end_us").is_null() & (pl.col("n_steps_completed") < pl.col("n_steps"))
+    one = ["host", "pid", "comm_id", "rank", "proxy_op"]
+    ended = (pl.col("record") == "proxy_op").any().over(one)
+    begun = pl.col("record") == "proxy_op_start"
+    rows = rows.filter((pl.col("record") != "proxy_op_segment") & ~(begun & ended))
+    begun = pl.col("record") == "proxy_op_start"
+    unfinished = begun | (pl.col("end_us").is_null() & (pl.col("n_steps_completed") < pl.col("n_steps")))
     after_gpu = pl.coalesce("peer_wait_us", "wire_us", "end_us")
     return rows.with_columns(
         state=pl.when(unfinished).then(pl.lit("open")).otherwise(pl.lit("done")),
         start_ns=pl.col("start_us") * 1000,
         end_ns=pl.col("end_us") * 1000,
-        gpu_wait_ns=pl.when(pl.col("direction") == "send").then((after_gpu - pl.col("gpu_wait_us")) * 1000),
-        peer_wait_ns=(pl.col("wire_us") - pl.col("peer_wait_us")) * 1000,
-        wire_ns=(pl.coalesce("flush_us", "end_us") - pl.col("wire_us")) * 1000,
-    ).drop("start_us", "end_us", "gpu_wait_us", "peer_wait_us", "wire_us", "flush_us")
+        gpu_wait_ns=pl.coalesce(
+            pl.when(pl.col("direction") == "send").then(after_gpu - pl.col("gpu_wait_us")), "produce_us"
+        )
+        * 1000,
+        peer_wait_ns=pl.coalesce(pl.col("wire_us") - pl.col("peer_wait_us"), "credit_us") * 1000,
+        wire_ns=pl.coalesce(pl.coalesce("flush_us", "end_us") - pl.col("wire_us"), "transfer_us") * 1000,
+    ).drop(
+        "start_us", "end_us", "gpu_wait_us", "peer_wait_us", "wire_us", "flush_us", "produce_us", "credit_us",
+        "transfer_us",
+    )  # fmt: skip
+
+
+def _unnested(lines: pl.DataFrame) -> pl.DataFrame:
+    """Records with a list of steps as one line for the operation and one for each step, with its connection."""
+    nested = lines["text"].str.contains(r'"steps":\s*\[')
+    if not nested.any():
+        return lines
+    rows: list[tuple[int, str]] = []
+    for number, text in lines.with_row_index("at").filter(nested).select("at", "text").iter_rows():
+        try:
+            trace = dict(_side.mapping(_side.mapping(json.loads(text)).get("proxy_trace")))
+        except (ValueError, RecursionError):
+            trace = {}
+        steps = _side.sequence(trace.pop("steps", ()))
+        place = {key: trace[key] for key in _CONNECTION if key in trace}
+        rows.append((number, json.dumps({"proxy_trace": trace})))
+        for step in steps[:_MOST_STEPS]:
+            rows.append((number, json.dumps({**place, **_side.mapping(step), "record_type": "proxy_step"})))
+    made = pl.DataFrame(rows, schema={"at": pl.UInt32, "text": pl.String}, orient="row")
+    numbered = lines.with_row_index("at")
+    return (
+        pl.concat(
+            [
+                numbered.filter(~nested),
+                made.join(numbered.drop("text"), on="at", how="left", maintain_order="left").select(
+                    numbered.columns
+                ),
+            ]
+        )
+        .sort("at", maintain_order=True)
+        .drop("at")
+    )
 
 
 def _objects(text: str) -> pl.DataFrame:

@@ -1,12 +1,15 @@
 """nccl-tests output: the table on standard output and the file that ``-J`` writes.
 
-The JSON file also lists the environment and arguments of the benchmark; they are not kept.
+The JSON file also lists the environment and arguments of the benchmark; they are not kept. With ``-I 1`` it holds the
+time of each iteration, of several processes one by one: they are collectives like any other (util.cu of nccl-tests).
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Final
 
 import polars as pl
 
@@ -14,8 +17,12 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import nccl_tests as table
+from nccl_insight.readers.gpu_activity import with_bandwidth
 from nccl_insight.tables.run import Partial
 
+_MOST_PROCESSES: Final = 100_000
+_MOST_ITERATIONS: Final = 1_000_000
+_LONGEST_US: Final = 1e12
 _HEAD = re.compile(
     rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version"
 )
@@ -40,12 +47,14 @@ def sniff(head: bytes, name: str) -> float:
 
 
 def read(source: InputFile) -> Partial:
-    """Tables ``benchmarks``, ``benchmark_runs`` and, for damage and failed checks, ``notes``."""
+    """Tables ``benchmarks``, ``benchmark_runs``, ``collectives`` and, for damage and failed checks, ``notes``."""
     content = _side.read_content(source)
     text = content.text
     heads = None
+    iterations = pl.DataFrame()
     if text.lstrip()[:1] == "{":
-        frame, problem = _from_json(text)
+        document, problem = _document(text)
+        frame, iterations = _from_json(document), _iterations(document)
     else:
         lines = _side.lines_frame(text)
         frame, problem = table.scan_lines(lines, source.display), ""
@@ -56,20 +65,28 @@ def read(source: InputFile) -> Partial:
     tables = {"benchmarks": _side.with_input(frame, source.input_id)}
     if heads is not None and heads.height:
         tables["benchmark_runs"] = _side.with_input(heads, source.input_id)
+    if iterations.height:
+        tables["collectives"] = _side.with_input(iterations, source.input_id)
     if rows:
         tables["notes"] = _side.notes(source.input_id, *rows)
     return Partial(tables)
 
 
-def _from_json(text: str) -> tuple[pl.DataFrame, str]:
-    problem = ""
+def _document(text: str) -> tuple[Mapping[str, object], str]:
     try:
-        document = _side.mapping(json.loads(text))
+        return _side.mapping(json.loads(text)), ""
     except (ValueError, RecursionError) as error:
-        document = _salvage(text)
         problem = f"the JSON ends early or is damaged ({error}); complete results were kept"
+        return _salvage(text), problem
+
+
+def _op(document: Mapping[str, object]) -> str | None:
     args = _side.sequence(document.get("args"))
-    op = next((o for a in args[:1] if isinstance(a, str) and (o := table.op_of_name(a))), None)
+    return next((o for a in args[:1] if isinstance(a, str) and (o := table.op_of_name(a))), None)
+
+
+def _from_json(document: Mapping[str, object]) -> pl.DataFrame:
+    op = _op(document)
     devices = [_side.mapping(d) for d in _side.sequence(document.get("devices"))]
     hosts = {d.get("hostname") for d in devices if isinstance(d.get("hostname"), str)}
     gpus = [g for d in devices if (g := _side.as_text(d.get("device_info"), 100))]
@@ -101,7 +118,38 @@ def _from_json(text: str) -> tuple[pl.DataFrame, str]:
                         "run": 1,
                     }
                 )
-    return pl.DataFrame(rows, schema=table.SCHEMA, strict=False), problem
+    return pl.DataFrame(rows, schema=table.SCHEMA, strict=False)
+
+
+def _iterations(document: Mapping[str, object]) -> pl.DataFrame:
+    """Each iteration of each size: a row per process where their times are told apart, else one of the slowest."""
+    op = _op(document)
+    ranks = len(_side.sequence(document.get("devices")))
+    parts: list[pl.DataFrame] = []
+    for number, item in enumerate(_side.sequence(document.get("results"))):
+        result = _side.mapping(item)
+        size = _side.as_int(result.get("size"), 0)
+        for key in ("out_of_place_per_iter", "in_place_per_iter"):
+            timed = _side.mapping(result.get(key))
+            each = [_side.sequence(p) for p in _side.sequence(timed.get("per_process_max_times_us"))]
+            processes = each or [_side.sequence(timed.get("times_us"))]
+            for process, times in enumerate(processes[:_MOST_PROCESSES]):
+                kept = [_side.as_float(t) for t in times[:_MOST_ITERATIONS]]
+                part = pl.DataFrame({"us": kept}, schema={"us": pl.Float64}).with_row_index("seq")
+                parts.append(
+                    part.filter(pl.col("us").is_between(0, _LONGEST_US, closed="right")).select(
+                        pl.col("seq").cast(pl.Int64),
+                        # a process is a rank only where each has one GPU
+                        rank=pl.lit(process if each and len(each) == ranks else None, pl.Int32),
+                        process_group=pl.lit(f"{number}:{key.removesuffix('_per_iter')}"),
+                        op=pl.lit(op, pl.String), size_bytes=pl.lit(size, pl.UInt64),
+                        dtype=pl.lit((_side.as_text(result.get("type")) or "").strip() or None, pl.String),
+                        group_size=pl.lit(ranks or None, pl.Int32),
+                        duration_ns=(pl.col("us") * 1000).round().cast(pl.Int64),
+                        source=pl.lit("nccl_tests"),
+                    )
+                )  # fmt: skip
+    return with_bandwidth(pl.concat(parts)) if parts else pl.DataFrame()
 
 
 def _word(value: object) -> str | None:

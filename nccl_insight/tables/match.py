@@ -20,7 +20,7 @@ SYNCHRONISING: Final = (
     "AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier", "Broadcast", "Reduce",
 )  # fmt: skip
 _PER_RANK_SIZE: Final = ("AllToAll", "AllToAllv", "Gather", "Scatter")
-_TRACED: Final = ("kernel", "cpu_op", "inspector")
+_TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 _POINT_TO_POINT: Final = ("Send", "Recv")
 _COUNTED_BY_TYPE: Final = "inspector"
 """NCCL Inspector counts the collectives of a communicator by their type."""

@@ -54,7 +54,7 @@ NEEDS = ("collectives",)
 SOURCES = ("nccl-tests PERFORMANCE.md",)
 _TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
-_SOURCES = ("kernel", "inspector")
+_SOURCES = ("kernel", "inspector", "nccl_tests")
 _GROUP_SHARE = 0.7
 _OF_TWO_SHARE = 0.6
 _PAIR_SHARE = 0.5
@@ -76,7 +76,10 @@ _NEXT = "check link and NIC counters of the named ranks (nvidia-smi nvlink -e, i
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """Groups first, then pairs, operations and ranks, then occasions; the first kind that explains is reported."""
     rows = transfers(run).filter(
-        pl.col("source").is_in(_SOURCES) & pl.col("matched") & pl.col("complete") & (pl.col("wire_ns") > 0)
+        pl.col("source").is_in(_SOURCES)
+        # a benchmark's times are those of all its processes together
+        & ((pl.col("matched") & pl.col("complete")) | (pl.col("source") == "nccl_tests"))
+        & (pl.col("wire_ns") > 0)
     )
     if rows.is_empty():
         return
@@ -286,7 +289,11 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     rows = rows.filter(pl.col("src").is_null())
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
     if span is None:  # NCCL Inspector writes no start: the time in collectives stands for it
-        span = rows.group_by("ranks").agg((pl.col("wire_ns") + pl.col("waited")).sum())["wire_ns"].max()
+        span = (
+            rows.group_by("ranks")
+            .agg((pl.col("wire_ns") + pl.col("waited").fill_null(0)).sum())["wire_ns"]
+            .max()
+        )
     # Without sizes, different messages would be compared with each other.
     marked = (
         rows.filter(pl.col("size_bytes").is_not_null())
