@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import nccl_insight
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.catalog import Catalog, default_catalog
 from nccl_insight.language.compile import check, outline
@@ -11,7 +14,9 @@ from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, grammar_digest, grammar_files, read_grammar
 from nccl_insight.language.syntax import Message
 from nccl_insight.readers.nccl_log.extract import row_of
+from nccl_insight.report.line import explain_text
 from nccl_insight.tables.normalise import NORMALISERS
+from nccl_insight.tables.sql import current, select
 from tests import message_samples
 
 GRAMMAR = default_grammar()
@@ -194,3 +199,26 @@ def test_the_packaged_grammar_reads_as_a_whole() -> None:
     whole = read_grammar(grammar_files())
     assert list(whole.messages) == list(default_grammar().messages)
     assert whole.digest == default_grammar().digest == grammar_digest()
+
+
+def test_older_names_of_messages() -> None:
+    files = {
+        "fields.lark": FIELDS,
+        "a.lark": '//! alias: was_so, was_thus\nis_so: "so " rank\nwas_thus: "thus " rank\n',
+    }
+    grammar = read_grammar(files)
+    assert grammar.renamed == {"was_so": "is_so", "was_thus": "is_so"}
+    assert [p.text for p in lint(grammar)] == ["the alias was_thus is another message's name"]
+
+
+def test_explain_and_query_take_older_names(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("n1:1:2 [0] NCCL WARN comm 0x55 has already been destroyed\n")
+    told = explain_text("err_comm_already_been")
+    assert told is not None
+    assert told.startswith("err_comm_already_been is called err_comm_already_destroyed now.\n")
+    assert "has already been destroyed" in told
+    sql = "select line from errors where message = 'err_comm_already_been'"
+    assert nccl_insight.load(log).table("errors")["message"].to_list() == ["err_comm_already_destroyed"]
+    assert select(nccl_insight.load(log), sql)["line"].to_list() == [1]
+    assert current(sql)[1] == {"err_comm_already_been": "err_comm_already_destroyed"}

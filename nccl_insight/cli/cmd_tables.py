@@ -85,6 +85,8 @@ def register(app: typer.Typer) -> None:
             return
         sql, paths = _sql_and_paths(given)
         language.check_sql(sql)  # before the inputs are read, which may take long
+        for old, now in language.current(sql)[1].items():
+            typer.echo(f"query: the message {old} is called {now} now", err=True)
         with progress(paths):
             frame = language.select(api.load(paths), sql)
         write_text(output, show_frame(frame, format_, width))

@@ -170,7 +170,7 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 def _reason(row: Mapping[str, Any]) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
     return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
-        "srun_node_failure", "daemon_lost", "k8s_evicted", "k8s_low_on", "salloc_revoked",
+        "srun_node_failure", "daemon_lost", "k8s_evicted", "k8s_node_pressure", "salloc_revoked",
     )  # fmt: skip
 
 

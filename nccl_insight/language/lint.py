@@ -39,8 +39,15 @@ def lint(grammar: Grammar, diagnoses: Collection[str] = DIAGNOSES) -> list[Probl
     broken = {p.name for p in problems}
     if broken:
         return problems
+    given: set[str] = set()
     for message in grammar.messages.values():
         problems += [Problem(message.origin, message.name, text) for text in check(grammar, message)]
+        for old in message.aliases:
+            if old in grammar.messages or old in given:
+                problems.append(
+                    Problem(message.origin, message.name, f"the alias {old} is another message's name")
+                )
+            given.add(old)
         problems += [
             Problem(message.origin, message.name, text) for text in _meaning(grammar, message, diagnoses)
         ]

@@ -44,7 +44,7 @@ _SUFFIXES = frozenset("?*+")
 _PLAIN = re.compile(r'"[^"\\]*"')
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 _DIRECTIVES = {
-    "table", "set", "family", "normalise", "versions", "source", "headless", "type",
+    "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias",
     "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
 }  # fmt: skip
 # Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.

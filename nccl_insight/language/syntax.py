@@ -95,6 +95,11 @@ class Message:
         return None if named == "none" else named
 
     @property
+    def aliases(self) -> tuple[str, ...]:
+        """Older names of the message, which are understood for one release."""
+        return tuple(name.strip() for name in self.directives.get("alias", "").split(",") if name.strip())
+
+    @property
     def headless(self) -> bool:
         """Whether the wording is distinctive enough to be taken without a head."""
         return self.directives.get("headless", "no") == "yes"
@@ -155,6 +160,11 @@ class Grammar:
     messages: Mapping[str, Message]
     digest: str
     sources: Mapping[str, str]
+
+    @cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """Names of messages by their older names."""
+        return {old: message.name for message in self.messages.values() for old in message.aliases}
 
 
 def columns_of(expr: Expr) -> Iterator[str]:

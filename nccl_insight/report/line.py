@@ -35,6 +35,9 @@ def explain_text(text: str) -> str | None:
     Lines may lack their head, and may be followed by the lines that belong to them.
     """
     catalog = default_catalog()
+    now = catalog.grammar.renamed.get(text.strip())
+    if now is not None:
+        return f"{text.strip()} is called {now} now.\n\n{_containing(catalog, now)}"
     lines = text.strip("\n").split("\n")
     pieces = recover.split_line(1, lines[0].strip())
     if pieces:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.errors import UsageError
+from nccl_insight.language.load import default_grammar
 from nccl_insight.tables import schema
 from nccl_insight.tables.run import Run, near
 
@@ -18,6 +20,7 @@ _QUOTED_PLACE: Final = re.compile(r"\b(?:from|join)\s*'", re.I)
 _ENDLESS: Final = re.compile(r"\bwith\s+recursive\b", re.I)
 _UNKNOWN_TABLE: Final = re.compile(r"relation '([^']{1,80})' was not found")
 _UNKNOWN_COLUMN: Final = re.compile(r"unable to find column \"([^\"]{1,80})\"")
+_TEXT: Final = re.compile(r"'([a-z][a-z0-9_]{2,80})'")
 _LONGEST: Final = 100_000
 
 
@@ -38,13 +41,21 @@ def check_sql(sql: str) -> None:
         raise UsageError("query: WITH RECURSIVE is not supported")
 
 
+def current(sql: str) -> tuple[str, Mapping[str, str]]:
+    """The SQL with the present names of messages in place of older ones, and which were replaced (old: new)."""
+    renamed = default_grammar().renamed
+    found = {old: renamed[old] for old in _TEXT.findall(sql) if old in renamed}
+    return _TEXT.sub(lambda m: f"'{found.get(m[1], m[1])}'", sql), found
+
+
 def select(run: Run, sql: str) -> pl.DataFrame:
-    """The result of a SELECT over the tables of a run, by their names.
+    """The result of a SELECT over the tables of a run, by their names. Older names of messages are understood.
 
     Raises:
         UsageError: the SQL is wrong, or could read anything but the tables.
     """
     check_sql(sql)
+    sql, _ = current(sql)
     context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
     try:
         return context.execute(sql, eager=True)
