@@ -269,7 +269,7 @@ def _from_watchdog(run: Run) -> Iterator[Claim]:
 
 def _from_barrier(run: Run) -> Iterator[Claim]:
     rows = causes(run).filter(pl.col("message") == _BARRIER_MESSAGE)
-    if rows.is_empty() or "failed_ranks" not in rows.columns:
+    if rows.is_empty():
         return
     named = rows.drop_nulls("failed_ranks")
     ranks = tuple(sorted({int(r) for r in named["failed_ranks"].explode().drop_nulls()}))
