@@ -30,6 +30,8 @@ def build_app() -> typer.Typer:
     """The application with the commands of every ``cmd_*.py`` module of this package."""
     import typer
 
+    from nccl_insight.cli.help import arrange
+
     app = typer.Typer(
         name="nccl-insight",
         help="Reads NCCL logs and profiler traces and says what happened.",
@@ -51,6 +53,7 @@ def build_app() -> typer.Typer:
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
         if info.name.startswith("cmd_"):
             importlib.import_module(f"{__name__}.{info.name}").register(app)
+    arrange(app)
     return app
 
 

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
             None, "--archive", help="Also write the capture as this .tar.zst file."
         ),
     ) -> None:
-        """Run collectives on this node (or the launcher's world) and keeps logs, traces, timings and topology.
+        """Run collectives on this node (or the launcher's world) and keep logs, traces, timings and topology.
 
         `capture -- CMD` runs CMD with the same settings. The directory is read whole by `analyze`.
         Exit codes: 0 done, 1 a process failed, 2 usage, 3 no GPU or no torch, 5 the deadline passed.

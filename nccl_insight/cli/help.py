@@ -1,0 +1,180 @@
+"""Help texts: commands and options in groups, whole sentences, and examples, readable at 80 columns.
+
+Plain text by the parser's own formatter: nothing to import for it, so that ``--help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "Understand a run": ("analyze", "explain-log", "explain", "diff", "expect", "watch"),
+    "Before and around a job": ("preflight", "lint", "capture", "replay"),
+    "Data": ("query", "tables", "parse", "redact"),
+    "About the tool": ("rules", "config", "grammar", "manual", "mcp"),
+}
+_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Output": (
+        "--output", "--format", "--js", "--timeline", "--bundle", "--color", "--quiet", "--verbose", "--json",
+    ),
+    "What is judged": (
+        "--select", "--ignore", "--fail-on", "--min-coverage", "--strict", "--symptom", "--exit-zero", "--config",
+        "--isolated", "--expect", "--expect-file",
+    ),
+    "Privacy": ("--redact",),
+    "Following": ("--follow", "--idle"),
+    "Inputs": ("--input-format", "--engine", "--limit"),
+}  # fmt: skip
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "": (
+        "nccl-insight run.log",
+        "nccl-insight analyze logs/ -o report.html",
+        "nccl-insight explain shm-too-small",
+        "nccl-insight query --tables",
+    ),
+    "analyze": (
+        "nccl-insight analyze run.log",
+        "nccl-insight analyze logs/ traces/ -o report.html --redact",
+        "nccl-insight analyze run.log --format github-issue",
+        "nccl-insight analyze run.log --symptom hang",
+        "kubectl logs job/train | nccl-insight analyze -",
+    ),
+    "explain-log": ("nccl-insight explain-log run.log",),
+    "explain": (
+        "nccl-insight explain NI401",
+        "nccl-insight explain shm-too-small",
+        "nccl-insight explain 'misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.2<4711> failed'",
+    ),
+    "diff": ("nccl-insight diff good.log bad.log", "nccl-insight diff good/ bad/ -o html=diff.html"),
+    "expect": (
+        "nccl-insight expect --gpu H100 --nodes 4 --gpus-per-node 8 --nics 8x400",
+        "nccl-insight expect run.log",
+    ),
+    "watch": ("nccl-insight watch run.log", "nccl-insight watch logs/"),
+    "preflight": ("nccl-insight preflight --level quick", "nccl-insight preflight --expect gpus=8"),
+    "lint": ("nccl-insight lint train.sbatch", "nccl-insight lint --env"),
+    "capture": ("nccl-insight capture -o good/", "nccl-insight capture -o job/ -- torchrun train.py"),
+    "replay": ("nccl-insight replay run.log",),
+    "query": (
+        "nccl-insight query --tables",
+        "nccl-insight query --schema connections",
+        "nccl-insight query 'select transport, count(*) from connections group by 1' run.log",
+    ),
+    "tables": ("nccl-insight tables run.log -o tables/",),
+    "parse": ("nccl-insight parse run.log > records.ndjson",),
+    "redact": ("nccl-insight redact logs/ -o redacted/",),
+    "rules": ("nccl-insight rules", "nccl-insight rules 'NI2*'"),
+    "config show": ("nccl-insight config show",),
+    "grammar coverage": ("nccl-insight grammar coverage run.log",),
+    "grammar explain-line": ("nccl-insight grammar explain-line 'NCCL INFO Connected all rings'",),
+    "grammar suggest": ("nccl-insight grammar suggest run.log",),
+    "grammar lint": ("nccl-insight grammar lint",),
+    "grammar diff": ("nccl-insight grammar diff nccl/",),
+    "manual": ("nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1",),
+    "mcp": ("nccl-insight mcp",),
+}
+_KINDS: Final = {
+    "<list[str]>": "TEXT", "<str>": "TEXT", "<path>": "FILE", "<list[path]>": "FILE", "<float>": "NUMBER",
+    "<int>": "NUMBER", "<float range>": "NUMBER", "<int range>": "NUMBER",
+}  # fmt: skip
+_NAMES: Final = {
+    "--output": "FORMAT=FILE", "--format": "FORMAT", "--input-format": "KIND", "--select": "NAME",
+    "--ignore": "NAME", "--min-coverage": "SHARE", "--idle": "SECONDS", "--bundle": "ZIP", "--deadline": "SECONDS",
+}  # fmt: skip
+_NOTHING: Final = re.compile(r"\s*\[default: (?:0|auto|False)\]$")
+_WIDTH: Final = 30
+
+
+class Command(TyperCommand):
+    """A command whose options are in groups and whose help ends with examples."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                groups.setdefault("Arguments", []).append((_plain(record[0]), record[1]))
+            else:
+                title = _group_of(_OPTIONS, parameter.opts) or "Options"
+                groups.setdefault(title, []).append(_entry(parameter.opts, record))
+        for title in ("Arguments", *_OPTIONS, "Options"):
+            if title in groups:
+                with formatter.section(title):
+                    formatter.write_dl(groups[title], col_max=_WIDTH)
+        write_examples(formatter, ctx.command_path.removeprefix("nccl-insight "))
+
+
+class Group(TyperGroup):
+    """The commands in groups, each with the whole first sentence of its help."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        records = [p.get_help_record(ctx) for p in self.get_params(ctx)]
+        entries = [(_plain(r[0]), r[1]) for r in records if r is not None]
+        titles: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                title = _group_of(_COMMANDS, [name]) if ctx.parent is None else ""
+                titles.setdefault(title or "Commands", []).append((name, _sentence(command.help or "")))
+        for title in (*_COMMANDS, "Commands"):
+            if title in titles:
+                with formatter.section(title):
+                    formatter.write_dl(_in_order(titles[title], _COMMANDS.get(title, ())))
+        with formatter.section("Options"):
+            formatter.write_dl(entries, col_max=_WIDTH)
+        if ctx.parent is None:
+            write_examples(formatter, "")
+
+
+def arrange(app: typer.Typer, *, top: bool = True) -> None:
+    """Gives every command of the application, groups included, the help of this module."""
+    for command in app.registered_commands:
+        command.cls = Command
+    for group in app.registered_groups:
+        group.cls = Group
+        if group.typer_instance is not None:
+            arrange(group.typer_instance, top=False)
+    if top:
+        app.info.cls = Group
+
+
+def write_examples(formatter: Any, command: str) -> None:
+    """The examples of a command, never wrapped, so that they can be pasted."""
+    examples = EXAMPLES.get(command, ())
+    if examples:
+        formatter.write("\nExamples:\n")
+        for example in examples:
+            formatter.write(f"  {example}\n")
+
+
+def _group_of(groups: dict[str, tuple[str, ...]], names: Iterable[str]) -> str:
+    return next((title for title, members in groups.items() if any(n in members for n in names)), "")
+
+
+def _in_order(entries: list[tuple[str, str]], order: tuple[str, ...]) -> list[tuple[str, str]]:
+    return sorted(entries, key=lambda e: order.index(e[0]) if e[0] in order else len(order))
+
+
+def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:
+    own = next((_NAMES[n] for n in names if n in _NAMES), None)
+    shown = re.sub(r"<[^<>]*>$", own, record[0]) if own else _plain(record[0])
+    return shown, _NOTHING.sub("", record[1])
+
+
+def _plain(shown: str) -> str:
+    """The type of a value as a word, not as a type of Python."""
+    for kind, word in _KINDS.items():
+        shown = shown.replace(f" {kind}", f" {word}" if shown.startswith("-") else "")
+    return shown
+
+
+def _sentence(text: str) -> str:
+    first = " ".join(text.strip().split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z])", first)[0].rstrip(".")
