@@ -11,7 +11,7 @@ device limits run out.
 
 How it decides
 --------------
-At least 32 communicators (threshold `communicators`) that one process created with the same number of
+At least 64 communicators (threshold `communicators`) that one process created with the same number of
 ranks and its own rank the same in all, under printed commIds, none of them destroyed in the log.
 
 What to do
@@ -46,7 +46,7 @@ SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("ranks",)
-THRESHOLDS = {"communicators": 32.0}
+THRESHOLDS = {"communicators": 64.0}
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

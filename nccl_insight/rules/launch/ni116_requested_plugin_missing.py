@@ -17,7 +17,7 @@ Nothing is said when a plugin of that kind was loaded after all.
 What to do
 ----------
 Make the directory of the library part of LD_LIBRARY_PATH on every host and in the container
-(``ldconfig -p | grep libnccl-net``), or correct or unset the variable.
+(``find / -name 'libnccl-net*'``: wheels keep theirs out of the linker's list), or correct or unset the variable.
 
 False positives
 ---------------
@@ -63,7 +63,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         variable = f"NCCL_{str(what).upper()}_PLUGIN"
         hosts = hosts_of(group)
         shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
-        look = f'ldconfig -p | grep {shlex.quote(shown)}; echo "$LD_LIBRARY_PATH"'
+        look = f'find / -xdev -name {shlex.quote(f"*{shown}*")} 2>/dev/null; echo "$LD_LIBRARY_PATH"'
         yield Hit(
             title=f"{variable} asks for {shown}, which was not found{where}",
             next_step=f"{look}   # on the hosts named, in the container",

@@ -7,7 +7,7 @@ is missing, or a topology in which no two GPUs are closer than the CPU.
 
 Why it matters
 --------------
-Shared host memory carries 8-15 GB/s; NVLink and PCIe switches carry more.
+Shared host memory carries 8-25 GB/s; NVLink and PCIe switches carry more.
 
 How it decides
 --------------

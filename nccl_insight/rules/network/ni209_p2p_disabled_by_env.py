@@ -6,7 +6,7 @@ NCCL_P2P_DISABLE=1, or NCCL_P2P_LEVEL at a level below the default.
 
 Why it matters
 --------------
-Without P2P, GPUs of a node exchange data through shared host memory: 8-15 GB/s instead of NVLink's hundreds.
+Without P2P, GPUs of a node exchange data through shared host memory: 8-25 GB/s instead of NVLink's hundreds.
 On consumer cards, or where P2P hangs, the setting is right.
 
 How it decides

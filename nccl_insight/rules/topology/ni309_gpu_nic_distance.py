@@ -7,7 +7,7 @@ sockets.
 
 Why it matters
 --------------
-Such a way carries 8-15 GB/s and rules GPUDirect out by default; behind a PCIe switch (PIX, PXB) or by PXN the NIC
+Such a way carries 8-25 GB/s and rules GPUDirect out by default; behind a PCIe switch (PIX, PXB) or by PXN the NIC
 runs at full speed.
 
 How it decides

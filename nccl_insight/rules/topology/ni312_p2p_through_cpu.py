@@ -6,7 +6,7 @@ Ring graphs whose way inside the node has type PHB, NODE or SYS on machines of w
 
 Why it matters
 --------------
-One such hop in a ring drops it from hundreds of GB/s to 8-15 GB/s.
+One such hop in a ring drops it from hundreds of GB/s to 8-25 GB/s.
 
 How it decides
 --------------

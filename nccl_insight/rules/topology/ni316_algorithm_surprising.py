@@ -2,8 +2,8 @@
 
 What it finds
 -------------
-Collectives above 16 MiB that use the latency protocol LL, or a single channel, or collectives below 4 KiB that
-use Simple, in the tuner's own lines.
+Collectives above 16 MiB (and 256 KiB per rank) that use the latency protocol LL, or a single channel, or collectives
+below 4 KiB that use Simple, in the tuner's own lines.
 
 Why it matters
 --------------
@@ -35,6 +35,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.choices import Chosen, first_of
+from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
@@ -46,6 +47,9 @@ ACTION = Action.CONFIG
 NEEDS = ("tuning_choice",)
 SOURCES = ("NCCL user guide: NCCL_ALGO, NCCL_PROTO",)
 _LARGE, _SMALL = 16 << 20, 4 << 10
+_PER_RANK = (
+    256 << 10
+)  # what a rank sends in a step: of many ranks the pieces are small, and LL is right for them
 _PINS = (
     "NCCL_ALGO",
     "NCCL_PROTO",
@@ -62,10 +66,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     size, one_channel = pl.col("size_bytes"), pl.col("channels_lo") == pl.col("channels_hi")
     classic = algo.is_in(["RING", "TREE"])
     collective = ~pl.col("op").cast(pl.String).is_in(["Send", "Recv", "SendRecv"])
+    ranks = main_comm(run)
+    large = max(_LARGE, _PER_RANK * (ranks.nranks if ranks is not None else 1))
     pins = settings(run).filter(pl.col("name").is_in(_PINS))
     cases = (
         (
-            classic & (size >= _LARGE) & (proto == "LL"),
+            classic & (size >= large) & (proto == "LL"),
             "the latency protocol LL",
             "LL128 or Simple",
         ),

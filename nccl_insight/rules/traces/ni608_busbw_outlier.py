@@ -70,7 +70,10 @@ _LEAST = 20
 _LEAST_PER_GROUP = 5
 _OCCASIONS = 0.05
 _COST = 0.01
-_NEXT = "check link and NIC counters of the named ranks (nvidia-smi nvlink -e, ibqueryerrors), then congestion counters"
+_NEXT = (
+    "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors (root, InfiniBand "
+    "only); then congestion counters"
+)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
