@@ -11,7 +11,7 @@ Gradient synchronization can run behind the backward pass; without overlap the s
 How it decides
 --------------
 Per GPU over the recorded steps: communication and compute each at least 10 % of the time, and less than 10 % of the
-communication covered by compute. Between the stages of a pipeline without a late rank it is information: a stage
+communication covered by compute. Between the stages of a pipeline without a late rank it is a note: a stage
 cannot compute on what has not arrived.
 
 What to do
