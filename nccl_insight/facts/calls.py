@@ -271,5 +271,20 @@ def _sized(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def log_is_cut(run: Run) -> bool:
-    """Whether an input says that lines are missing."""
-    return run.table("notes").filter(pl.col("kind").is_in(["log-truncated", "log-torn"])).height > 0
+    """Whether an input says that lines are missing, or one ends within a record."""
+    if run.table("notes").filter(pl.col("kind").is_in(["log-truncated", "log-torn"])).height > 0:
+        return True
+    return _ends_within(run) == 1
+
+
+def _ends_within(run: Run) -> int:
+    """Inputs whose last line is a record that no rule knows and that stands nowhere else, as a cut one does.
+
+    Several inputs that end so show a message of another release rather than a cut.
+    """
+    if not run.has("unknown"):
+        return 0
+    ends = run.table("inputs").select("input_id", pl.col("lines").alias("last"))
+    alone = run.table("unknown").filter(pl.col("count") == 1).join(ends, on="input_id", how="inner")
+    # A line of other text may follow, as the end of a quotation does.
+    return int(alone.filter(pl.col("line") + 1 >= pl.col("last"))["input_id"].n_unique())

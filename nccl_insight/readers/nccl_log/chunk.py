@@ -135,25 +135,30 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
                 rows.append(recover.Piece(number, 0, recover.stamp(text), "WARN", said))
                 found.append(entry)
                 continue
-        if number in seen or number in work.used or shape in foreign:
+        if number in seen:
+            text = recover.before_records(text)
+        if not text or number in work.used or shape in foreign:
             continue
+        glued = recover.tagged(text)
+        if len(glued) > 1:
+            hits = [h for part in glued if (h := recover.match_headless(catalog, part)) is not None]
+            for sub, (match, body, _) in enumerate(hits):
+                rows.append(recover.Piece(number, sub, "", _level_of(match, False), body))
+                found.append(match)
+            if hits:
+                continue
         known = work.classifier.headless
         hit = known.get((text, announced)) or recover.match_headless(catalog, text, announced, present)
         if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
             known[text, announced] = hit
-        if hit is None and present and tries < _JOINED_MOST:
+        if hit is None and present and tries < _JOINED_MOST and number not in seen:
             tries += 1
             hit = _wrapped(work, number, text)
-        if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
+        if hit is None and not announced and number not in seen and len(foreign) < _FOREIGN_MOST:
             foreign.add(shape)
         if hit is not None:
             match, body, at = hit
-            level = "WARN" if announced or match.message.table == "errors" else "INFO"
-            if match.message.table == "versions":
-                level = "VERSION"
-            elif match.message.table == "diagnostics":
-                level = "DIAG"
-            rows.append(recover.Piece(number, 0, text[: max(at, 0)], level, body))
+            rows.append(recover.Piece(number, 0, text[: max(at, 0)], _level_of(match, announced), body))
             found.append(match)
     if not rows:
         return
@@ -169,6 +174,13 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             again = work.classifier.catalog.match_collapsed(row["_body"][0])
             if again is not None:
                 take_one(work, row, again)
+
+
+def _level_of(match: Match, announced: bool) -> str:
+    """The level at which NCCL would have printed a message that has no head."""
+    named = {"versions": "VERSION", "diagnostics": "DIAG"}
+    loud = announced or match.message.table == "errors"
+    return named.get(match.message.table or "", "WARN" if loud else "INFO")
 
 
 _WRAPPED_LEAST: Final = 60

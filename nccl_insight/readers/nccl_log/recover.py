@@ -40,6 +40,9 @@ _PREFIX: Final = re.compile(
     r"\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
     r"|[0-9]{1,5}: |> ?|\*\*|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
     r"|\[-?[0-9]{1,5}\] "
+    # vLLM's logger.
+    r"|(?:DEBUG|INFO|WARNING|ERROR) [0-9]{2}-[0-9]{2} [0-9:]{8} "
+    r"(?:\[[^\[\]]{1,99}:[0-9]{1,6}\]|[\w.]{1,99}:[0-9]{1,6}\]) ?"
     # The kernel's log, plain, with a clock (dmesg -T), or through syslog and the journal.
     r"|\[ {0,9}[0-9]+\.[0-9]+\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [0-9]{4}\] ?"
     r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
@@ -178,6 +181,26 @@ def quoted(text: str) -> str | None:
     return found[1].strip() or None if found else None
 
 
+# Exceptions that a program prints with their own traceback behind them.
+_TRACE_BEHIND: Final = "Traceback (most recent call last)"
+_GLUED_LEAST: Final = 200
+_TAG_INSIDE: Final = re.compile(r" (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )")
+
+
+def tagged(text: str) -> list[str]:
+    """The lines that a long one was put together from, told by the tags of the launcher that each begins with."""
+    return _TAG_INSIDE.split(text) if len(text) > _GLUED_LEAST and " pid=" in text else [text]
+
+
+def before_records(text: str) -> str:
+    """What a long line holds in front of its first record; empty when that is no more than tags."""
+    first = _RECORD.search(text)
+    if first is None or first.start() < _GLUED_LEAST:
+        return ""
+    start = _head_start(text[: first.start()])
+    return text[: first.start() if start is None else start]
+
+
 def match_headless(
     catalog: Catalog, text: str, thrown: bool = False, present: Collection[str] | None = None
 ) -> tuple[Match, str, int] | None:
@@ -187,7 +210,10 @@ def match_headless(
     :meth:`Catalog.headless_prefixes` that stand in the text, where the caller knows.
     """
     bare = strip_prefix(text)
-    for candidate in dict.fromkeys((bare, text.strip())):
+    candidates = [bare, text.strip()]
+    if thrown and _TRACE_BEHIND in bare:
+        candidates.append(bare[: bare.find(_TRACE_BEHIND)].rstrip(", "))
+    for candidate in dict.fromkeys(candidates):
         found = catalog.match(candidate)
         if found is not None and (found.message.headless or thrown):
             return found, candidate, text.find(candidate)
