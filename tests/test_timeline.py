@@ -115,5 +115,11 @@ def test_traces_in_words(tmp_path: Path) -> None:
         "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1"
         in shown
     )
+    assert (
+        "- rank 1: delays the others by 40 us, waits 0 ns in 1 collective (at most 0 ns), last in 1, first in 0"
+        in shown
+    )
+    assert "  - rank 0: starts 0 ns in, takes 50 us, of which it waits 40 us" in shown
+    assert "  - rank 1: starts 40 us in, takes 10 us, of which it waits 0 ns" in shown
     assert "- 1 AllReduce of 256 B on 2 ranks in group 0: median 10 us" in shown
     assert "Kernels belong to steps by the CPU's span of the step" in shown

@@ -143,6 +143,15 @@ def arrivals(run: Run) -> Arrivals | None:
     return run.memo("views.straggler.arrivals", _arrivals)
 
 
+def delays(run: Run) -> dict[int, int]:
+    """What each rank cost the others, nanoseconds by rank: the figure of every text, table and drawing about delays."""
+    found = arrivals(run)
+    if found is None:
+        return {}
+    every: dict[int, int] = dict(found.ranks.select("rank", "delay_ns").iter_rows())
+    return every | {s.rank: s.delay_ns for s in found.stragglers if len(s.ranks) == 1}
+
+
 def late_hosts(run: Run) -> tuple[LateHost, ...]:
     """Hosts (of two or more ranks, among at least two hosts) that pass the same test as single ranks do.
 

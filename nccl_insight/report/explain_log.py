@@ -27,7 +27,7 @@ def sections(run: Run) -> tuple[Section, ...]:
         _inputs(run), explain_who.job(run), explain_who.communicators(run), explain_paths.network(run),
         explain_paths.transports(run), explain_paths.rings_and_trees(run), explain_how.algorithms(run),
         explain_how.settings_in_force(run), explain_how.start_up(run), explain_how.calls(run),
-        explain_traces.times(run), explain_traces.waiting(run),
+        explain_traces.times(run), explain_traces.waiting(run), explain_traces.occasions(run),
         explain_traces.kinds(run), _trouble(run),
         explain_how.limits(run) if any(run.has(n) for n in _OF_LOGS) else None,
     )  # fmt: skip

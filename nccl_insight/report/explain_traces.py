@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.straggler import delays
 from nccl_insight.report.prose import Section, capped, safe, section
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
@@ -18,6 +19,10 @@ _PARTS = (
     ("compute_ns", "compute"), ("exposed_comm_ns", "exposed communication"), ("exposed_copy_ns", "exposed copies"),
     ("other_comm_ns", "communication outside NCCL"), ("idle_ns", "idle"),
 )  # fmt: skip
+
+
+_OCCASIONS = 3
+_MEMBERS = 8
 
 
 def times(run: Run) -> Section | None:
@@ -77,7 +82,61 @@ def waiting(run: Run) -> Section | None:
             f"{format_ns(most['wait_ns'])} in {plural(most['collectives'], 'collective')}; rank {least['rank']} least, "
             f"{format_ns(least['wait_ns'])}, last in {least['times_last']:,}"
         )
-    return section("Waiting", capped(lines, what="groups"))
+    if not lines:
+        return None
+    return section(
+        "Waiting", [*capped(lines, what="groups"), *capped(list(_ranks_that_wait(run)), what="ranks")]
+    )
+
+
+def _ranks_that_wait(run: Run) -> Iterator[str]:
+    """A line a rank, over all its groups; the one that delays the others most first."""
+    late = delays(run)
+    rows = run.table("waits").group_by("rank").agg(
+        pl.col("collectives", "wait_ns", "times_last", "times_first").sum(), pl.col("worst_wait_ns").max()
+    )  # fmt: skip
+    ordered = sorted(rows.iter_rows(named=True), key=lambda r: (-late.get(r["rank"], 0), r["rank"]))
+    for row in ordered:
+        cost = f"delays the others by {format_ns(late[row['rank']])}, " if late.get(row["rank"]) else ""
+        yield (
+            f"- rank {row['rank']}: {cost}waits {format_ns(row['wait_ns'])} in "
+            f"{plural(row['collectives'], 'collective')} (at most {format_ns(row['worst_wait_ns'] or 0)}), last in "
+            f"{row['times_last']:,}, first in {row['times_first']:,}"
+        )
+
+
+def occasions(run: Run) -> Section | None:
+    """The collectives in which a rank waited longest, with each rank's start, time and wait."""
+    table = run.table("collective_ranks").filter(pl.col("worst_wait_ns") > 0)
+    if table.is_empty():
+        return None
+    clocks = run.table("trace_clocks")
+    common = "comparable" in clocks.columns and bool(clocks["comparable"].all())
+    lines = []
+    for row in (
+        table.sort("worst_wait_ns", "match_id", descending=[True, False])
+        .head(_OCCASIONS)
+        .iter_rows(named=True)
+    ):
+        size = f" of {format_bytes(row['size_bytes'])}" if row["size_bytes"] is not None else ""
+        step = f", step {row['step']}" if row["step"] is not None else ""
+        lines.append(
+            f"- {safe(row['op'])}{size} in group {safe(row['process_group'])}{step}: transfer "
+            f"{format_ns(row['transfer_ns'])}, rank {row['last_rank']} came last"
+        )
+        starts = [s for s in row["start_ns"] if s is not None]
+        parts = sorted(
+            zip(row["wait_ns"], row["ranks"], row["start_ns"], row["duration_ns"], strict=True),
+            key=lambda p: (-(p[0] or 0), p[1]),
+        )
+        for wait, rank, start, took in parts[:_MEMBERS]:
+            at = f"starts {format_ns(start - min(starts))} in, " if common and start is not None else ""
+            lines.append(
+                f"  - rank {rank}: {at}takes {format_ns(took)}, of which it waits {format_ns(wait or 0)}"
+            )
+        if len(parts) > _MEMBERS:
+            lines.append(f"  - and {plural(len(parts) - _MEMBERS, 'rank')} that wait less")
+    return section("Longest waits", lines)
 
 
 def kinds(run: Run) -> Section | None:

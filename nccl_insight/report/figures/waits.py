@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
+from nccl_insight.facts.straggler import delays
 from nccl_insight.facts.waiting import Waiting, matched, waiting
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
@@ -22,10 +25,13 @@ def who_waits(analysis: Analysis, run: Run) -> Figure | None:
     found, rows = waiting(run), matched(run)
     if found is None or rows["rank"].n_unique() < 2:
         return None
+    found = replace(found, for_rank=delays(run))
+    whole = sum(found.for_rank.values())
     most = sorted(found.for_rank, key=lambda r: (-found.for_rank[r], r))
     said = f"All ranks together wait {format_ns(found.total_ns)} in {plural(found.collectives, 'matched collective')}"
-    if found.total_ns:
-        said += f"; {found.for_rank[most[0]] / found.total_ns:.0%} of that is for rank {most[0]}"
+    if whole:
+        said += f". Rank {most[0]} delays the others most, by {format_ns(found.for_rank[most[0]])}: the time from the "
+        said += "next-to-last arrival to its own, what it waited elsewhere taken off"
     shown, where = _window(rows)
     ranks = _ranks(analysis, found, sorted(set(shown["rank"])))
     clocks = shown["skew_ns"].null_count() == 0
@@ -41,13 +47,13 @@ def who_waits(analysis: Analysis, run: Run) -> Figure | None:
     times = dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows())
     table = tuple(
         (str(r), format_ns(found.of_rank[r]), str(times.get(r, 0)), format_ns(found.for_rank.get(r, 0)),
-         f"{found.for_rank.get(r, 0) / found.total_ns:.0%}" if found.total_ns else "0%")
+         f"{found.for_rank.get(r, 0) / whole:.0%}" if whole else "0%")
         for r in sorted(found.of_rank, key=lambda r: (-found.for_rank.get(r, 0), r))
     )  # fmt: skip
     return Figure(
         "waits", "Who waits for whom", said + ".",
-        ("Rank", "Waits for others", "Times last", "Others wait for it", "Share of all waiting"),
-        table[:MAX_ROWS], len(table), (0, 1, 2, 3, 4), "Waiting by rank, the rank that is waited for most first",
+        ("Rank", "Waits for others", "Times last", "Delays the others by", "Share of all delay"),
+        table[:MAX_ROWS], len(table), (0, 1, 2, 3, 4), "Waiting by rank, the rank that delays the others most first",
         svg=drawing, wide=True,
     )  # fmt: skip
 
@@ -68,7 +74,7 @@ def _window(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 def _ranks(analysis: Analysis, found: Waiting, ranks: list[int]) -> list[int]:
-    """All ranks where there are few; else those that findings name and those that are waited for most."""
+    """All ranks where there are few; else those that findings name and those that delay the others most."""
     if len(ranks) <= _RANKS:
         return ranks
     named = named_ranks(analysis)
@@ -79,7 +85,7 @@ def _ranks(analysis: Analysis, found: Waiting, ranks: list[int]) -> list[int]:
 def _frame(ranks: list[int], found: Waiting, named: frozenset[int], row: float) -> list[str]:
     parts = [
         svg.text(_LEFT + _WIDE + 14, _TOP - 14, "waits", "t b s"),
-        svg.text(_LEFT + _WIDE + 88, _TOP - 14, "waited for", "t b s"),
+        svg.text(_LEFT + _WIDE + 88, _TOP - 14, "delays by", "t b s"),
     ]
     for n, rank in enumerate(ranks):
         y = _TOP + row * (n + 0.5) + 4
