@@ -39,8 +39,7 @@ def _schedule_waits(run: Run) -> pl.DataFrame:
         }
     )  # fmt: skip
     table = run.table("collectives")
-    needed = {"exposed_ns", "wait_ns", "match_id", "peer"}
-    if not needed <= set(table.columns):
+    if any(table[name].null_count() == table.height for name in ("exposed_ns", "match_id", "peer")):
         return none
     table = table.filter(pl.col("source").cast(pl.String) == "kernel").with_columns(
         pl.col("op").cast(pl.String)
@@ -60,8 +59,6 @@ def _schedule_waits(run: Run) -> pl.DataFrame:
     waits = transfers.with_columns(wait=pl.coalesce("wait_ns", pl.col("duration_ns") - quickest))
     rows = pl.concat([waits, _of_collectives(run, table)], how="diagonal_relaxed")
     rows = rows.filter(pl.col("wait") > 0)
-    if "device" not in rows.columns:
-        rows = rows.with_columns(device=pl.lit(None, pl.Int32))
     lanes = rows.select(_WHERE).unique().with_row_index("lane")
     rows = rows.join(lanes, on=_WHERE, nulls_equal=True)
     return (
