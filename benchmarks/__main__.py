@@ -1,12 +1,13 @@
 """Speed and memory of the commands beside the floor of the machine, in one table and as JSON.
 
 usage: python -m benchmarks [--megabytes 200] [--kinds mixed,coll-tuning,init] [--commands analyze,tables]
-       [--ranks 64] [--runs 3] [--against COMMIT] [--json FILE]
+       [--ranks 64] [--runs 3] [--against COMMIT] [--xcl-lens PROGRAM] [--json FILE]
 
 Every input is made anew (:mod:`benchmarks.generate`). The floor is what reading costs at least: polars reads the file
 and cuts its lines into head and text once; orjson parses a trace. Each round runs the floor, then every command, as
 whole processes, so a machine that gets slower gets slower for all; the ratios are of CPU seconds (user + system), which
-other programs on the machine disturb least. With ``--against`` each command also runs from that commit, in turn.
+other programs on the machine disturb least. With ``--against`` each command also runs from that commit, in turn;
+with ``--xcl-lens`` that reader of the same logs runs in each round too.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def measure(
     runs: int,
     codes: Mapping[str, Path],
     trace: bool,
+    peer: str | None = None,
 ) -> list[Measured]:
-    """All commands on one input, ``runs`` rounds."""
+    """All commands on one input, ``runs`` rounds; ``peer``: the program xcl-lens, if it is to run as well."""
     found: list[Measured] = []
     single = next(p for p in sorted(path.rglob("*")) if p.is_file()) if path.is_dir() else path
     with tempfile.TemporaryDirectory() as folder:
@@ -106,6 +108,11 @@ def measure(
             if not path.is_dir():
                 floor = [sys.executable, "-c", _TRACE_FLOOR if trace else _LOG_FLOOR, str(single)]
                 found.append(Measured(name, "floor", "-", megabytes, *_run(floor, _ROOT)))
+            if peer and not trace:
+                files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+                found.append(
+                    Measured(name, "xcl-lens", "-", megabytes, *_run([peer, "-s", *map(str, files)], _ROOT))
+                )
             for label, code in codes.items():
                 out = Path(folder) / f"{label}-{turn}"
                 out.mkdir()
@@ -153,6 +160,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--against", help="a commit to run as well")
+    parser.add_argument("--xcl-lens", help="the program to compare with, where it is installed")
     parser.add_argument("--json", type=Path)
     o = parser.parse_args()
     codes = {"here": _ROOT}
@@ -175,7 +183,7 @@ def main() -> None:
                 else:
                     size = write_log(path, Shape(kind, o.megabytes, o.ranks))
                 found += measure(
-                    kind, path, size / 1e6, o.commands.split(","), o.runs, codes, kind == "trace"
+                    kind, path, size / 1e6, o.commands.split(","), o.runs, codes, kind == "trace", o.xcl_lens
                 )
         finally:
             if o.against:
