@@ -11,7 +11,7 @@ RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 HEALTHY = RUNS / "healthy-16rank-ib" / "run.log"
 TINY_SHM = RUNS / "tiny-shm" / "run.log"
 #: Reference data that is not part of the project: named by this variable, else tests that need it skip.
-SHARED = Path(os.environ.get("NCCL_INSIGHT_REFERENCE_DATA", "/nonexistent/nccl-insight-reference-data"))
+SHARED = Path(os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or "/nonexistent/nccl-insight-reference-data")
 
 
 _LINES = ("init_started_line", "init_completed_line", "destroyed_line")

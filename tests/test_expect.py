@@ -21,7 +21,7 @@ from nccl_insight.expect.whatif import change
 from tests.cli import run_cli
 
 DATA = Path(__file__).parent / "data" / "published_expect.csv"
-REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
 _LINKS = {
     "nvswitch": "nvswitch", "nvswitch-mnnvl": "nvswitch", "nvlink-bridge": "nvlink", "nvlink-mesh": "nvlink",
     "pcie": "pcie",

@@ -16,7 +16,7 @@ from nccl_insight.rules.traces.ni640_benchmark_below_expected import check
 from nccl_insight.tables.run import Run, build_run
 from tests.cli import run_cli
 
-REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
 needs_reference = pytest.mark.skipif(
     REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data"
 )

@@ -14,7 +14,7 @@ import nccl_insight
 from nccl_insight.expect.memory import connection_bytes, savings, shared_network_bytes
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
 
-REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
+REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
 needs_reference = pytest.mark.skipif(
     REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data"
 )

@@ -159,18 +159,18 @@ def _named(entry: bytes) -> tuple[int, str]:
 
 def _stat(plane: _Plane, data: bytes) -> tuple[str, int | str | None]:
     """Name and value of a statistic; texts may refer to a name of the plane."""
-    name, value = "", None
-    kept: int | str | None = value
+    name = ""
+    value: int | str | None = None
     for number, raw in fields(data):
         if number == 1 and isinstance(raw, int):
             name = plane.stats.get(signed(raw), "")
         elif number in (3, 4) and isinstance(raw, int):
-            kept = signed(raw)
+            value = signed(raw)
         elif number == 5 and isinstance(raw, bytes):
-            kept = raw.decode("utf-8", "replace")
+            value = raw.decode("utf-8", "replace")
         elif number == 7 and isinstance(raw, int):
-            kept = plane.stats.get(signed(raw))
-    return name, kept
+            value = plane.stats.get(signed(raw))
+    return name, value
 
 
 def _line(data: bytes) -> tuple[str, int, list[bytes]]:
