@@ -39,12 +39,6 @@ class NotJudgedError(InsightError):
     exit_code = ExitCode.NOT_JUDGED
 
 
-class DeadlineError(InsightError):
-    """A child process passed its deadline."""
-
-    exit_code = ExitCode.TIMEOUT
-
-
 class GrammarError(InsightError):
     """A grammar file breaks the rules of the restricted language. Names file, rule and item."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -14,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+import nccl_insight
 from nccl_insight.cli import build_app, commands_of
 from nccl_insight.cli.cmd_manual import page
 
@@ -119,3 +121,9 @@ def test_the_container_copies_what_is_there_and_runs_without_rights() -> None:
     last = text.rpartition("FROM ")[2]
     assert re.search(r"^USER (?!root)", last, re.M)
     assert 'ENTRYPOINT ["nccl-insight"]' in last
+
+
+def test_sources_are_of_the_oldest_python() -> None:
+    """The syntax of Python 3.10; mypy checks the library's names against it."""
+    for path in sorted(Path(nccl_insight.__file__).parent.rglob("*.py")):
+        ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 10))

@@ -30,8 +30,22 @@ class Figure:
     source: str
 
 
+class _Entry:
+    figures: Mapping[str, Figure]
+
+    def get(self, name: str, default: float = 0.0) -> float:
+        """A figure's value; the default if the table has none."""
+        figure = self.figures.get(name)
+        return default if figure is None else figure.value
+
+    def source(self, name: str) -> str:
+        """Where a figure is from; empty if the table has none."""
+        figure = self.figures.get(name)
+        return "" if figure is None else figure.source
+
+
 @dataclass(frozen=True)
-class Gpu:
+class Gpu(_Entry):
     """Links of a GPU model; rates in GB/s per GPU and direction. The table explains each field."""
 
     name: str
@@ -49,34 +63,14 @@ class Gpu:
     unified: bool
     figures: Mapping[str, Figure] = field(hash=False)
 
-    def get(self, name: str, default: float = 0.0) -> float:
-        """A figure's value; the default if the table has none."""
-        figure = self.figures.get(name)
-        return default if figure is None else figure.value
-
-    def source(self, name: str) -> str:
-        """Where a figure is from; empty if the table has none."""
-        figure = self.figures.get(name)
-        return "" if figure is None else figure.source
-
 
 @dataclass(frozen=True)
-class Network:
+class Network(_Entry):
     """What NCCL makes of a kind of network. The table explains each field."""
 
     name: str
     gdr: bool
     figures: Mapping[str, Figure] = field(hash=False)
-
-    def get(self, name: str, default: float = 0.0) -> float:
-        """A figure's value; the default if the table has none."""
-        figure = self.figures.get(name)
-        return default if figure is None else figure.value
-
-    def source(self, name: str) -> str:
-        """Where a figure is from; empty if the table has none."""
-        figure = self.figures.get(name)
-        return "" if figure is None else figure.source
 
 
 def read_data(name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from lark import Lark, Token, Tree, UnexpectedInput
 
@@ -98,11 +97,3 @@ def trailing_blanks(grammar: Grammar, compiled: Compiled) -> str:
 
 def _text(node: Tree[Token]) -> str:
     return "".join(str(t) for t in node.scan_values(lambda v: isinstance(v, Token)))
-
-
-@cache
-def default_reference() -> Reference:
-    """The reference engine of the packaged grammar."""
-    from nccl_insight.language.load import default_grammar
-
-    return Reference(default_grammar())

@@ -53,10 +53,6 @@ def _core(head: bytes, name: str) -> bool:
     return head.startswith(b"\x7fELF") and head[16:18] in (b"\x04\x00", b"\x00\x04")
 
 
-def _json_with(*keys: bytes) -> Callable[[bytes, str], bool]:
-    return lambda head, name: head.lstrip()[:1] == b"{" and all(b'"' + key + b'"' in head for key in keys)
-
-
 def _execution_trace(head: bytes, name: str) -> bool:
     """PyTorch's ExecutionTraceObserver writes ``"schema": "1.x.y-chakra.z"`` and a list of nodes."""
     start = head.lstrip()[:1] == b"{" and b'"traceEvents"' not in head
