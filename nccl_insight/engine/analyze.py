@@ -84,7 +84,9 @@ def analyze(
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(last), *copy_sentences(last), *notes, *policy.notes()),
-        headline=headline(status, findings, reasons, inputs),
+        headline=headline(
+            status, findings, reasons, inputs, not (placed and min(placed, key=lambda d: d.order).undecided)
+        ),
         summary=outline(last),
         reasons=reasons,
         progress=seen,

@@ -6,7 +6,9 @@ after its effect: by the clocks of their lines where both have one, allowing for
 line order within one process, the only order that means anything. A link event explains an error only on the same
 device of the same host and near in time. Among several candidates the one that is itself unexplained wins, then what
 lies nearer to a first cause, the more severe, the one that others do not precede in a process, and the one on the host
-of the effect: never the place in a file that many processes wrote. Links never form a circle.
+of the effect: never the place in a file that many processes wrote. Links never form a circle. Failures that explain
+the same effect equally well, and that neither clocks nor a process put in order, are no root: the first of them is the
+first error in the log, no more.
 """
 
 from __future__ import annotations
@@ -114,6 +116,47 @@ def _shares(cause: Draft, effect: Draft) -> bool:
     return not (difference and apart)
 
 
+def _ordered(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+    """Whether clocks or the lines of a process tell which of two came first."""
+    if one.first_s is not None and other.first_s is not None:
+        alike = len(one.hit.hosts) == 1 and one.hit.hosts == other.hit.hosts
+        return abs(one.first_s - other.first_s) > (SAME_HOST_SKEW_S if alike else SKEW_S)
+    return _precedes(one, other, lines) or _precedes(other, one, lines)
+
+
+def undecided(
+    drafts: Sequence[Draft], above: Sequence[int | None], lines: Mapping[str, Mapping[Process, int]]
+) -> set[int]:
+    """Failures of which nothing tells whether one of them, or which, is the cause of what they both explain."""
+    first = [
+        j
+        for j, d in enumerate(drafts)
+        if above[j] is None
+        and d.severity is Severity.ERROR
+        and d.rule.finding_class is FindingClass.FAILURE
+        and d.name not in OUTSIDE
+        and not nearness(d.name)
+    ]
+    found: set[int] = set()
+    for i, parent in enumerate(above):
+        if parent not in first:
+            continue
+        near = bool(set(drafts[parent].hit.hosts) & set(drafts[i].hit.hosts))
+        for j in first:
+            rival = drafts[j]
+            if j == parent or rival.name == drafts[parent].name:
+                continue
+            explains = (
+                _explains(rival, drafts[i])
+                and _shares(rival, drafts[i])
+                and _possible(rival, drafts[i], lines)
+            )
+            as_near = bool(set(rival.hit.hosts) & set(drafts[i].hit.hosts)) == near
+            if explains and as_near and not _ordered(drafts[parent], rival, lines):
+                found |= {parent, j}
+    return found
+
+
 def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]]) -> list[int | None]:
     """Index of the draft that explains each draft, or None."""
     options = [
@@ -190,6 +233,7 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     drafts = [timed(draft, times(run)) for draft in drafts]
     above = parents(drafts, first_lines(run))
     is_cause = {j for j in above if j is not None}
+    open_ = undecided(drafts, above, first_lines(run))
     raised = {
         above[i]
         for i, d in enumerate(drafts)
@@ -203,6 +247,9 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
         parent = above[i]
         if parent is not None:
             role, severity = Role.CASCADE, lowered(draft)
+        elif i in open_:
+            role, severity = Role.INDEPENDENT, draft.severity
+            draft = replace(draft, undecided=True)
         elif i in is_cause:
             role = Role.ROOT
             severity = (

@@ -25,6 +25,7 @@ class Draft:
     depth: int = 0
     first_s: float | None = None
     last_s: float | None = None
+    undecided: bool = False
 
     @property
     def name(self) -> str:
@@ -71,10 +72,15 @@ class Draft:
     def finding(self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str) -> Finding:
         """The finished finding."""
         hit, rule = self.hit, self.rule
+        explanation = hit.explanation or rule.section("Why it matters")
+        if self.undecided:
+            explanation += (
+                " Another failure explains the rest as well, and no clock tells which of the two came first."
+            )
         return Finding(
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
             confidence=self.confidence, action=self.action, title=hit.title,
-            explanation=hit.explanation or rule.section("Why it matters"), next_step=hit.next_step,
+            explanation=explanation, next_step=hit.next_step,
             observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),
             hosts=tuple(sorted(set(hit.hosts))), comm_id=hit.comm_id, role=self.role,
             caused_by=self.caused_by, evidence=evidence,

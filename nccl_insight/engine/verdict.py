@@ -39,11 +39,12 @@ def headline(
     findings: Sequence[Finding],
     reasons: Sequence[str],
     inputs: Sequence[InputInfo],
+    order_known: bool = True,
 ) -> str:
     """The cause in words; where there is none, how far the job got and what is missing to say more."""
     loud = [f for f in findings if f.severity in _LOUD]
     if status == "findings" and loud:
-        return loud[0].title
+        return loud[0].title if order_known else f"First error in the log: {loud[0].title}"
     if status == "ok":
         return "No problem found"
     if status == "inconclusive" and reasons and reasons[0].startswith(ENDED_BY_USER):

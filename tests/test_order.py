@@ -1,0 +1,66 @@
+"""Which of several failures is the root: clocks and processes decide, the place in a file does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nccl_insight
+from nccl_insight.model import Role
+
+INIT = (
+    "gpu0{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 3 cudaDev 0 nvmlDev 0 busId "
+    "1b000 commId 0x8a1f5f0c3d2e1b00 - Init {state}"
+)
+SHM = (
+    "{at}gpu01:4001:4101 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-yqMmIK to 9637892 "
+    "bytes, error: No space left on device (28)"
+)
+CUDA = "{at}gpu02:4002:4102 [0] enqueue.cc:1345 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'"
+CLOSED = (
+    "{at}gpu00:4000:4100 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+    "gpu0x<51159>"
+)
+
+
+def run(tmp_path: Path, *times: str) -> nccl_insight.Analysis:
+    first, second, third = (f"[{t}] " if t else "" for t in times)
+    files = {
+        0: [CLOSED.format(at=third)],
+        1: [SHM.format(at=first)],
+        2: [CUDA.format(at=second)],
+    }
+    for rank, lines in files.items():
+        start = [INIT.format(r=rank, state=s) for s in ("START", "COMPLETE")]
+        (tmp_path / f"rank{rank}.log").write_text("\n".join([*start, *lines, ""]))
+    return nccl_insight.analyze([str(tmp_path / f"rank{n}.log") for n in files])
+
+
+def test_without_clocks_failures_of_different_files_have_no_root(tmp_path: Path) -> None:
+    analysis = run(tmp_path, "", "", "")
+    loud = {f.name: f for f in analysis.findings if f.severity.value == "error"}
+    assert set(loud) == {"shm-too-small", "cuda-unhandled"}
+    assert {f.role for f in loud.values()} == {Role.INDEPENDENT}
+    assert analysis.headline.startswith("First error in the log: ")
+    assert all("no clock tells which" in f.explanation for f in loud.values())
+    assert [f.role for f in analysis.findings if f.name == "peer-died"] == [Role.CASCADE]
+
+
+def test_clocks_decide(tmp_path: Path) -> None:
+    analysis = run(tmp_path, "2025-03-02 11:00:00", "2025-03-02 11:09:00", "2025-03-02 11:09:30")
+    roles = {f.name: f.role for f in analysis.findings}
+    assert Role.ROOT in roles.values()
+    assert not analysis.headline.startswith("First error in the log")
+
+
+def test_clocks_that_may_differ_do_not(tmp_path: Path) -> None:
+    analysis = run(tmp_path, "2025-03-02 11:00:00", "2025-03-02 11:00:09", "2025-03-02 11:00:10")
+    assert analysis.headline.startswith("First error in the log: ")
+
+
+def test_one_failure_is_the_root(tmp_path: Path) -> None:
+    for rank, lines in {0: [CLOSED.format(at="")], 1: [SHM.format(at="")]}.items():
+        start = [INIT.format(r=rank, state=s) for s in ("START", "COMPLETE")]
+        (tmp_path / f"rank{rank}.log").write_text("\n".join([*start, *lines, ""]))
+    analysis = nccl_insight.analyze([str(tmp_path / f"rank{n}.log") for n in (0, 1)])
+    assert {f.name: f.role for f in analysis.findings}["shm-too-small"] is Role.ROOT
+    assert not analysis.headline.startswith("First error in the log")
