@@ -226,10 +226,10 @@ def test_connections_that_differ_are_outlined() -> None:
     assert changed
     analysis = samples.healthy()[0]
     pairs = html_diff.side_by_side((analysis, good), (analysis, bad))
-    assert [f.id for f in pairs] == ["good-node", "bad-node", "good-matrix", "bad-matrix"]
-    outlines = [e for e in drawn(pairs[3]).iter("rect") if e.get("class") == "changed"]
+    assert [f.id for f in pairs] == ["both-node", "good-matrix", "bad-matrix"]
+    outlines = [e for e in drawn(pairs[2]).iter("rect") if e.get("class") == "changed"]
     assert len(outlines) == len(changed)
-    assert not [e for e in drawn(pairs[2]).iter("rect") if e.get("class") == "changed"]
+    assert not [e for e in drawn(pairs[1]).iter("rect") if e.get("class") == "changed"]
 
 
 def test_gaps_between_collectives_of_a_trace_without_ranks() -> None:

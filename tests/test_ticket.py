@@ -182,3 +182,18 @@ def test_an_analysis_of_nothing_has_its_forms() -> None:
     )
     assert _questions(ticket.github_issue(empty, run)) == FORM
     assert ticket.chat(empty).startswith("NOT JUDGED")
+
+
+def test_markdown_holds_the_platform_and_folds_the_evidence() -> None:
+    run = nccl_insight.load([TINY_SHM])
+    analysis = nccl_insight.analyze(run)
+    command = "nccl-insight analyze run.log --token hunter2"
+    text = markdown.render(analysis, ticket.platform(analysis, run, command))
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert "| NCCL | 2.27.7+cuda12.8 |" in rows
+    assert "| Ranks and nodes | 4 ranks on 1 node |" in rows
+    assert "| Command | `nccl-insight analyze run.log --token ***` |" in rows
+    assert "NCCL_P2P_DISABLE=1" in text
+    assert "hunter2" not in text
+    assert "<summary>Evidence: " in text
+    assert text.count("<details>") == text.count("</details>")

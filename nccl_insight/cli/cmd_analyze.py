@@ -27,7 +27,9 @@ def _render(
     if kind == "json":
         return json_.render(analysis)
     if kind == "md":
-        return markdown.render(analysis)
+        from nccl_insight.cli.redacting import command_line
+
+        return markdown.render(analysis, ticket.platform(analysis, run, command_line(redactor)))
     if kind == "sarif":
         return sarif.render(analysis)
     if kind == "chat":

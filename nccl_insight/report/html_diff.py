@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from nccl_insight.version import __version__
 
 ROWS = 100
 _TOP = 3
+_HALF = 560.0
 _STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}
 
 
@@ -210,6 +212,11 @@ def side_by_side(good: Side, bad: Side) -> list[Figure]:
     for build in (node.node_diagram, matrix.matrix):
         both = [build(*good), build(*bad)]
         if all(f is not None for f in both):
+            first, second = both
+            if first and second and first.svg == second.svg:
+                said = f"{first.summary} The same in both runs."
+                pairs.append(replace(first, id=f"both-{first.id}", summary=said, wide=True))
+                continue
             for name, side, figure in zip(("good", "bad"), (good, bad), both, strict=True):
                 assert figure is not None
                 shown = figure.svg
@@ -227,10 +234,21 @@ def side_by_side(good: Side, bad: Side) -> list[Figure]:
                 )
                 pairs.append(
                     replace(
-                        figure, id=f"{name}-{figure.id}", title=title, summary=said, svg=shown, wide=False
+                        figure,
+                        id=f"{name}-{figure.id}",
+                        title=title,
+                        summary=said,
+                        svg=shown,
+                        wide=_width(shown) > _HALF,
                     )
                 )
     return pairs
+
+
+def _width(drawing: str) -> float:
+    """Width in pixels that a drawing was made for."""
+    found = re.search(r' width="([0-9.]+)"', drawing)
+    return float(found[1]) if found else 0.0
 
 
 def _effects(comparison: Comparison) -> Figure | None:

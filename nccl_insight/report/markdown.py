@@ -18,8 +18,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
 _BREAK = "<!-- -->"
 
 
-def render(analysis: Analysis) -> str:
-    """The analysis as markdown, always shorter than :data:`LIMIT` characters."""
+def render(analysis: Analysis, platform: Sequence[str] = ()) -> str:
+    """The analysis as markdown, always shorter than :data:`LIMIT` characters.
+
+    ``platform``: what the inputs tell of versions, GPUs, topology, network, environment and command, as
+    :func:`nccl_insight.report.ticket.platform` writes it; it comes after the findings.
+    """
     top = [
         f"## {words.verdict_word(analysis)}: {escape(words.cause(analysis))}",
         "",
@@ -27,7 +31,7 @@ def render(analysis: Analysis) -> str:
         "",
         *_journey(analysis),
     ]
-    body = [*top, *_findings(analysis.findings), *_suppressed(analysis), *_not_judged(analysis)]
+    body = [*top, *_findings(analysis.findings), *platform, *_suppressed(analysis), *_not_judged(analysis)]
     body += [*_coverage(analysis), *_inputs(analysis), *_tail(analysis)]
     text = "\n".join(body).rstrip() + "\n"
     if len(text) < LIMIT:
@@ -88,7 +92,8 @@ def finding(item: Finding) -> str:
         lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
         if len(item.evidence) > len(shown):
             lines.append(f"... and {len(item.evidence) - len(shown)} more")
-        rows += ["", fence(lines, "log")]
+        title = f"<summary>Evidence: {plural(len(item.evidence), 'line')}</summary>"
+        rows += ["", "<details>", title, "", fence(lines, "log"), "", "</details>"]
     rows += [""]
     return "\n".join(rows) + "\n"
 

@@ -11,6 +11,7 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.report import markdown, words
+from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.report.steps import steps_of
 from nccl_insight.tables.run import Run
@@ -52,6 +53,18 @@ def github_issue(analysis: Analysis, run: Run, command: str = "") -> str:
         return text
     ending = "\n\n(cut here: it does not fit into an issue; attach the HTML or JSON report)\n"
     return markdown.close_fence(text[: markdown.LIMIT - len(ending) - 64]) + ending
+
+
+def platform(analysis: Analysis, run: Run, command: str = "") -> list[str]:
+    """Lines of markdown on version, GPUs, topology, network, settings and command, for :func:`markdown.render`."""
+    rows = ["### Job and platform", "", *_platform(analysis, run)[:-1], ""]
+    rows = [line for line in rows if not line.endswith(" | _not in the inputs_ |")]
+    at = next((n for n, line in enumerate(rows) if line.startswith("| Ranks")), len(rows) - 1)
+    rows[at:at] = [f"| NCCL | {_version(analysis)} |"] if analysis.job.nccl_versions else []
+    if command:
+        last = max(n for n, line in enumerate(rows) if line.startswith("|"))
+        rows.insert(last + 1, f"| Command | {markdown.code_span(scrub(one_line(command, 400)))} |")
+    return [*rows, *_settings(run), ""]
 
 
 def chat(analysis: Analysis) -> str:
@@ -138,7 +151,16 @@ def _logs(analysis: Analysis) -> list[str]:
 
 
 def _steps(analysis: Analysis, run: Run) -> list[str]:
-    rows = ["_The command that starts the job:_", "", "```sh", "", "```", ""]
+    rows = ["_The command that starts the job:_", "", "```sh", "", "```", "", *_settings(run)]
+    if analysis.progress is not None:
+        rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
+    rows.append("_Is it sporadic? Did it work with an older NCCL?_")
+    return rows
+
+
+def _settings(run: Run) -> list[str]:
+    """What the user set, folded."""
+    rows: list[str] = []
     chosen = user_settings(run)
     if chosen:
         shown = sorted({f"{one_line(s.name, 120)}={one_line(s.value, 200)}" for s in chosen})
@@ -153,9 +175,6 @@ def _steps(analysis: Analysis, run: Run) -> list[str]:
             "</details>",
             "",
         ]
-    if analysis.progress is not None:
-        rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
-    rows.append("_Is it sporadic? Did it work with an older NCCL?_")
     return rows
 
 
