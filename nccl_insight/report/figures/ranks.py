@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
+from nccl_insight.facts.apart import apart, rank_metrics, varies
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
@@ -35,8 +36,6 @@ PHASES = (
     "rest_s",
 )
 _SHOWN = 40
-_DEVIATIONS = 5.0
-_VARIES = 0.01
 
 
 def init_timing(analysis: Analysis, run: Run) -> Figure | None:
@@ -122,82 +121,20 @@ def _reach(metrics: Iterable[Mapping[int, float]]) -> list[float]:
     return [low - beside, high + beside]
 
 
-def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
-    """Figures that every rank has one of, by name: start-up, channels, communication."""
-    found: dict[str, dict[int, float]] = {}
-    timings = (
-        run.lazy("init_timings")
-        .group_by("rank")
-        .agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
-    )
-    counts = run.lazy("channel_counts").group_by("rank").agg(pl.col("coll_channels", "p2p_channels").max())
-    steps = (
-        run.lazy("steps")
-        .group_by("rank")
-        .agg((pl.col("duration_ns", "exposed_comm_ns", "compute_ns").mean() / 1e6).round(4))
-    )
-    traffic = (
-        run.lazy("collectives")
-        .filter(pl.col("op").cast(pl.String) == "AllReduce")
-        .group_by("rank")
-        .agg(pl.col("busbw_gbps").median())
-    )
-    titles = (
-        (
-            timings,
-            {
-                "total_s": "initialization, s",
-                "bootstrap_s": "bootstrap, s",
-                "topo_s": "topology search, s",
-                "connections_s": "connecting, s",
-            },
-        ),
-        (counts, {"coll_channels": "collective channels", "p2p_channels": "p2p channels"}),
-        (
-            steps,
-            {
-                "duration_ns": "mean step, ms",
-                "exposed_comm_ns": "exposed communication per step, ms",
-                "compute_ns": "computation per step, ms",
-            },
-        ),
-        (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
-    )
-    for frame, columns in titles:
-        table = frame.drop_nulls("rank").sort("rank").collect()
-        for column, title in columns.items():
-            values = {int(r): float(v) for r, v in table.select("rank", column).iter_rows() if v is not None}
-            if len(values) >= 2:
-                found[title] = values
-    return found
-
-
-def outliers(values: dict[int, float]) -> tuple[float, float, list[int]]:
-    """Median, its robust spread, and ranks further than five spreads (and 10 %) from the median."""
-    middle = statistics.median(values.values())
-    spread = 1.4826 * statistics.median([abs(v - middle) for v in values.values()])
-    limit = max(_DEVIATIONS * spread, 0.1 * abs(middle), 1e-9)
-    return middle, spread, sorted(r for r, v in values.items() if abs(v - middle) > limit)
-
-
 def comparison(analysis: Analysis, run: Run) -> Figure | None:
     """One figure per rank for each metric, outliers marked."""
-    metrics = {
-        t: v
-        for t, v in rank_metrics(run).items()
-        if max(v.values()) - min(v.values()) > _VARIES * abs(statistics.median(v.values()))
-    }
+    metrics = {title: values for title, values in rank_metrics(run).items() if varies(values)}
     if not metrics:
         return None  # a flat line says nothing
     data: list[Trace] = []
     masks: list[int] = []
     rows, odd_ones = [], []
     where = place(run)
-    judged = {title: outliers(values) for title, values in metrics.items()}
-    order = sorted(metrics, key=lambda t: (not judged[t][2], list(metrics).index(t)))
+    judged = {title: apart(values) for title, values in metrics.items()}
+    order = sorted(metrics, key=lambda t: (not judged[t][1], list(metrics).index(t)))
     for number, title in enumerate(order):
         values = metrics[title]
-        middle, _, odd = judged[title]
+        middle, odd = judged[title]
         usual = [r for r in values if r not in set(odd)]
         for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
             if members:

@@ -41,17 +41,13 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.settings.interfaces import VIRTUAL
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("interfaces", "net_devices", "errors")
-VIRTUAL = (
-    r"^(?:lo[0-9]*|docker[0-9]+|br-[0-9a-z]+|veth[0-9a-z]*|virbr[0-9]+|vnet[0-9]+|cni[0-9]+|flannel.*"
-    r"|podman[0-9]+|lxcbr[0-9]+|tun[0-9]+|CloudflareWARP|ip6tnl[0-9]+|tunl[0-9]+|sit[0-9]+|gre[0-9]+|gretap[0-9]+"
-    r"|cali[0-9a-f]+|cilium_.*|nodelocaldns|kube-ipvs[0-9]+|dummy[0-9]+)$"
-)
 # Docker and libvirt, loopback, and link-local.
 _BRIDGE = (
     r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"

@@ -108,7 +108,7 @@ def _benchmarks(run: Run) -> Iterator[Hit | CannotJudge]:
     if unknown:
         yield CannotJudge(
             f"benchmark results of GPUs without a known link figure ({', '.join(sorted(unknown)[:3])})",
-            "give the expected busbw in the configuration, or the log with the transport lines of the same run",
+            "add the log with the transport lines of the same run; `nccl-insight expect` says which GPUs are known",
         )
 
 

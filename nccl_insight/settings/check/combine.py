@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from nccl_insight.model import Severity
 from nccl_insight.settings.check.inspector import check_inspector
 from nccl_insight.settings.check.issue import Issue, as_number, switched_off, switched_on
+from nccl_insight.settings.interfaces import is_virtual
 from nccl_insight.versions import at_least
 
 Settings = Mapping[str, str]
@@ -17,7 +18,6 @@ _WITHOUT_RING = {
     "collnetdirect": {"allreduce", "allgather", "reducescatter"},
 }  # fmt: skip
 _COLLECTIVES = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
-_VIRTUAL = re.compile(r"(?:lo|docker|br-|veth|virbr|cni|flannel|cali|tun|podman|lxc)[\w.-]*")
 _HCA_EXACT_MEANT = re.compile(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
 
 
@@ -164,7 +164,7 @@ def _bounds(settings: Settings, version: str | None) -> Iterator[Issue]:
 def _interfaces(settings: Settings, version: str | None) -> Iterator[Issue]:
     value = settings.get("NCCL_SOCKET_IFNAME", "").strip()
     if value and not value.startswith("^"):
-        wrong = [w for w in value.lstrip("=").split(",") if _VIRTUAL.fullmatch(w.strip())]
+        wrong = [w for w in value.lstrip("=").split(",") if is_virtual(w)]
         if wrong:
             yield Issue(
                 "ifname-wrong", Severity.WARNING, "NCCL_SOCKET_IFNAME",

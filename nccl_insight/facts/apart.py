@@ -1,0 +1,77 @@
+"""Figures that every rank has one of, and which ranks stand apart."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_DEVIATIONS: Final = 5.0
+_VARIES: Final = 0.01
+
+
+def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
+    """Figures that every rank has one of, by name: start-up, channels, communication."""
+    found: dict[str, dict[int, float]] = {}
+    timings = (
+        run.lazy("init_timings")
+        .group_by("rank")
+        .agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
+    )
+    counts = run.lazy("channel_counts").group_by("rank").agg(pl.col("coll_channels", "p2p_channels").max())
+    steps = (
+        run.lazy("steps")
+        .group_by("rank")
+        .agg((pl.col("duration_ns", "exposed_comm_ns", "compute_ns").mean() / 1e6).round(4))
+    )
+    traffic = (
+        run.lazy("collectives")
+        .filter(pl.col("op").cast(pl.String) == "AllReduce")
+        .group_by("rank")
+        .agg(pl.col("busbw_gbps").median())
+    )
+    titles = (
+        (
+            timings,
+            {
+                "total_s": "initialization, s",
+                "bootstrap_s": "bootstrap, s",
+                "topo_s": "topology search, s",
+                "connections_s": "connecting, s",
+            },
+        ),
+        (counts, {"coll_channels": "collective channels", "p2p_channels": "p2p channels"}),
+        (
+            steps,
+            {
+                "duration_ns": "mean step, ms",
+                "exposed_comm_ns": "exposed communication per step, ms",
+                "compute_ns": "computation per step, ms",
+            },
+        ),
+        (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
+    )
+    for frame, columns in titles:
+        table = frame.drop_nulls("rank").sort("rank").collect()
+        for column, title in columns.items():
+            values = {int(r): float(v) for r, v in table.select("rank", column).iter_rows() if v is not None}
+            if len(values) >= 2:
+                found[title] = values
+    return found
+
+
+def varies(values: Mapping[int, float]) -> bool:
+    """Whether the figures differ by more than a hundredth of their median."""
+    return max(values.values()) - min(values.values()) > _VARIES * abs(statistics.median(values.values()))
+
+
+def apart(values: Mapping[int, float]) -> tuple[float, list[int]]:
+    """Median, and the ranks further from it than five robust spreads (1.4826 times the median deviation) and 10 %."""
+    middle = statistics.median(values.values())
+    spread = 1.4826 * statistics.median([abs(v - middle) for v in values.values()])
+    limit = max(_DEVIATIONS * spread, 0.1 * abs(middle), 1e-9)
+    return middle, sorted(r for r, v in values.items() if abs(v - middle) > limit)
