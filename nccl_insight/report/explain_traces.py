@@ -111,7 +111,7 @@ def occasions(run: Run) -> Section | None:
     if table.is_empty():
         return None
     clocks = run.table("trace_clocks")
-    common = "comparable" in clocks.columns and bool(clocks["comparable"].all())
+    common = clocks.height > 0 and bool(clocks["comparable"].all())
     lines = []
     for row in (
         table.sort("worst_wait_ns", "match_id", descending=[True, False])
