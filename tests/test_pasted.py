@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 import nccl_insight
 from nccl_insight.model import Analysis
@@ -65,3 +68,43 @@ def test_a_traceback_glued_to_the_last_error(tmp_path: Path) -> None:
         "(most recent call last):",
     )
     assert _names(said) == {"shm-too-small"}
+
+
+_TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/work/train.py", line 88, in <module>',
+    "    main()",
+    '  File "/work/train.py", line 61, in main',
+    "    loss = step(batch)",
+    "ValueError: Expected more than 1 value per channel",
+)
+_CLOSED = (
+    "n1:77:77 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer n2<41822>"
+)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        lambda i: "[default0]:",
+        lambda i: "trainer/0 ",
+        lambda i: f"2026-03-04T05:06:{i:02d}.123456789Z ",
+        lambda i: f"[pod/train-0/pytorch] 2026-03-04T05:06:{i:02d}.123456789Z ",
+        lambda i: f"2026-03-04T05:06:{i:02d}.123456789Z stdout F ",
+        lambda i: f"[2026-03-04T05:06:{i:02d}.123+0000] {{subprocess.py:93}} INFO - ",
+        lambda i: f"03/04/2026 05:06:{i:02d} ",
+        lambda i: f"05:06:{i:02d}.123456 ",
+        lambda i: f"<14>1 2026-03-04T05:06:{i:02d}Z n1 trainer 77 - - ",
+        lambda i: f"{i + 7:6d}\t",
+        lambda i: f"logs/rank0.log:{i + 7}:",
+        lambda i: "logs/rank0.log:",
+    ],
+)
+def test_a_traceback_behind_any_tag(tag: Callable[[int], str], tmp_path: Path) -> None:
+    """The tag of the first line is that of the last one, but for times and numbers of lines."""
+    lines = ["n1:77:77 [0] NCCL INFO NCCL version 2.27.7+cuda12.8", *_TRACEBACK, "", _CLOSED]
+    said = _said(tmp_path, *(tag(i) + line for i, line in enumerate(lines)))
+    found = {f.name: f for f in said.findings}
+    assert found["application-exception"].severity.value == "error"
+    assert "ValueError" in found["application-exception"].title
+    assert found["peer-died"].caused_by == "application-exception"

@@ -23,7 +23,7 @@ _MARK: Final = "Traceback (most recent call last)"
 _CLASS: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
 NEAR: Final = (
     r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
-    rf"|(?:^|[\])>:|] ){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
+    rf"|(?:^|[\s\])>:|]){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
     r"|During handling of the above exception|above exception was the direct cause"
 )
 _EXCEPTION: Final = re.compile(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
@@ -34,6 +34,8 @@ _CHANGING: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T "
     r"]?|\b[0-9]{2}-[0-9]{2}\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?Z?|\[[\w./]+:[0-9]+\]"
 )
+# `cat -n`, and the places of `grep -n` in files of a rank each.
+_NUMBERED: Final = re.compile(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
 _RANK: Final = (
     re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"), re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
@@ -84,13 +86,16 @@ class _Reader:
                 else:
                     opened.place = place
             return
-        start = _START.search(text)
-        if start is None:
-            return
-        found = _EXCEPTION.match(text[start.start() :].rstrip())
+        at = self._behind_tag(line, text)
+        if at < 0:
+            start = _START.search(text)
+            if start is None:
+                return
+            at = start.start()
+        found = _EXCEPTION.match(text[at:].rstrip())
         if found is None:
             return
-        tag = text[: start.start()]
+        tag = text[:at]
         key = _key(tag)
         opened = self._of(key, line)
         if opened is None and found["text"] is None:
@@ -98,6 +103,17 @@ class _Reader:
         if opened is not None:
             self.open = {k: v for k, v in self.open.items() if v is not opened}
         self._add(line, found, tag if tag.strip() or opened is None else opened.tag, opened)
+
+    def _behind_tag(self, line: int, text: str) -> int:
+        """Where an exception begins behind the tag of an open traceback, whatever that tag looks like; else -1."""
+        for key, opened in self.open.items():
+            if not opened.tag or line - opened.line > _REACH:
+                continue
+            # The number of a line may have got longer.
+            for size in range(len(opened.tag), len(opened.tag) + 3):
+                if _key(text[:size]) == key and _EXCEPTION.match(text[size:].rstrip()):
+                    return size
+        return -1
 
     def _of(self, key: str, line: int) -> _Open | None:
         """The open traceback of a tag; without one, the only or latest open one whose lines have no tags."""
@@ -131,7 +147,7 @@ class _Reader:
 
 
 def _key(tag: str) -> str:
-    return " ".join(_CHANGING.sub("", tag).split())
+    return " ".join(_CHANGING.sub("", _NUMBERED.sub("", tag)).split())
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:

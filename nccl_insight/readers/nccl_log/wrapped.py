@@ -13,6 +13,11 @@ from typing import Final
 import polars as pl
 
 _HEAD: Final = r"[^\s:]+:[0-9]+:[0-9]+ (?:\[-?[0-9]+\]|NCCL)"
+# How lines of other programs begin; none of it begins the rest of a message of NCCL.
+_OWN: Final = (
+    r"^(?:Traceback |slurmstepd|srun: |[EWIF][0-9]{4} |\*\*\* |\[(?:rank|default)[0-9]|\[[EW] |  File |"
+    r"[0-9]{4}-[0-9]{2}-)"
+)
 _KIND: Final = r" NCCL [A-Z]+ (\S{1,12})"
 _WIDTHS: Final = (60, 400)
 _KINDS_LEAST: Final = 3
@@ -45,19 +50,25 @@ def _of_input(lines: pl.Series, lengths: pl.Series, width: int, first: int) -> d
     begins = reach.str.contains(_HEAD)
     if int(begins.sum()) < _KINDS_LEAST:
         return {}
-    follows = begins & behind.str.contains(_HEAD).not_() & (behind.str.len_bytes() > 0)
+    rest = _is_rest(behind)
+    follows = begins & rest
     full = lengths.gather(far) == width
     # Only lines that end before the width tell that words were kept whole.
     if _is_wrapped(reach, follows & ~full, _no_room(reach, behind, width)):
         at = (lengths > width // 2).arg_true()
         at = at.filter(at < lines.len() - 1)
         head, tail = lines.gather(at), lines.gather(at + 1)
-        on = _no_room(head, tail, width) & tail.str.contains(_HEAD).not_()
+        on = _no_room(head, tail, width) & _is_rest(tail)
         return _joined(lines, at.filter(on), " ", first)
     if _is_wrapped(reach, begins & full, follows):
-        at = far.filter(full & behind.str.contains(_HEAD).not_() & (behind.str.len_bytes() > 0))
+        at = far.filter(full & rest)
         return _joined(lines, at, "", first)
     return {}
+
+
+def _is_rest(lines: pl.Series) -> pl.Series:
+    """Whether lines may be the rest of the lines in front of them."""
+    return lines.str.contains(_HEAD).not_() & lines.str.contains(_OWN).not_() & (lines.str.len_bytes() > 0)
 
 
 def _no_room(lines: pl.Series, behind: pl.Series, width: int) -> pl.Series:
