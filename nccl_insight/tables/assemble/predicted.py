@@ -78,6 +78,12 @@ def choices(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+def asked(chosen: pl.DataFrame) -> pl.DataFrame:
+    """The first choice of each communicator for each operation and size, as many as the model is worked out for."""
+    kind = ["comm_id", "op", "size_bytes"]
+    return chosen.drop_nulls(kind).unique(kind, keep="first", maintain_order=True).head(_MOST)
+
+
 def worked_out(chosen: pl.DataFrame, model: pl.DataFrame, comms: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``predicted`` from the printed table, for each operation and size that a communicator chose for.
 
@@ -86,14 +92,11 @@ def worked_out(chosen: pl.DataFrame, model: pl.DataFrame, comms: pl.DataFrame) -
         model: ``tuning_model``.
         comms: ``communicators``, for ranks, nodes and release.
     """
-    asked = chosen.drop_nulls(["comm_id", "op", "size_bytes"]).unique(
-        ["comm_id", "op", "size_bytes"], keep="first", maintain_order=True
-    )
     costs = {(c, op): found for c, op, found in _costs(model)}
     known = {row["comm_id"]: row for row in comms.iter_rows(named=True)}
     rows = [
         row
-        for ask in asked.head(_MOST).iter_rows(named=True)
+        for ask in asked(chosen).iter_rows(named=True)
         for row in _of_ask(ask, costs.get((ask["comm_id"], str(ask["op"])), []), known.get(ask["comm_id"]))
     ]
     return pl.DataFrame(rows, schema_overrides={"size_bytes": pl.UInt64}, infer_schema_length=None)

@@ -218,6 +218,7 @@ def _predicted(
     feeds: Feeds,
     owners: Owners,
     build: Callable[[str], pl.DataFrame],
+    choices: Callable[[], Iterator[pl.DataFrame]],
     names: Sequence[str],
     comms: pl.DataFrame,
     last: bool,
@@ -228,10 +229,13 @@ def _predicted(
     if asked is not None:
         parts.append(conform("predicted", finish(owners.attribute(predicted.answers(asked)))))
     if "tuning_choice" in names:
-        chosen = build("tuning_choice")
-        parts.append(conform("predicted", predicted.choices(chosen)))
-        if "tuning_model" in names and comms.height:
-            model = predicted.worked_out(chosen, build("tuning_model"), conform("communicators", comms))
+        asked_for: list[pl.DataFrame] = []
+        for chosen in choices():
+            parts.append(conform("predicted", predicted.choices(chosen)))
+            if "tuning_model" in names and comms.height:
+                asked_for = [predicted.asked(stack([*asked_for, chosen]))]
+        if asked_for:
+            model = predicted.worked_out(asked_for[0], build("tuning_model"), conform("communicators", comms))
             parts += [conform("predicted", model)] if model.height else []
     return stack(parts)
 
@@ -293,7 +297,10 @@ def assemble(
     ):
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
-        table = partial(_predicted, feeds, owners, build_any, names, out.get("communicators", pl.DataFrame()))
+        chosen = later.get("tuning_choice")
+        pieces = chosen.frames if chosen is not None else lambda: iter(())
+        comms_of = out.get("communicators", pl.DataFrame())
+        table = partial(_predicted, feeds, owners, build_any, pieces, names, comms_of)
         later["predicted"] = LogTable(table, height)
     if "memory" in names:
         later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"))
