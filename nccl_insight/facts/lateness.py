@@ -79,7 +79,8 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
     """The rows with the time that each member took since it was last together with the others.
 
     That was at the end of the group's last collective that held up all members; one that ran under compute leaves
-    everybody where they were.
+    everybody where they were. In a group of which no collective ever held up all, what a member took from its own start
+    of one to its own start of the next counts: of those that waited in it, compute ran meanwhile.
     """
     begin = table["start_ns"].min() if by_clock else None
     sequence = rows.sort("group", "rank", "start_ns").with_columns(
@@ -91,10 +92,17 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
         .over("match_id"),
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
     )
-    blocking = pl.col("held_all") | ~pl.col("held_all").any().over("group")
+    never = ~pl.col("held_all").any().over("group")
+    blocking = pl.col("held_all") | never
     sequence = sequence.with_columns(
         before=pl.when(blocking).then("match_id").shift(1).forward_fill().over("group", "rank"),
-        released=pl.when(blocking).then("end_ns").shift(1).forward_fill().over("group", "rank"),
+        released=pl.when(never)
+        .then("start_ns")
+        .when(blocking)
+        .then("end_ns")
+        .shift(1)
+        .forward_fill()
+        .over("group", "rank"),
     )
     together = pl.col("before").n_unique().over("match_id") == 1
     known = (
