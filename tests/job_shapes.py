@@ -227,3 +227,25 @@ def decoding(layout: Layout, plan: Plan, tokens: int = 60) -> Simulation:
         b.join()
         builders.append(b)
     return _run(builders, layout.world)
+
+
+def gathered(layout: Layout, plan: Plan, layers: int = 8) -> Simulation:
+    """Context parallel (the ``dp`` place) that gathers keys under the attention to its own part; tensor groups; at
+    the end of a step gradients over all. No gather ever holds up all its members."""
+    builders = []
+    everyone = Group("world", tuple(range(layout.world)))
+    for rank, stage, copy, place in layout.places():
+        b = _Builder(plan, rank)
+        context, tensor = layout.data(stage, place), layout.tensor(stage, copy)
+        for step in range(plan.steps):
+            b.begin(step)
+            for _ in range(layers):
+                b.together("_allgather_base", context, 200.0, 1 << 21, blocking=False)
+                b.work(260.0)
+                b.join()
+                b.work(300.0)
+                b.together("allreduce", tensor, 50.0, 1 << 21)
+            b.together("allreduce", everyone, 190.0, 1 << 24)
+            b.work(60.0)
+        builders.append(b)
+    return _run(builders, layout.world)

@@ -102,9 +102,10 @@ SHARDED = Layout(tp=2, dp=4, pp=2)
         (lambda: job_shapes.alternating(ALTERNATING, slow(4, 5, 6, 7, factor=1.3)), (4, 5, 6, 7)),
         (lambda: job_shapes.sharded(SHARDED, slow(13)), (13,)),
         (lambda: job_shapes.rings(SHARDED, slow(7)), (7,)),
+        (lambda: job_shapes.gathered(Layout(2, 4, 1), slow(5, factor=1.25)), (5,)),
         (lambda: job_shapes.experts(SHARDED, slow(10, factor=1.25)), (10,)),
     ],
-    ids=["alternating", "late stage", "sharded", "ring attention", "experts"],
+    ids=["alternating", "late stage", "sharded", "ring attention", "context parallel", "experts"],
 )
 def test_one_late_rank_or_stage_in_other_schedules(
     tmp_path: Path, job: Callable[[], Simulation], expected: tuple[int, ...]

@@ -47,7 +47,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.straggler import LateHost, Straggler, arrivals, late_hosts
+from nccl_insight.facts.late import Straggler
+from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs

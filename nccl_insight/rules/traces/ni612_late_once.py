@@ -31,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.straggler import Once, arrivals
+from nccl_insight.facts.late import Once
+from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
