@@ -14,9 +14,13 @@ setup:
 test *args:
     {{python}} -m pytest {{args}}
 
+# columns of messages and readers into the schema and docs/tables.md
+columns:
+    {{python}} tools/columns.py
+
 # what CI checks beside the tests
 check:
-    .venv/bin/ruff check nccl_insight tests benchmarks
+    .venv/bin/ruff check nccl_insight tests benchmarks tools
     .venv/bin/ruff format --check nccl_insight tests
     .venv/bin/mypy
     .venv/bin/lint-imports
