@@ -64,3 +64,9 @@ def test_one_failure_is_the_root(tmp_path: Path) -> None:
     analysis = nccl_insight.analyze([str(tmp_path / f"rank{n}.log") for n in (0, 1)])
     assert {f.name: f.role for f in analysis.findings}["shm-too-small"] is Role.ROOT
     assert not analysis.headline.startswith("First error in the log")
+
+
+def test_the_first_sentence_says_since_when(tmp_path: Path) -> None:
+    headline = run(tmp_path, "2025-03-02 11:00:00", "2025-03-02 11:09:00", "2025-03-02 11:09:30").headline
+    assert "gpu01" in headline
+    assert headline.endswith(", since 2025-03-02 11:00:00)")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nccl_insight.engine.summary import has_matter
 from nccl_insight.facts.journey import ENDED_BY_USER, doubts
-from nccl_insight.model import Coverage, Finding, InputInfo, Severity
+from nccl_insight.model import Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -34,6 +34,20 @@ def status_of(
     return ("inconclusive", found) if found else ("ok", ())
 
 
+def _with_since(finding: Finding) -> str:
+    """The title with since when, and how sure where it is not certain; what it says already is not said again."""
+    parts: list[str] = []
+    if finding.first_time and finding.first_time not in finding.title:
+        parts.append(f"since {finding.first_time}")
+    if finding.severity is Severity.ERROR and finding.confidence is not Confidence.HIGH:
+        parts.append("probable" if finding.confidence is Confidence.MEDIUM else "not certain")
+    title = finding.title
+    if not parts:
+        return title
+    more = ", ".join(parts)
+    return f"{title[:-1]}, {more})" if title.endswith(")") else f"{title} ({more})"
+
+
 def headline(
     status: str,
     findings: Sequence[Finding],
@@ -44,7 +58,8 @@ def headline(
     """The cause in words; where there is none, how far the job got and what is missing to say more."""
     loud = [f for f in findings if f.severity in _LOUD]
     if status == "findings" and loud:
-        return loud[0].title if order_known else f"First error in the log: {loud[0].title}"
+        said = _with_since(loud[0])
+        return said if order_known else f"First error in the log: {said}"
     if status == "ok":
         return "No problem found"
     if status == "inconclusive" and reasons and reasons[0].startswith(ENDED_BY_USER):

@@ -61,7 +61,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = Trouble(lost)
     named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
     silent = _silent(run, found)
-    where = f" by {named(named_peers.to_list())}" if len(named_peers) else ""
+    peers = [p for p in named_peers.to_list() if p]
+    where = f" by {named(peers)}" if peers else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
     yield from report(
         run,
