@@ -184,7 +184,9 @@ def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
     if not refs:
         return ""
     path = dict(inputs).get(refs[0].input_id, "")
-    return f"{one_line(path, 200)}:{refs[0].line}" if path else ""
+    return (
+        f"{one_line(path, 400).rpartition('/')[2]}:{refs[0].line}" if path else ""
+    )  # the whole path stands above
 
 
 def _rest(comparison: Comparison) -> Markup:
