@@ -134,3 +134,18 @@ def test_lines_of_one_length_are_not_taken_for_wrapped_ones() -> None:
     row = "float  sum  -1  100.0  1.00  1.88  0  99.0  1.01  1.89  0"
     table = [f"{2**i:>12} {2**i // 4:>13}  {row}" for i in range(9)]
     assert unwrapped(pl.Series(table), (1,)).to_list() == table
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"log": "\\ud800 NCCL INFO"}',
+        '   "message": "a:1:2 [0] NCCL INFO \\ud800",',
+        'level=info msg="a:1:2 [0] NCCL INFO \\ud800"',
+        '{"message": "a:1:2 [0] NCCL INFO x", "time": 1e999, "timestamp": "nan"}',
+        '{"log": {"log": {"log": {"log": {"log": "NCCL INFO"}}}}}',
+        ',"a","NCCL\r INFO"',
+    ],
+)
+def test_odd_envelopes_are_survived(line: str) -> None:
+    assert len(_opened(line)) == 1

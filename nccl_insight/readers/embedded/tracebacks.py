@@ -47,6 +47,7 @@ _PID: Final = re.compile(r"\bpid=([0-9]{1,9})")
 _ADDRESS: Final = re.compile(r"\bip=([0-9A-Fa-f.:]+)")
 _LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
 _REACH: Final = 400
+_TAG_MOST: Final = 300
 
 
 @dataclass
@@ -73,6 +74,7 @@ class _Reader:
         at = text.find(_MARK)
         if at >= 0:
             key = _key(text[:at])
+            self.open.pop(key, None)
             self.open[key] = _Open(line, text[:at], key in self.chained)
             self.chained.discard(key)
             return
@@ -106,8 +108,10 @@ class _Reader:
 
     def _behind_tag(self, line: int, text: str) -> int:
         """Where an exception begins behind the tag of an open traceback, whatever that tag looks like; else -1."""
-        for key, opened in self.open.items():
-            if not opened.tag or line - opened.line > _REACH:
+        for key, opened in reversed(self.open.items()):
+            if line - opened.line > _REACH:
+                break
+            if not 0 < len(opened.tag) <= _TAG_MOST:
                 continue
             # The number of a line may have got longer.
             for size in range(len(opened.tag), len(opened.tag) + 3):

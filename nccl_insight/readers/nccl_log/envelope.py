@@ -173,19 +173,20 @@ def _from_members(lines: pl.Series) -> pl.Series:
     if not mask.any():
         return lines
     found = {
-        at: _one_line(json.loads(hit[1], strict=False))
+        at: _one_line(said)
         for at, text in _rows(lines, lines.str.contains('^\\s*"[@_a-zA-Z]+": "'))
-        if (hit := _MEMBER.match(text)) and _valid(hit[1])
+        if (hit := _MEMBER.match(text)) and (said := _string(hit[1])) is not None
     }
     return _replaced(lines, found)
 
 
-def _valid(text: str) -> bool:
+def _string(text: str) -> str | None:
+    """The text of a JSON string; half a surrogate pair in it becomes a question mark."""
     try:
-        json.loads(text, strict=False)
+        value = json.loads(text, strict=False)
     except ValueError:
-        return False
-    return True
+        return None
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def _from_logfmt(lines: pl.Series) -> pl.Series:
@@ -195,9 +196,10 @@ def _from_logfmt(lines: pl.Series) -> pl.Series:
     found: dict[int, str] = {}
     for at, text in _rows(lines, mask):
         hit = _LOGFMT.search(text)
-        if hit is not None and _valid(hit[1]):
+        said = _string(hit[1]) if hit is not None else None
+        if said is not None:
             time = _LOGFMT_TIME.search(text)
-            found[at] = _one_line(json.loads(hit[1], strict=False), _when(time[1]) if time else "")
+            found[at] = _one_line(said, _when(time[1]) if time else "")
     return _replaced(lines, found)
 
 
