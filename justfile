@@ -32,6 +32,10 @@ coverage:
     {{python}} -m coverage run -m pytest
     {{python}} -m coverage report --skip-covered
 
+# which changes to checks their examples would not notice: just mutants NI211 NI513
+mutants *args:
+    {{python}} tools/mutants.py {{args}}
+
 # apply the formatter and the safe fixes
 fix:
     .venv/bin/ruff check --fix nccl_insight tests benchmarks

@@ -127,3 +127,10 @@ def test_sources_are_of_the_oldest_python() -> None:
     """The syntax of Python 3.10; mypy checks the library's names against it."""
     for path in sorted(Path(nccl_insight.__file__).parent.rglob("*.py")):
         ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 10))
+
+
+def test_changed_checks_are_noticed_by_their_examples() -> None:
+    mutants = tool("mutants")
+    tried, left = mutants.survivors(mutants.modules()["NI104"], mutants.rules()["NI104"], 12)
+    assert tried == 12
+    assert len(left) < tried
