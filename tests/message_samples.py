@@ -26,7 +26,7 @@ class Sample:
 @cache
 def by_file() -> dict[str, dict[str, list[Sample]]]:
     """Samples of every rule, by the stem of the grammar file the rule stands in."""
-    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.txt"))}
+    return {path.stem: read(path) for path in sorted(FOLDER.glob("*.txt"))}
 
 
 @cache
@@ -40,7 +40,8 @@ def texts() -> list[str]:
     return [sample.text for found in by_rule().values() for sample in found]
 
 
-def _read(path: Path) -> dict[str, list[Sample]]:
+def read(path: Path) -> dict[str, list[Sample]]:
+    """The samples of one file."""
     rules: dict[str, list[Sample]] = {}
     found: list[Sample] = []
     for line in path.read_text("utf-8").splitlines():

@@ -12,8 +12,9 @@ from nccl_insight.language.lint import lint
 from nccl_insight.language.load import grammar_files, kernel_grammar
 from nccl_insight.language.reference import Reference
 from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, function_path
+from tests import message_samples
 
-SAMPLES = {p.stem: p.read_text().splitlines() for p in sorted(Path("fixtures/kernels").glob("*.txt"))}
+SAMPLES = message_samples.read(Path(__file__).parents[1] / "fixtures" / "kernels.txt")
 
 
 @cache
@@ -37,7 +38,7 @@ def test_the_grammar_is_sound_and_apart_from_that_of_the_log() -> None:
 @pytest.mark.parametrize("rule", SAMPLES)
 def test_samples(rule: str) -> None:
     message = kernel_grammar().messages[rule]
-    for name in SAMPLES[rule]:
+    for name, values in ((sample.text, sample.values) for sample in SAMPLES[rule]):
         path = function_path(name)
         accepted = []
         while path:
@@ -49,6 +50,8 @@ def test_samples(rule: str) -> None:
         assert accepted[0][1] == rule, name
         parsed = reference().parse(rule, accepted[0][0])
         assert parsed is not None
+        numbers = {column for column, dtype in catalog().compiled(rule).columns if dtype == "int"}
+        assert {c: int(v) if c in numbers else v for c, v in parsed.captures.items()} == values, name
         others = [m for m in kernel_grammar().messages if m != rule and catalog().try_rule(m, accepted[0][0])]
         assert others == [], name
         kind = COMM if message.constants.get("kind") == "nccl" else OTHER
