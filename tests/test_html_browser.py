@@ -322,6 +322,20 @@ def test_no_sideways_scrolling_of_the_page(
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", ["failing", "traced"])
+def test_evidence_leaves_room_for_its_text_on_a_phone(
+    browser: Any, report: Callable[..., Path], name: str
+) -> None:
+    """A long path beside the text once took the whole row."""
+    _open(browser, report(name), width=390)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('.log tr.hit td')].map(e => e.getBoundingClientRect().width)"
+    )
+    assert widths
+    assert min(widths) >= 200
+
+
 def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
     browser: Any, report: Callable[..., Path]
 ) -> None:
