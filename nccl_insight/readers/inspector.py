@@ -21,19 +21,8 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import known_op
 
-_OPS = (
-    "AllReduce",
-    "AllGather",
-    "ReduceScatter",
-    "Broadcast",
-    "Reduce",
-    "Send",
-    "Recv",
-    "AllToAll",
-    "Gather",
-    "Scatter",
-)
 _FIELDS = {
     "process_group": (r'"id":\s*"([^"\\]{1,64})"', pl.String), "rank": (r'"rank":\s*([0-9]{1,9})\b', pl.Int32),
     "group_size": (r'"n_ranks":\s*([0-9]{1,9})\b', pl.Int32),
@@ -306,7 +295,7 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
     whole = pl.col("op").is_in(["AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"])
     return records.select(
         "rank", "process_group", "group_size", "seq",
-        pl.when(pl.col("op").is_in(_OPS)).then(pl.col("op")).otherwise(pl.lit("Other")).alias("op"),
+        known_op("op").alias("op"),
         pl.when(whole).then(pl.col("msg_size_bytes") * pl.col("group_size").cast(pl.UInt64))
         .otherwise(pl.col("msg_size_bytes")).alias("size_bytes"),
         (pl.col("start_us") * 1000).alias("start_ns"),

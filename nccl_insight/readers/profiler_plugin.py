@@ -14,6 +14,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import known_op
 
 _TYPES = {
     "ncclInt8": 1, "ncclUint8": 1, "ncclInt32": 4, "ncclUint32": 4, "ncclInt64": 8, "ncclUint64": 8,
@@ -84,23 +85,11 @@ def _collectives(events: pl.DataFrame) -> pl.DataFrame:
     if calls.is_empty():
         return pl.DataFrame()
     size = pl.col("dtype").replace_strict(_TYPES, default=None, return_dtype=pl.UInt64)
-    known = [
-        "AllReduce",
-        "AllGather",
-        "ReduceScatter",
-        "Broadcast",
-        "Reduce",
-        "Send",
-        "Recv",
-        "AllToAll",
-        "Gather",
-        "Scatter",
-    ]
     timed = (pl.col("end_us") > pl.col("begin_us")) & (pl.col("begin_us") > 0)
     whole = pl.col("name").is_in(["AllReduce", "Broadcast", "Reduce", "Send", "Recv"])
     return calls.select(
         "rank", pl.col("comm_hash").alias("process_group"), "seq",
-        pl.when(pl.col("name").is_in(known)).then(pl.col("name")).otherwise(pl.lit("Other")).alias("op"),
+        known_op("name").alias("op"),
         pl.when(whole).then(pl.col("count") * size).alias("size_bytes"),
         pl.col("dtype").str.strip_prefix("nccl"),
         pl.when(pl.col("begin_us") > 0).then((pl.col("begin_us") * 1000).round().cast(pl.Int64)).alias("start_ns"),

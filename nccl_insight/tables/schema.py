@@ -41,6 +41,11 @@ def is_loud(levels: pl.Expr) -> pl.Expr:
     return ~levels.is_in(QUIET_LEVELS)
 
 
+def known_op(column: str) -> pl.Expr:
+    """The operations that NCCL names in a column, ``Other`` for those that the tables have no name for."""
+    return pl.when(pl.col(column).is_in(OPS)).then(pl.col(column)).otherwise(pl.lit("Other"))
+
+
 def _enum(*values: str) -> pl.Enum:
     return pl.Enum(list(values))
 
