@@ -47,7 +47,7 @@ def test_settings_keep_versions_hosts_and_first_lines(tmp_path: Path) -> None:
 def test_many_communicators_of_the_same_members_are_still_a_leak(tmp_path: Path) -> None:
     log = tmp_path / "leak.log"
     lines = []
-    for made in range(40):
+    for made in range(80):
         for rank in range(2):
             head = f"h{rank}:{10 + rank}:{10 + rank} [0] NCCL INFO "
             lines.append(
