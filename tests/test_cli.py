@@ -50,6 +50,7 @@ def test_findings_exit_1_with_evidence() -> None:
         (["analyze", "--select", "shm-to-small", str(HEALTHY)], 2, "shm-too-small"),
         (["analyze", "--input-format", "xyz", str(HEALTHY)], 2, "xyz"),
         (["analyze", str(HEALTHY), "-o", "pdf=x"], 2, "pdf"),
+        (["analyze", str(HEALTHY), "-o", "x.html", "--js", "foo"], 2, "foo"),
         (["analyze", str(HEALTHY), "-o", "json=/does/not/exist/x.json"], 2, "cannot be written"),
         (["tables", str(HEALTHY), "-o", "/tmp/x", "--format", "xls"], 2, "xls"),
         (["query", "select nothing from nowhere", str(HEALTHY)], 2, "nowhere"),

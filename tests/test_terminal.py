@@ -22,6 +22,7 @@ from nccl_insight.report import html
 from nccl_insight.report.explain_log import render as explain_log
 from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.text import render as text_report
 from nccl_insight.rules import discover
 from nccl_insight.settings.check.values import check_value
 from nccl_insight.tables.run import Run, build_run
@@ -109,6 +110,30 @@ def test_a_cut_text_ends_between_words() -> None:
     shown = one_line(text, 45)
     assert shown == "the collective was entered by ranks 0-6, and ... (36 more characters)"
     assert len(text) - len("the collective was entered by ranks 0-6, and") == 36
+
+
+def test_the_line_of_the_log_is_on_as_few_rows_as_hold_it() -> None:
+    analysis, _ = samples.failing()
+    message = (
+        "node00:1:2 [3] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-yqMmIK to 9637892"
+    )
+    line = replace(analysis.findings[0].evidence[0], text=message, line=7)
+    long = replace(line, text="word " * 400)
+    for evidence, rows in ((line, 2), (long, 4)):
+        finding = replace(analysis.findings[0], evidence=(evidence,))
+        page = text_report(replace(analysis, findings=(finding,)), width=80)
+        shown = [row[7:] for row in page.splitlines() if row.startswith("    |  ")]
+        assert len(shown) == rows
+        assert max(map(len, shown)) <= 73
+        assert " ".join(shown) == message or shown[-1].endswith(" ...")
+    assert " ".join(shown).count("word") > 40
+
+
+def test_colors_that_were_asked_for_go_through_a_pipe() -> None:
+    plain = run_cli("analyze", TINY_SHM, "--exit-zero").stdout
+    colored = run_cli("analyze", TINY_SHM, "--exit-zero", "--color", "always").stdout
+    assert "\x1b[" not in plain
+    assert "\x1b[1;31mFAIL" in colored
 
 
 def test_a_phrase_gets_no_unit_in_the_report() -> None:

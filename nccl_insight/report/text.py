@@ -21,6 +21,7 @@ _STYLE: Final = {
 }  # fmt: skip
 _MORE_SHOWN: Final = 3
 _NARROWEST: Final = 40
+_MOST_ROWS: Final = 4
 _JOB_LINES: Final = 3
 
 
@@ -171,7 +172,8 @@ class _Page:
         if place or extra:
             yield f"   {self._paint('-->', 'dim')} {'   '.join(filter(None, (place, extra)))}"
         if evidence and evidence.line and evidence.text:
-            yield f"    {self._paint('|', 'dim')}  {self._cut(one_line(evidence.text, words.EXCERPT))}"
+            bar = f"    {self._paint('|', 'dim')}  "
+            yield from (bar + row for row in self._rows(one_line(evidence.text, words.EXCERPT)))
         yield from self._because(finding)
         for step in steps_of(finding.next_step):
             yield from self._step(step)
@@ -224,12 +226,13 @@ class _Page:
         for source in finding.sources:
             yield f"    = source: {one_line(source, 300)}"
 
-    def _cut(self, text: str) -> str:
-        """An excerpt that fits one line, cut between words."""
-        room = None if self._width is None else self._width - 8
-        if room is None or len(text) <= room:
-            return text
-        return text[: room - 4].rsplit(" ", 1)[0] + " ..."
+    def _rows(self, text: str) -> list[str]:
+        """A line of the log on as few rows as hold it, cut between words where it is very long."""
+        if self._width is None:
+            return [text]
+        return textwrap.wrap(
+            text, self._width - 7, max_lines=_MOST_ROWS, placeholder=" ...", break_on_hyphens=False
+        )
 
     def notes(self, notes: list[Finding]) -> Iterator[str]:
         """Notes: the harmless ones in one line, the others each in one."""

@@ -74,7 +74,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     for _, rows in doubled.group_by("comm_id", maintain_order=True):
         ranks = ranks_of(rows)
         yield Hit(
-            title=f"Rank {format_ranks(ranks)} appears twice in one communicator, on {named(hosts_of(rows))}",
+            title=f"{_who(ranks)} twice in one communicator, on {named(hosts_of(rows))}",
             explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
             observed=f"{rows.height} processes for {len(ranks)} rank(s)",
             expected="one process for each rank",
@@ -99,3 +99,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             hosts=hosts_of(stated),
             evidence=refs(stated, 2),
         )
+
+
+def _who(ranks: tuple[int, ...]) -> str:
+    return f"Rank {ranks[0]} appears" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} appear"
