@@ -15,7 +15,7 @@ import pytest
 
 from nccl_insight.errors import UsageError
 from nccl_insight.redact import Redactor, collect
-from nccl_insight.redact.residue import residue
+from nccl_insight.redact.residue import Residue
 from nccl_insight.tables.run import build_run
 from nccl_insight.tables.sql import check_sql
 from tests.runs import RUNS, TINY_SHM
@@ -280,4 +280,6 @@ def test_what_was_left_is_named() -> None:
     text = (
         "node1:1:1 [0] NCCL INFO x\nat alpha.beta.gamma and a7b8c9d0e1f2g3h4 and a7b8c9d0e1f2g3h4 libm.so.6\n"
     )
-    assert residue([text]) == [("a7b8c9d0e1f2g3h4", 2), ("alpha.beta.gamma", 1)]
+    left = Residue()
+    left.add(text)
+    assert left.words() == [("a7b8c9d0e1f2g3h4", 2), ("alpha.beta.gamma", 1)]

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.loading import load
         from nccl_insight.redact import NOT_PROMISED, binary, collect
         from nccl_insight.redact.files import blocks, is_text, write_redacted
-        from nccl_insight.redact.residue import residue
+        from nccl_insight.redact.residue import Residue
         from nccl_insight.report.sanitize import sanitize
         from nccl_insight.units import plural
         from nccl_insight.writing import writing, writing_directory
@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
             )
         readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
         redactor = collect(run, (block for reader in readers for block in reader))
+        left = Residue()
         told: list[str] = []
         left_out: list[str] = []
         with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
@@ -67,7 +68,7 @@ def register(app: typer.Typer) -> None:
                 try:
                     if file in texts:
                         with (folder / name).open("xb") as out:
-                            damage = write_redacted(file, redactor, out, name)
+                            damage = write_redacted(file, redactor, out, name, left.add)
                     else:
                         damage = binary.write_redacted(file, redactor, folder / name)
                 except binary.Unreadable as error:
@@ -85,8 +86,8 @@ def register(app: typer.Typer) -> None:
         typer.echo(f"Replaced: {redactor.summary()}.")
         for line in left_out:
             typer.echo(f"Left out: {line}")
-        again = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
-        left = residue(redactor.text(block) for reader in again for block in reader)
-        for word, count in left:
+        for block in (block for f in others for block in binary.texts_of(f)):
+            left.add(redactor.text(block))
+        for word, count in left.words():
             typer.echo(f"Left, and looks like a name: {sanitize(word)} ({plural(count, 'time')})")
         typer.echo(f"Not promised: {NOT_PROMISED}.")

@@ -6,7 +6,7 @@ import bz2
 import contextlib
 import gzip
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any, Final
 
 from nccl_insight.inputs.find import InputFile
@@ -56,12 +56,25 @@ def blocks(file: InputFile) -> Blocks:
     return Blocks(file)
 
 
-def write_redacted(file: InputFile, redactor: Redactor, out: IO[bytes], name: str) -> str:
-    """Writes the redacted file, compressed if its new name says so; what was wrong with the input."""
+def write_redacted(
+    file: InputFile, redactor: Redactor, out: IO[bytes], name: str, seen: Callable[[str], None] | None = None
+) -> str:
+    """Writes the redacted file, compressed if its new name says so; what was wrong with the input.
+
+    Args:
+        file: a text.
+        redactor: what is replaced by what.
+        out: where the file goes.
+        name: the new name of the file.
+        seen: is given every redacted block.
+    """
     text = blocks(file)
     with packed(out, name) as plain:
         for block in text:
-            plain.write(redactor.text(block).encode("utf-8", "surrogateescape"))
+            redacted = redactor.text(block)
+            plain.write(redacted.encode("utf-8", "surrogateescape"))
+            if seen is not None:
+                seen(redacted)
     return text.damage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from nccl_insight.redact.patterns import FILE_SUFFIXES, KNOWN_DOMAINS, PUBLIC_FILE
@@ -18,19 +18,26 @@ _LABELS: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+){2,}")
 _MOST: Final = 50_000
 
 
-def residue(texts: Iterable[str], most: int = 20) -> list[tuple[str, int]]:
-    """Words that could name somebody or something, with how often they occur; the most frequent first.
+@dataclass
+class Residue:
+    """Counts words that could name somebody or something.
 
     Such are words with an @, names of three or more labels, long hexadecimal numbers, and long mixtures of letters and
     digits. Names of the replacement, of public files and of public domains are none.
     """
-    found: Counter[str] = Counter()
-    for text in texts:
-        for match in _WORD.finditer(text):
-            word = match[0].rstrip(".-+")
-            if (word in found or len(found) < _MOST) and _suspicious(word):
-                found[word] += 1
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))[:most]
+
+    _found: Counter[str] = field(default_factory=Counter)
+
+    def add(self, text: str) -> None:
+        """Counts the words of a redacted text."""
+        for word, count in Counter(_WORD.findall(text)).items():
+            name = word.rstrip(".-+")
+            if (name in self._found or len(self._found) < _MOST) and _suspicious(name):
+                self._found[name] += count
+
+    def words(self, most: int = 20) -> list[tuple[str, int]]:
+        """The words with how often they occur, the most frequent first."""
+        return sorted(self._found.items(), key=lambda item: (-item[1], item[0]))[:most]
 
 
 def _suspicious(word: str) -> bool:
