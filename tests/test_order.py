@@ -70,3 +70,25 @@ def test_the_first_sentence_says_since_when(tmp_path: Path) -> None:
     headline = run(tmp_path, "2025-03-02 11:00:00", "2025-03-02 11:09:00", "2025-03-02 11:09:30").headline
     assert "gpu01" in headline
     assert headline.endswith(", since 2025-03-02 11:00:00)")
+
+
+def test_a_collector_of_another_zone_does_not_put_the_cause_behind_its_effect(tmp_path: Path) -> None:
+    """NCCL stamps its warnings in local time, the collector every line in UTC, two hours behind."""
+    start = [INIT.format(r=0, state="START"), INIT.format(r=1, state="START")]
+    broken = [
+        SHM.format(at="[2025-03-02 13:00:00] "),
+        "gpu00:4000:4100 [0] NCCL INFO socketPollConnect: connect to 10.0.0.2<60891> returned Connection refused, "
+        "retrying (1/34) after sleep for 100 msec",
+    ]
+    stamps = [
+        "2025-03-02T10:59:58.100Z",
+        "2025-03-02T10:59:59.100Z",
+        "2025-03-02T11:00:00.100Z",
+        "2025-03-02T11:00:01.2Z",
+    ]
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"{at} {line}\n" for at, line in zip(stamps, [*start, *broken], strict=True)))
+    analysis = nccl_insight.analyze([str(path)])
+    found = {f.name: (f.role, f.caused_by) for f in analysis.findings}
+    assert found["shm-too-small"][0] is Role.ROOT
+    assert found["bootstrap-connect-refused"] == (Role.CASCADE, "shm-too-small")

@@ -134,6 +134,25 @@ def test_jobs_of_different_releases_are_no_mix_of_versions(tmp_path: Path) -> No
     assert named(analysis) == {"several-jobs": "info"}
 
 
+def test_ranks_that_complete_each_other_are_one_job_of_two_releases(tmp_path: Path) -> None:
+    """Different releases hash the unique id differently; both ranks wait for each other."""
+    analysis = judge(
+        tmp_path,
+        a=[
+            *world("0xa", done=False, closed=False, ranks=range(1)),
+            "node1:100:100 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer "
+            "node2<35434>",
+        ],
+        b=[
+            "node2:301:301 [1] NCCL INFO NCCL version 2.23.4+cuda12.4",
+            *world("0xb", pids=300, host="node2", done=False, closed=False, ranks=range(1, 2)),
+            "node2:301:301 [1] bootstrap.cc:220 NCCL WARN Message truncated : received 120 bytes instead of 64",
+        ],
+    )
+    assert "several-jobs" not in named(analysis)
+    assert named(analysis)["version-mix"] == "error"
+
+
 def test_files_of_one_communicator_are_one_job(tmp_path: Path) -> None:
     one, other = world("0xa", n=4, ranks=range(2)), world("0xa", n=4, ranks=range(2, 4), host="node2")
     assert judge(tmp_path, a=one, b=other).jobs == ()

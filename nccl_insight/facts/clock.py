@@ -2,12 +2,14 @@
 
 NCCL stamps warnings since 2.26; torch, glog, absl, Slurm, ISO stamps of collectors, dmesg -T and syslog have their own
 forms. Stamps without a year get that of the dated ones. All are taken as local time of one zone; hosts differ by less
-than :data:`SKEW_S`, or order is not judged.
+than :data:`SKEW_S`, or order is not judged. Where lines have a program's stamp and a collector's, which may be of
+another zone, those that have the collector's alone are moved to the program's clock.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -21,6 +23,9 @@ SAME_HOST_SKEW_S: Final = 5.0
 
 _DATED: Final = (
     r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"
+)
+_STAMP: Final = (
+    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)"
 )
 _GLOG: Final = r"(?:^|[\[\s:])[IWEF]([0-9]{1,2})([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,6})?)"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -37,8 +42,45 @@ def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     """The rows with ``time_s`` (float, seconds since 1970; null where no column of ``stamps`` has a clock)."""
     if not frame.height:
         return frame.with_columns(time_s=pl.lit(None, pl.Float64))
-    texts = [pl.col(c).cast(pl.String).fill_null("") for c in stamps]
-    return frame.with_columns(time_s=_seconds(pl.concat_str(texts, separator=" | "), _year(run)))
+    time = _seconds(_text(stamps), _year(run))
+    behind = _behind(run)
+    if behind.is_empty():
+        return frame.with_columns(time_s=time)
+    rows = frame.with_columns(time_s=time, _form=_form(_text(stamps)))
+    rows = rows.join(behind, on=["input_id", "_form"], how="left", maintain_order="left")
+    moved = pl.col("time_s") + pl.col("_behind_s").fill_null(0.0)
+    return rows.with_columns(time_s=moved).drop("_form", "_behind_s")
+
+
+def _text(columns: Sequence[str]) -> pl.Expr:
+    return pl.concat_str([pl.col(c).cast(pl.String).fill_null("") for c in columns], separator=" | ")
+
+
+def _form(text: pl.Expr) -> pl.Expr:
+    """How the first dated stamp of a text is written: ``0-0-0T0:0:0.0Z``."""
+    return text.str.extract(_STAMP).str.replace_all("[0-9]+", "0")
+
+
+def _behind(run: Run) -> pl.DataFrame:
+    """By how much the clock of programs differs from their collector's, which is often of another time zone.
+
+    Columns ``input_id, _form, _behind_s``: how stamps of the collector are written, and what to add to them. Inputs
+    without lines that have both stamps, or where both agree or look alike, are left out.
+    """
+
+    def build(run: Run) -> pl.DataFrame:
+        own, outer = pl.col("timestamp").cast(pl.String), pl.col("launcher").cast(pl.String)
+        difference = _seconds(own, 2000) - _seconds(outer, 2000)
+        found = (
+            run.table("errors")
+            .filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
+            .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
+            .agg(difference.median().alias("_behind_s"), _form(own).unique().alias("_own"))
+        )
+        told = (pl.col("_behind_s").abs() > SKEW_S) & ~pl.col("_form").is_in(pl.col("_own"))
+        return found.filter(told).drop("_own")
+
+    return run.memo("facts.clock.behind", build)
 
 
 def _seconds(text: pl.Expr, year: int) -> pl.Expr:

@@ -73,6 +73,7 @@ class _World:
     spans: tuple[Span, ...]
     comms: frozenset[str] = frozenset()
     gpus: frozenset[Gpu] = frozenset()
+    ranks: frozenset[tuple[int, int]] = frozenset()
     size: int = 0
     failed: bool = False
     restarted: bool = False
@@ -81,7 +82,8 @@ class _World:
         """Both as one."""
         return _World(
             (*self.spans, *other.spans), self.comms | other.comms, self.gpus | other.gpus,
-            max(self.size, other.size), self.failed or other.failed, self.restarted or other.restarted,
+            self.ranks | other.ranks, max(self.size, other.size), self.failed or other.failed,
+            self.restarted or other.restarted,
         )  # fmt: skip
 
 
@@ -195,6 +197,7 @@ def _worlds(run: Run) -> list[_World]:
                     (Span(input_id, first, last),),
                     frozenset(c for p in inside for c in p.comms),
                     frozenset(g for p in inside for g in p.gpus),
+                    frozenset(r for p in inside for r in p.ranks),
                     max((n for p in inside for _, n in p.ranks), default=0),
                     any(first <= line < last for line in lines) or any(p.open for p in inside),
                     input_id not in benches
@@ -421,8 +424,15 @@ def _differ(one: _World, other: _World, ids: Mapping[str, str]) -> bool:
         return False
     mine = {v for c in one.comms if (v := ids.get(c))}
     theirs = {v for c in other.comms if (v := ids.get(c))}
-    apart = bool(mine and theirs and not mine & theirs)
+    apart = bool(mine and theirs and not mine & theirs) and not _complete_each_other(one, other)
     return apart or one.size != other.size or bool(one.gpus & other.gpus)
+
+
+def _complete_each_other(one: _World, other: _World) -> bool:
+    """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
+    mine = {rank for rank, n in one.ranks if n == one.size}
+    theirs = {rank for rank, n in other.ranks if n == other.size}
+    return one.size == other.size and not mine & theirs and len(mine) + len(theirs) <= one.size
 
 
 def _grouped(run: Run, worlds: Sequence[_World]) -> list[_World]:
