@@ -1,6 +1,7 @@
-"""Makes docs/report.png, the picture of a report in README.md: ``python docs/picture.py [PATH...]``.
+"""Makes the pictures of reports in README.md and the tour: ``python docs/picture.py [PATH...]``.
 
-Needs selenium, Chromium and chromedriver. Without paths it draws a bundled recording in which one rank is late.
+Needs selenium, Chromium and chromedriver. Without paths it draws a bundled recording in which one rank is late
+(docs/report.png), and a log of ranks that hang (docs/hang.png).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import nccl_insight
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "fixtures" / "traces" / "gloo_late_rank2"
 TARGET = ROOT / "docs" / "report.png"
+HANG = ROOT / "fixtures" / "triage" / "two-late-ranks-old-torch" / "run.log"
+HANG_TARGET = ROOT / "docs" / "hang.png"
 WIDTH, HEIGHT = 1180, 1240
 # What the README shows: the first screen, then the figure that answers.
 SHOWN = """
@@ -26,8 +29,8 @@ document.querySelectorAll('figure').forEach(f => { if (!f.querySelector('#fig-wa
 """
 
 
-def picture(paths: list[Path], target: Path) -> None:
-    """The report of the paths as a PNG."""
+def picture(paths: list[Path], target: Path, height: int = HEIGHT) -> None:
+    """The first screen of the report of the paths as a PNG."""
     from selenium import webdriver
 
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +50,7 @@ def picture(paths: list[Path], target: Path) -> None:
             options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
         )
         try:
-            size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+            size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             browser.get(page.as_uri())
             browser.execute_script(SHOWN)
@@ -59,4 +62,8 @@ def picture(paths: list[Path], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    picture([Path(p) for p in sys.argv[1:]] or [SAMPLE], TARGET)
+    if sys.argv[1:]:
+        picture([Path(p) for p in sys.argv[1:]], TARGET)
+    else:
+        picture([SAMPLE], TARGET)
+        picture([HANG], HANG_TARGET, 720)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 DATA = {
     "run.log": "runs/healthy-16rank-ib/run.log", "good.log": "runs/healthy-16rank-ib/run.log",
-    "crash.log": "runs/tiny-shm/run.log", "logs": "runs/perrank-2.14", "slow": "traces/gloo_late_rank2",
+    "crash.log": "runs/tiny-shm/run.log", "hang.log": "triage/two-late-ranks-old-torch/run.log",
+    "logs": "runs/perrank-2.14", "slow": "traces/gloo_late_rank2",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import nccl_insight
 from nccl_insight.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
 from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, STATED, efficiency, predicted, predictions
 from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.report.figures.traces import bandwidth as bandwidth_figure
 from nccl_insight.rules.traces.ni640_benchmark_below_expected import check
 from nccl_insight.tables.run import Run, build_run
 from tests.cli import run_cli
@@ -233,3 +234,24 @@ def test_explain_log_says_what_the_model_takes_by_size() -> None:
     # From the printed table: Tree/LL starts fastest, Ring/Simple has the most bandwidth.
     line = next(row for row in text.splitlines() if row.startswith("- AllReduce: Tree/LL up to"))
     assert line.endswith("Ring/Simple above")
+
+
+def test_the_report_draws_measurements_in_the_band_of_what_is_expected() -> None:
+    rows = pl.DataFrame(
+        {
+            "input_id": [0] * 3, "op": ["AllReduce"] * 3, "size_bytes": [1 << 20, 1 << 25, 1 << 30],
+            "in_place": [False] * 3, "time_us": [50.0, 300.0, 4000.0], "busbw_gbps": [36.7, 195.7, 469.8],
+            "nranks": [8] * 3, "n_hosts": [1] * 3, "gpu": ["NVIDIA H100 80GB HBM3"] * 3, "line": [7, 8, 9],
+            "wrong": [0] * 3,
+        }
+    )  # fmt: skip
+    run = build_run({"benchmarks": rows})
+    figure = bandwidth_figure(nccl_insight.analyze(run), run)
+    assert figure is not None
+    assert figure.plot is not None
+    curves = {trace["name"]: trace for trace in figure.plot["data"]}
+    high, middle, low = (curves[f"AllReduce {word}expected"]["y"] for word in ("highest ", "", "lowest "))
+    assert all(0 < under < at < over for under, at, over in zip(low, middle, high, strict=True))
+    assert curves["AllReduce lowest expected"]["fill"] == "tonexty"
+    assert low[2] < 469.8 < high[2]
+    assert "hardware table" in figure.summary

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import polars as pl
 
-from nccl_insight.facts.expected import expected
+from nccl_insight.facts.expected import efficiency, expected
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
@@ -25,6 +26,9 @@ from nccl_insight.report.figures.base import (
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
+
+_Expected: TypeAlias = tuple[int, float, tuple[float, float], str]
+"""Size in bytes, expected busbw in GB/s, the band around it, and what says so."""
 
 
 def durations(analysis: Analysis, run: Run) -> Figure | None:
@@ -158,7 +162,7 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     said = f"The best median is {format_gbps(best['busbw_gbps'])}"
     said += f", {best['op']} of {format_bytes(best['size_bytes'])} ({best['source']})"
     if curves:
-        said += f". Thin lines: what {curves[0]['meta']} expects"
+        said += f". Dotted, in its band: what {curves[-1]['meta']} expects"
     peak = _peak(run)
     shapes = []
     notes = []
@@ -229,40 +233,64 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
 
 
 def _expected_curves(run: Run, table: pl.DataFrame) -> list[Trace]:
-    """Expected bus bandwidth by size of each operation that was measured, where log or hardware table tell it."""
-    sizes = run.table("benchmarks")["nranks"].drop_nulls()
-    if not sizes.len():
-        sizes = run.table("collectives")["group_size"].drop_nulls()
-    nranks = sizes.mode().sort().to_list()[-1] if sizes.len() else None
-    if not nranks:
-        return []
-    hosts = run.table("communicators").filter(pl.col("nranks") == nranks)["n_nodes"].drop_nulls()
-    nodes = int(hosts[0]) if hosts.len() else None
+    """Expected bus bandwidth by size of each operation that was measured, where log or hardware table tell it: the
+    band, its upper edge first, and in it what is expected.
+    """
     curves: list[Trace] = []
     for number, op in enumerate(table["op"].unique(maintain_order=True)):
-        points = sorted(
-            set(table.filter(pl.col("op").eq_missing(pl.lit(op, pl.String)))["size_bytes"].to_list())
-        )[:40]
-        bands = [
-            band
-            for size in points
-            if (band := expected(run, str(op), int(size), int(nranks), nodes)) is not None
-        ]
-        if len(bands) < 2:
+        sizes = sorted(set(table.filter(pl.col("op") == op)["size_bytes"].to_list()))[:40]
+        told = _expected_of_benchmarks(run, str(op)) or _expected_of_traces(run, str(op), sizes)
+        if len(told) < 2:
             continue
-        curves.append(
+        color = SERIES[number % len(SERIES)]
+        where = [size for size, *_ in told]
+        low, high = ([band[at] for _, _, band, _ in told] for at in (0, 1))
+        edge = {"type": "scatter", "mode": "lines", "x": where, "showlegend": False, "hoverinfo": "skip"}
+        line = {"color": color, "width": 0}
+        curves += [
+            {**edge, "name": f"{op} highest expected", "y": rounded(high), "line": line},
+            {
+                **edge, "name": f"{op} lowest expected", "y": rounded(low), "line": line,
+                "fill": "tonexty", "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)",
+            },
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": f"{op} expected",
-                "meta": bands[0].source,
-                "x": [b.size_bytes for b in bands],
-                "y": rounded([b.busbw_gbps for b in bands]),
-                "line": {"color": SERIES[number % len(SERIES)], "dash": "dot", "width": 1.5},
+                "meta": told[0][3],
+                "x": where,
+                "y": rounded([value for _, value, *_ in told]),
+                "line": {"color": color, "dash": "dot", "width": 1.5},
                 "hovertemplate": "%{fullData.name}: %{y} GB/s<extra></extra>",
-            }
-        )
+            },
+        ]  # fmt: skip
     return curves
+
+
+def _rgb(color: str) -> tuple[int, int, int]:
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
+
+
+def _expected_of_benchmarks(run: Run, op: str) -> list[_Expected]:
+    rows = efficiency(run).filter(pl.col("op").cast(pl.String) == op).drop_nulls("expected_gbps")
+    rows = rows.unique("size_bytes", keep="first").sort("size_bytes")
+    return [
+        (size, value, (low, high), source)
+        for size, value, low, high, source in rows.select(
+            "size_bytes", "expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from"
+        ).iter_rows()
+    ]
+
+
+def _expected_of_traces(run: Run, op: str, sizes: Sequence[int]) -> list[_Expected]:
+    groups = run.table("collectives")["group_size"].drop_nulls()
+    nranks = groups.mode().sort().to_list()[-1] if groups.len() else None
+    if not nranks:
+        return []
+    hosts = run.table("communicators").filter(pl.col("nranks") == nranks)["n_nodes"].drop_nulls()
+    nodes = int(hosts[0]) if hosts.len() else None
+    bands = (expected(run, op, int(size), int(nranks), nodes) for size in sizes)
+    return [(b.size_bytes, b.busbw_gbps, (b.low_gbps, b.high_gbps), b.source) for b in bands if b is not None]
 
 
 def _peak(run: Run) -> tuple[float, str] | None:
