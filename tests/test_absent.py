@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.facts.absent import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, absences, refuted, standings
+from nccl_insight.facts.absent import absences, refuted
+from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
+from nccl_insight.facts.standings import standings
 from nccl_insight.model import Analysis, Finding
 from tests.test_flight_recorder import done, dump, entry
 

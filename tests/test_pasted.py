@@ -72,9 +72,9 @@ def test_a_traceback_glued_to_the_last_error(tmp_path: Path) -> None:
 
 _TRACEBACK = (
     "Traceback (most recent call last):",
-    '  File "/work/train.py", line 88, in <module>',
+    '  File "/app/train.py", line 88, in <module>',
     "    main()",
-    '  File "/work/train.py", line 61, in main',
+    '  File "/app/train.py", line 61, in main',
     "    loss = step(batch)",
     "ValueError: Expected more than 1 value per channel",
 )

@@ -12,6 +12,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.settings import refs
+from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal")
@@ -288,3 +290,60 @@ def _ends_within(run: Run) -> int:
     alone = run.table("unknown").filter(pl.col("count") == 1).join(ends, on="input_id", how="inner")
     # A line of other text may follow, as the end of a quotation does.
     return int(alone.filter(pl.col("line") + 1 >= pl.col("last"))["input_id"].n_unique())
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Ranks of a communicator (its own numbers) that issued fewer collectives than its other ranks, which agree."""
+
+    comm_id: str
+    ranks: tuple[int, ...]
+    ahead: tuple[int, ...]
+    hosts: tuple[str, ...]
+    reached: int
+    most: int
+    op: str
+    evidence: tuple[Ref, ...]
+
+
+def stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
+    """Communicators with ranks that stopped early by the call log, and how many are at too many different calls."""
+    return run.memo("facts.calls.stopped", _stopped)
+
+
+def _stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
+    if not run.has("calls") or log_is_cut(run):
+        return (), 0
+    ended = (
+        run.table("ranks")
+        .filter(pl.col("destroyed").cast(pl.String) == "destroyed")
+        .select("comm_id")
+        .unique()
+    )
+    counts = (
+        progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
+    )
+    spread = counts.group_by("comm_id").agg(
+        pl.col("calls").max().alias("most"), pl.col("calls").min().alias("least"),
+        pl.col("calls").mode().max().alias("herd"),
+    )  # fmt: skip
+    found: list[Stopped] = []
+    unclear = 0
+    rows = spread.filter(pl.col("most") > pl.col("least")).sort("comm_id").head(5)
+    for comm_id, most, _, herd in rows.iter_rows():
+        here = counts.filter(pl.col("comm_id") == comm_id)
+        ahead = here.filter(pl.col("calls") == most)
+        if here.height > 2 and (herd != most or ahead.height * 2 <= here.height):
+            unclear += 1
+            continue
+        behind = here.filter(pl.col("calls") < most)
+        reached = min(behind["calls"].to_list())
+        missed = collectives_at(run, [(comm_id, reached)])
+        found.append(
+            Stopped(
+                str(comm_id), tuple(sorted(behind["rank"].to_list())), tuple(sorted(ahead["rank"].to_list())),
+                tuple(sorted(behind["host"].drop_nulls().unique().to_list())), int(reached), int(most),
+                str(missed["op"][0]) if missed.height else "collective", (*refs(behind, 2), *refs(missed, 1)),
+            )
+        )  # fmt: skip
+    return tuple(found), unclear

@@ -52,6 +52,11 @@ class Operation:
         sizes = self.sizes.strip("[]").replace("],[", " ").replace(",", "x")
         return " ".join(p for p in (self.op_name, sizes, self.dtypes) if p)
 
+    @property
+    def name(self) -> str:
+        """``collective 1,204 (all_reduce 1024 Float)``."""
+        return f"collective {self.seq:,} ({self.label})"
+
 
 @dataclass(frozen=True)
 class Starved:

@@ -142,3 +142,21 @@ def _build(run: Run) -> Identities:
         on_host,
         size_value if isinstance(size_value, int) else 0,
     )
+
+
+def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
+    """The rank of the job that a rank of a communicator is; None where the log does not say."""
+    process = run.memo("facts.identity.members", _members).get((_plain(comm), rank))
+    return identities(run).rank_of_process.get(process) if process is not None else None
+
+
+def _members(run: Run) -> dict[tuple[str, int], tuple[str, int]]:
+    """Host and process of each rank of each communicator, by its id without leading zeros."""
+    rows = (
+        run.table("ranks").select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
+    )
+    return {(_plain(c), int(r)): (h, int(p)) for c, r, h, p in rows.iter_rows()}
+
+
+def _plain(comm: object) -> str:
+    return str(comm or "").lower().removeprefix("0x").lstrip("0")

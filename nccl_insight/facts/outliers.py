@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.facts.settings import refs
 from nccl_insight.model import Ref
 
 
@@ -72,8 +73,8 @@ def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
                 hosts=tuple(sorted(rows.get_column("host").drop_nulls().unique().to_list())),
                 whole_hosts=tuple(sorted(whole.get_column("host").to_list())),
                 majority_ranks=int(rows.item(0, "majority_ranks")),
-                evidence=_refs(rows),
-                majority_evidence=_refs(
+                evidence=refs(rows),
+                majority_evidence=refs(
                     rows.head(1).select(
                         pl.col("usual_input_id").alias("input_id"), pl.col("usual_line").alias("line")
                     )
@@ -81,8 +82,3 @@ def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
             )
         )
     return tuple(found)
-
-
-def _refs(rows: pl.DataFrame) -> tuple[Ref, ...]:
-    head = rows.select("input_id", "line").drop_nulls().unique(maintain_order=True).head(3)
-    return tuple(Ref(int(i), int(n)) for i, n in head.iter_rows())

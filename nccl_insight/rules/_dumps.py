@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.flight_recorder import Mismatch, Operation, verdict
+from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Confidence, Hit, Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
 
 
 def mismatches(run: Run) -> Iterator[Hit]:
@@ -38,4 +38,4 @@ def _mismatch(found: Mismatch) -> Hit:
 
 
 def _issued(operation: Operation, ranks: tuple[int, ...]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)} issued {operation.label}"
+    return f"{rank_words(ranks)} issued {operation.label}"

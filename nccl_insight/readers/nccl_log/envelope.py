@@ -169,12 +169,12 @@ def _from_objects(lines: pl.Series) -> pl.Series:
 
 def _from_members(lines: pl.Series) -> pl.Series:
     """Of an object that is written over several lines, the member with the text."""
-    mask = lines.str.contains("NCCL|Traceback ") & lines.str.contains('^\\s*"[@_a-zA-Z]+": "')
-    if not mask.any():
+    mask = lines.str.contains('^\\s*"[@_a-zA-Z]+": "')
+    if not (mask & lines.str.contains("NCCL|Traceback ")).any():
         return lines
     found = {
         at: _one_line(said)
-        for at, text in _rows(lines, lines.str.contains('^\\s*"[@_a-zA-Z]+": "'))
+        for at, text in _rows(lines, mask)
         if (hit := _MEMBER.match(text)) and (said := _string(hit[1])) is not None
     }
     return _replaced(lines, found)

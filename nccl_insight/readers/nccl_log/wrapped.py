@@ -90,11 +90,12 @@ def _is_wrapped(lines: pl.Series, reach: pl.Series, goes_on: pl.Series) -> bool:
 
 def _joined(lines: pl.Series, goes_on: pl.Series, glue: str, first: int) -> dict[int, str]:
     done: dict[int, str] = {}
+    pieces: dict[int, list[str]] = {}
     into = last = -2
     for at in goes_on.to_list():
         if at != last + 1:
-            into, done[first + at] = at, lines[at]
+            into, pieces[first + at] = at, [lines[at]]
         last = at
-        done[first + into] += glue + lines[at + 1]
+        pieces[first + into].append(lines[at + 1])
         done[first + at + 1] = ""
-    return done
+    return done | {at: glue.join(texts) for at, texts in pieces.items()}

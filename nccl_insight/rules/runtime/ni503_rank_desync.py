@@ -39,7 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.absent import DUMPS, RAS, Absent, absences
+from nccl_insight.facts.absent import Absent, absences
+from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Lagging, Starved, Verdict, verdict
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.facts.watchdog import DEFAULT
@@ -121,7 +122,7 @@ def _from_dumps(item: Absent, judged: Verdict) -> Hit:
 def _not_entered(item: Absent, judged: Verdict) -> Hit:
     """All have issued a collective, but on some GPUs it has not begun: work before it does not end there."""
     stuck = judged.not_entered[0]
-    where = f"collective {stuck.operation.seq:,} ({stuck.operation.label}) of group {stuck.group.label}"
+    where = f"{stuck.operation.name} of group {stuck.group.label}"
     return Hit(
         title=f"{_who(item, stuck.waiting)} issued {where} but never entered it, while ranks "
         f"{format_ranks(stuck.started)} wait in it",
@@ -139,7 +140,7 @@ def _not_entered(item: Absent, judged: Verdict) -> Hit:
 def _undumped(item: Absent, judged: Verdict) -> Hit:
     """Everyone who gave a dump waits in the same collective: those without a dump are to be looked at."""
     silent = judged.silent[0]
-    where = f"collective {silent.operation.seq:,} ({silent.operation.label}) of group {silent.group.label}"
+    where = f"{silent.operation.name} of group {silent.group.label}"
     return Hit(
         title=f"{_who(item, silent.missing)} did not produce a dump, and ranks "
         f"{format_ranks(silent.waiting)} all wait in {where}",
@@ -174,25 +175,22 @@ def _from_ras(item: Absent) -> Hit:
 
 
 def _who(item: Absent, ranks: tuple[int, ...]) -> str:
-    many = "s" if len(ranks) > 1 else ""
-    return f"Rank{many} {format_ranks(ranks)}" + (f" on {named(item.hosts)}" if item.hosts else "")
+    return rank_words(ranks).capitalize() + (f" on {named(item.hosts)}" if item.hosts else "")
 
 
 def _missing_text(item: Starved) -> str:
     last = f" (their last: {item.last_issued:,})" if item.last_issued is not None else ""
     return (
-        f"rank{'s' if len(item.missing) > 1 else ''} {format_ranks(item.missing)} never issued collective "
-        f"{item.operation.seq:,} ({item.operation.label}) of group {item.group.label}{last}, in which "
-        f"rank{'s' if len(item.waiting) > 1 else ''} {format_ranks(item.waiting)} "
+        f"{rank_words(item.missing)} never issued {item.operation.name} of group {item.group.label}{last}, in which "
+        f"{rank_words(item.waiting)} "
         f"wait{'' if len(item.waiting) > 1 else 's'}"
     )
 
 
 def _lag_text(item: Lagging) -> str:
     return (
-        f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label} never finished on "
-        f"rank{'s' if len(item.behind) > 1 else ''} {format_ranks(item.behind)}, while "
-        f"rank{'s' if len(item.ahead) > 1 else ''} {format_ranks(item.ahead)} finished up to {item.ahead_seq:,}"
+        f"{item.operation.name} of group {item.group.label} never finished on "
+        f"{rank_words(item.behind)}, while {rank_words(item.ahead)} finished up to {item.ahead_seq:,}"
     )
 
 

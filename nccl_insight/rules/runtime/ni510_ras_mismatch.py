@@ -33,7 +33,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.absent import RAS, absences
+from nccl_insight.facts.absent import absences
+from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run

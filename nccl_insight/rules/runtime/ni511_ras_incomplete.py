@@ -33,11 +33,12 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts import settings
-from nccl_insight.facts.absent import RAS, tells
+from nccl_insight.facts.absent import tells
+from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural
 
 CLASS = "I"
 SEVERITY = Severity.INFO
@@ -85,7 +86,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     elif sound.height:
         what.append(f"data of {plural(_most(sound), 'process', 'processes')} missing")
     if ranks:
-        what.append(f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)}")
+        what.append(settings.rank_words(ranks))
     if corrupt.height:
         what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
     title = f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}"

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.absent import Absent, absences, stopped
-from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.absent import Absent, absences
+from nccl_insight.facts.calls import log_is_cut, stopped
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._absent import with_others

@@ -30,6 +30,7 @@ signal(7); Open MPI opal_signal; Python faulthandler.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from nccl_insight.facts.ends import SILENT, End
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
@@ -70,10 +71,24 @@ _WORDS = (
 )  # fmt: skip
 
 
-def _lost(first: End, chosen: Sequence[End], echo: bool, before: tuple[str, ...]) -> Hit:
+def _placed(hit: Hit, first: End, chosen: Sequence[End], echo: bool) -> Hit:
+    """The hit with the time, place and lines of the processes that ended; a note where it follows from another end."""
+    begin, end = times_of(chosen)
+    return replace(
+        hit,
+        observed=first.text,
+        severity=Severity.INFO if echo else None,
+        ranks=ranks_of(chosen),
+        hosts=hosts_of(chosen),
+        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
+        first_s=begin,
+        last_s=end,
+    )
+
+
+def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     """JAX's coordination service lost a process."""
     leader, again = first.message == "jax_leader_gone", first.message == "jax_restarted"
-    begin, end = times_of(chosen)
     what = (
         "started again in the middle of the job"
         if again
@@ -88,16 +103,9 @@ def _lost(first: End, chosen: Sequence[End], echo: bool, before: tuple[str, ...]
         explanation="The other processes end themselves when one is lost, so their messages are effects. What ended "
         "this one is in its own log, in the kernel's or with the scheduler."
         + (" The network between them is the other possibility." if leader else ""),
-        observed=first.text,
         expected="every process lives as long as the job",
-        severity=Severity.INFO if echo else None,
         confidence=Confidence.LOW if leader else Confidence.MEDIUM,
-        ranks=ranks_of(chosen),
-        hosts=hosts_of(chosen),
-        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
         caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
-        first_s=begin,
-        last_s=end,
     )
 
 
@@ -117,47 +125,37 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     ]
     before = strong_before(run, first, (KILLED, FAILED))
     echo = not hard and (bool(before) or own_failures(run, first))
-    begin, end = times_of(chosen)
-    number = _signal(first)
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = first.message in SILENT and first.signal is None
     if open_ and first.message.startswith("jax_"):
-        yield _lost(first, chosen, bool(before) or own_failures(run, first), before)
-        return
-    if open_:
-        yield Hit(
+        echo = bool(before) or own_failures(run, first)
+        hit = _lost(first, chosen, before)
+    elif open_:
+        hit = Hit(
             title=f"{subject(chosen)} died{since(chosen)}; Ray does not know of what",
             next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host; ray logs --node-ip <ip>: "
             "worker-*.err of the process number",
-            explanation="Ray's worker ended silently: killed when memory ran out, by ray stop, or crashed. "
-            "Its own "
+            explanation="Ray's worker ended silently: killed when memory ran out, by ray stop, or crashed. Its own "
             "log and the kernel's tell which. What its peers report follows from it.",
-            observed=first.text,
             expected="workers that live as long as the job",
-            severity=Severity.INFO if echo else None,
             confidence=Confidence.MEDIUM,
-            ranks=ranks_of(chosen),
-            hosts=hosts_of(chosen),
-            evidence=refs_of([first, *(e for e in chosen if e is not first)]),
             caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
-            first_s=begin,
-            last_s=end,
         )
-        return
-    yield Hit(
+    else:
+        hit = _crashed(first, chosen, bool(hard), before)
+    yield _placed(hit, first, chosen, echo)
+
+
+def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
+    """A signal ended the process."""
+    number = _signal(first)
+    return Hit(
         title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
         next_step="PYTHONFAULTHANDLER=1 <the same job>; coredumpctl gdb <pid>   # the stack of the crash"
         + ("; df -h /dev/shm" if number == 7 else ""),
         explanation="The process died of a signal. What its peers report follows from it."
         + (" A bus error is often a full /dev/shm." if number == 7 else ""),
-        observed=first.text,
         expected="no crash",
-        severity=Severity.INFO if echo else None,
         confidence=Confidence.HIGH if hard else Confidence.MEDIUM,
-        ranks=ranks_of(chosen),
-        hosts=hosts_of(chosen),
-        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
         caused_by=before if hard else (*others(ANY, "process-crashed"), "watchdog-timeout"),
-        first_s=begin,
-        last_s=end,
     )

@@ -65,7 +65,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _hit(run: Run, item: Stalled, others: int) -> Hit:
-    where = f"collective {item.operation.seq:,} ({item.operation.label}) of group {item.group.label}"
+    where = f"{item.operation.name} of group {item.group.label}"
     ranks = item.ranks
     started = not item.unknown
     word = "started" if started else "issued"

@@ -34,12 +34,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns, format_ranks, plural
+from nccl_insight.units import format_ns, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -55,7 +56,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = regression(run, threshold(run, "step-regression", "ratio", THRESHOLDS["ratio"]))
     if found is None:
         return
-    who = f"rank{'s' if len(found.ranks) > 1 else ''} {format_ranks(found.ranks)}"
+    who = rank_words(found.ranks)
     times = f"{format_ns(found.before_ns)} before, {format_ns(found.after_ns)} after"
     inputs = input_of_rank(run)
     yield Hit(

@@ -1,0 +1,82 @@
+"""How far each rank got, by each source that tells: watchdog, Flight Recorder, call log, RAS, Inspector."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts import flight_recorder, watchdog
+from nccl_insight.facts.calls import progress
+from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, ras_counts, recorded
+from nccl_insight.facts.identity import identities
+from nccl_insight.tables.run import Run
+
+STANDINGS: Final = {
+    "source": pl.String, "group": pl.String, "op": pl.String, "rank": pl.Int64, "host": pl.String,
+    "enqueued": pl.Int64, "started": pl.Int64, "completed": pl.Int64,
+}  # fmt: skip
+
+
+def standings(run: Run) -> pl.DataFrame:
+    """How far each rank is by each source: ``source, group, op, rank, host, enqueued, started, completed``.
+
+    ``group`` is the process group or communicator, ``rank`` that of the job where it is known, else that in the group.
+    Numbers of different sources count differently and are not to be compared: torch numbers operations of a process
+    group, RAS and Inspector those of one ``op``, a call log all collectives of a communicator. ``enqueued`` is the
+    last operation issued, ``started`` the last one that its GPU began, ``completed`` the last one that ended.
+    """
+    return run.memo("facts.standings", _standings)
+
+
+def _of_source(source: str, rows: pl.DataFrame, **columns: str | pl.Expr) -> pl.DataFrame:
+    """Rows of one source by the names of the standings; what is not given is null."""
+    given = {name: pl.col(value) if isinstance(value, str) else value for name, value in columns.items()}
+    values = ({"source": pl.lit(source)} | given).items()
+    told = rows.select(value.cast(STANDINGS[name]).alias(name) for name, value in values)
+    empty = (pl.lit(None, dtype).alias(name) for name, dtype in STANDINGS.items() if name not in told.columns)
+    return told.with_columns(empty).select(list(STANDINGS))
+
+
+def _standings(run: Run) -> pl.DataFrame:
+    known = identities(run)
+    frames = [pl.DataFrame(schema=STANDINGS)]
+    states = watchdog.states(run)
+    if states.height:
+        frames.append(
+            _of_source(
+                WATCHDOG, states, group="group", rank=pl.coalesce("global_rank", "rank"), host="host",
+                enqueued="last_enqueued", started="last_started", completed="last_completed",
+            )
+        )  # fmt: skip
+    dumps = flight_recorder.progress(run)
+    if dumps is not None:
+        label = {key: group.label for key, group in dumps[1].items()}
+        group = pl.col("key").replace_strict(label, default=None)
+        frames.append(
+            _of_source(DUMPS, dumps[0], group=group, rank="rank", enqueued="enqueued", completed="finished")
+        )
+    if run.has("calls"):
+        frames.append(
+            _of_source(CALLS, progress(run), group="comm_id", rank="rank", host="host", enqueued="calls")
+        )
+    counted = _of_source(
+        RAS,
+        ras_counts(run).drop_nulls("rank"),
+        group="comm",
+        op="op",
+        rank="rank",
+        host="host",
+        enqueued="count",
+    )
+    frames.append(counted.unique(["group", "op", "rank"], keep="last", maintain_order=True))
+    frames.append(
+        _of_source(INSPECTOR, recorded(run), group="process_group", op="op", rank="rank", completed="seq")
+    )
+    every = pl.concat(frames)
+    hosts = {int(r): h for r, h in known.host_of_rank.items()}
+    if not hosts:
+        return every
+    from_rank = pl.col("rank").replace_strict(hosts, default=None, return_dtype=pl.String)
+    torch = pl.col("source").is_in([WATCHDOG, DUMPS])
+    return every.with_columns(host=pl.coalesce("host", pl.when(torch).then(from_rank)))
