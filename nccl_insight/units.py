@@ -34,6 +34,11 @@ def format_gbps(bandwidth_gbps: float) -> str:
     return f"{bandwidth_gbps:.1f} GB/s" if abs(bandwidth_gbps) < 100 else f"{bandwidth_gbps:.0f} GB/s"
 
 
+def format_span_gbps(low_gbps: float, high_gbps: float) -> str:
+    """``24.1 to 55.4 GB/s`` (1e9 bytes per second)."""
+    return f"{low_gbps:.1f} to {high_gbps:.1f} GB/s"
+
+
 def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
     """Sorted ranks with runs folded: ``0-7,12``; more than ``limit`` runs end in ``... (N ranks)``."""
     ordered = sorted(set(ranks))

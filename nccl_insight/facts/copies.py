@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import format_span_gbps, plural
 
 #: Below this share of the median of its kind a copy is odd; there have to be at least three of a kind.
 ODD_SHARE: Final = 0.7
@@ -40,10 +40,10 @@ def _judged(rows: pl.DataFrame, kind: list[str]) -> pl.DataFrame:
     ).drop("n")
 
 
-def span(rows: pl.DataFrame) -> str:
-    """``24.1 to 55.4 GB/s``."""
+def reach(rows: pl.DataFrame) -> tuple[float, float]:
+    """The slowest and the fastest copy, GB/s."""
     rates = rows["gbps"].to_list()
-    return f"{min(rates):.1f} to {max(rates):.1f} GB/s"
+    return min(rates), max(rates)
 
 
 def copy_sentences(run: Run) -> list[str]:
@@ -51,7 +51,8 @@ def copy_sentences(run: Run) -> list[str]:
     sentences = []
     rows = host_copies(run)
     if rows.height:
-        parts = [f"{name} {span(part)}" for (name,), part in rows.group_by("direction", maintain_order=True)]
+        kinds = rows.group_by("direction", maintain_order=True)
+        parts = [f"{name} {format_span_gbps(*reach(part))}" for (name,), part in kinds]
         slow = rows.filter("odd").select("rank", "direction", "gbps")
         odd = [f"rank {rank} {way} {gbps:.1f} GB/s" for rank, way, gbps in slow.iter_rows()]
         gpus = plural(rows.select("host", "rank").n_unique(), "GPU")
@@ -61,7 +62,7 @@ def copy_sentences(run: Run) -> list[str]:
         slow = pairs.filter("odd").sort("gbps").select("src", "dst", "gbps")
         odd = [f"GPU {src} to {dst} {gbps:.1f} GB/s" for src, dst, gbps in slow.iter_rows()]
         count = plural(pairs.height, "pair")
-        sentences.append(f"Measured copies between {count} of GPUs: {span(pairs)}{_named(odd)}")
+        sentences.append(f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}")
     return sentences
 
 

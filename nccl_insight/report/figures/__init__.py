@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import (
@@ -24,29 +25,46 @@ from nccl_insight.report.figures import (
 )
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run
+from nccl_insight.views import calls as call_views
+from nccl_insight.views import copies as copy_views
+from nccl_insight.views import groups as group_views
+from nccl_insight.views import memory as memory_views
 
 Builder = Callable[[Analysis, Run], "Figure | None"]
+V = TypeVar("V")
+
+
+def _of(view: Callable[[Run], V | None], draw: Callable[[Analysis, V], Figure | None]) -> Builder:
+    """A figure of what a view shows; none where there is nothing to show."""
+
+    def build(analysis: Analysis, run: Run) -> Figure | None:
+        shown = view(run)
+        return None if shown is None else draw(analysis, shown)
+
+    return build
+
+
 BUILDERS: tuple[Builder, ...] = (
     node.node_diagram,
-    journey.journey,
-    groups.groups,
+    lambda analysis, run: journey.journey(analysis),
+    _of(group_views.groups, groups.groups),
     waits.who_waits,
     tiles.tile_map,
     matrix.matrix,
     rings.rings,
     trees.trees,
     nics.nic_use,
-    memory.memory,
+    _of(memory_views.memory, memory.memory),
     ranks.comparison,
     ranks.init_timing,
-    activity.calls,
+    _of(call_views.calls, activity.calls),
     timeline.steps,
     timeline.timeline,
     timeline.gaps,
     traces.durations,
     traces.bandwidth,
-    copies.host,
-    copies.peers,
+    _of(copy_views.host_copies, copies.host),
+    _of(copy_views.peer_copies, copies.peers),
     traces.stragglers,
     traces.longest_waits,
 )

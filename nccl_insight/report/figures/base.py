@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 
-import polars as pl
-
 from nccl_insight.report.sanitize import one_line
+from nccl_insight.views.listed import LISTED
 
 Trace = dict[str, Any]
 
@@ -25,7 +24,7 @@ GREY: Final = "#7d8797"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
 # A pattern over a bar's color, so that neighbors differ without color too.
 OVERLAY: Final[dict[str, Any]] = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.55, "size": 7}
-MAX_ROWS: Final = 50
+MAX_ROWS: Final = LISTED
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,9 @@ def bare(**settings: Any) -> dict[str, Any]:
     return {"visible": False, "showgrid": False, "zeroline": False, **settings}
 
 
-def cells(frame: pl.DataFrame, limit: int = MAX_ROWS) -> tuple[tuple[str, ...], ...]:
-    """Rows of a frame as text; null is ``unknown``, floats have three significant places."""
-    return tuple(tuple(_cell(v) for v in row) for row in frame.head(limit).iter_rows())
+def cells(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
+    """Rows as text; None is ``unknown``, floats have three significant places."""
+    return tuple(tuple(_cell(v) for v in row) for row in rows)
 
 
 def _cell(value: object) -> str:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from nccl_insight.model import Analysis, Milestones
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
 
 _STEPS = (
@@ -21,7 +20,7 @@ _NAME = 38
 _CELL, _ROW, _TOP = 96, 30, 34
 
 
-def journey(analysis: Analysis, run: Run) -> Figure | None:
+def journey(analysis: Analysis) -> Figure | None:
     """One row per rank, or per class of ranks that show the same steps and the same end."""
     progress = analysis.progress
     if progress is None or not progress.ranks:
