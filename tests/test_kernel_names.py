@@ -64,6 +64,21 @@ def test_samples(rule: str) -> None:
         "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float>>>(x)",
         "triton_poi_fused_add_all_reduce_4",
         "void gemm_broadcast_bias<float>(x)",
+        "triton_red_fused_all_gather_into_tensor_mean_3",
+        "kernel_fused_gemm_allreduce",
+        "void block_all_reduce_sum_kernel<float>(x)",
+        "void at::native::small_gather_kernel<int>(x)",
+        "void at::native::_scatter_gather_elementwise_kernel<128, 8>(x)",
+        "void at::native::(anonymous namespace)::vectorized_gather_kernel<16, long>(x)",
+        "void cub::CUB_200200_800_NS::DeviceReduceKernel<cub::DeviceReducePolicy>(x)",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float>(x)",
+        "void deep_ep::legacy::layout::get_dispatch_layout<256, 32>(x)",
+        "void tensorrt_llm::kernels::moe_alltoall::moeA2ASanitizeExpertIdsKernel(x)",
+        "void flashinfer::trtllm_alltoall::moeLocalGatherDevice(x)",
+        "void tensorrt_llm::kernels::lowPrecisionPreprocessKernel<8, half>(x)",
+        "compute_reduce_scatter_offsets_kernel",
+        "void flash::flash_fwd_splitkv_combine_kernel<x>(x)",
+        "void transformer_engine::dispatch::mxfp8::quantize_kernel::quantize_mxfp8_kernel<x>(x)",
         "nvjet_hsh_192x192_64x4_2x1_v_bz_coopA_TN",
         "void dispatch_tokens_kernel<int>(x)",
         "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
@@ -82,3 +97,20 @@ def test_the_configuration_adds_names() -> None:
     name = "void ourlib::ring_exchange<float>(x)"
     assert classify(name).kind == COMPUTE
     assert classify(name, (r"ourlib::ring_",)).kind == OTHER
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("_all_gather_kernel_inner", "AllGather"),
+        ("allreduce_double_tree_intra_node_kernel", "AllReduce"),
+        ("void kernels::(anonymous namespace)::helixAllToAllKernel<true>(x)", "AllToAll"),
+        ("consumer_all_reduce_kernel", "AllReduce"),
+        ("reduce_scatter_ring_push_1d_intra_node_rma_kernel", "ReduceScatter"),
+        ("void ddaAllReduceFlatIpc<float, 8>(x)", "AllReduce"),
+        ("all2all_v2", "AllToAll"),
+    ],
+)
+def test_a_name_that_says_a_collective_communicates(name: str, op: str) -> None:
+    found = classify(name)
+    assert (found.kind, found.op, found.library) == (OTHER, op, None)

@@ -1,9 +1,9 @@
 """What a GPU kernel or collective name says: compute or communication, library, operation, algorithm, element type.
 
 Names of communication kernels are a language, ``grammars/kernels.lark``. A kernel that no rule knows is compute,
-unless the configuration names it as communication. The name of an NCCL kernel is the compiled entry point, which
-dispatches inside: "RING_LL" and "Sum" in it do not tell what ran. Only the tree entry and the symmetric-memory kernels
-name their algorithm truly.
+unless the configuration names it as communication or its own name says a collective (``allGatherKernel``). The name of
+an NCCL kernel is the compiled entry point, which dispatches inside: "RING_LL" and "Sum" in it do not tell what ran.
+Only the tree entry and the symmetric-memory kernels name their algorithm truly.
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ OTHER: Final = 4
 # Kernels of NCCL of a release or build that the grammar does not know.
 _LIBRARY: Final = re.compile(
     r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII
+)
+# Kernels that name a collective, of frameworks that the grammar does not know. What also computes is none, nor is
+# what Inductor fuses around a collective (triton_poi_fused_all_reduce_mul_0) or what prepares one.
+_COLLECTIVE: Final = re.compile(
+    r"(?:(?<![A-Za-z])all|All)_?(?:(?P<AllReduce>[Rr]educe)|(?P<AllGather>[Gg]ather)|(?P<AllToAll>(?:[Tt]o|2)_?[Aa]ll))"
+    r"|(?:(?<![A-Za-z])reduce|Reduce)_?(?P<ReduceScatter>[Ss]catter)",
+    re.ASCII,
+)
+_NO_COLLECTIVE: Final = re.compile(
+    r"^triton_[a-z]+_(?:fused|tem)|gemm|matmul|attention|_mm_|swizzle|block_|warp|softmax|permut|ind(?:ex|ic)|offset|layout|"
+    r"count|sum(?!er)|align|sort|preprocess|quantize|topk|comput|init|check|verif|bench",
+    re.ASCII | re.IGNORECASE,
 )
 _LONGEST_NAME: Final = 4000
 _PATH: Final = re.compile(r"(?<![A-Za-z0-9_:$.~])[A-Za-z0-9_:$.~]+$")
@@ -85,7 +97,8 @@ def classify(name: str, communication: tuple[str, ...] = ()) -> KernelName:
         name: as a profiler writes it, demangled or mangled.
         communication: regular expressions of the configuration; kernels in whose name one is found communicate.
     """
-    for path in _suffixes(function_path(name)):
+    function = function_path(name)
+    for path in _suffixes(function):
         found = _catalog().match(path)
         if found is None:
             continue
@@ -97,6 +110,10 @@ def classify(name: str, communication: tuple[str, ...] = ()) -> KernelName:
         return _nccl(name)
     if any(re.search(pattern, name[:_LONGEST_NAME]) for pattern in communication):
         return KernelName(OTHER, "Other", library="configured")
+    own = function.rpartition("::")[2]
+    named = _COLLECTIVE.search(own)
+    if named and not _NO_COLLECTIVE.search(own):
+        return KernelName(OTHER, named.lastgroup)
     return KernelName(COMPUTE)
 
 
