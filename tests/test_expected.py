@@ -15,6 +15,7 @@ from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.report.figures.traces import bandwidth as bandwidth_figure
 from nccl_insight.rules.traces.ni640_benchmark_below_expected import check
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.views.traces import bandwidth as bandwidth_view
 from tests.cli import run_cli
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
@@ -246,7 +247,9 @@ def test_the_report_draws_measurements_in_the_band_of_what_is_expected() -> None
         }
     )  # fmt: skip
     run = build_run({"benchmarks": rows})
-    figure = bandwidth_figure(nccl_insight.analyze(run), run)
+    view = bandwidth_view(run)
+    assert view is not None
+    figure = bandwidth_figure(nccl_insight.analyze(run), view)
     assert figure is not None
     assert figure.plot is not None
     curves = {trace["name"]: trace for trace in figure.plot["data"]}

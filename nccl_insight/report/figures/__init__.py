@@ -29,6 +29,11 @@ from nccl_insight.views import calls as call_views
 from nccl_insight.views import copies as copy_views
 from nccl_insight.views import groups as group_views
 from nccl_insight.views import memory as memory_views
+from nccl_insight.views import ranks as rank_views
+from nccl_insight.views import steps as step_views
+from nccl_insight.views import timeline as time_views
+from nccl_insight.views import traces as trace_views
+from nccl_insight.views import waits as wait_views
 
 Builder = Callable[[Analysis, Run], "Figure | None"]
 V = TypeVar("V")
@@ -48,25 +53,25 @@ BUILDERS: tuple[Builder, ...] = (
     node.node_diagram,
     lambda analysis, run: journey.journey(analysis),
     _of(group_views.groups, groups.groups),
-    waits.who_waits,
+    _of(wait_views.waits, waits.who_waits),
     tiles.tile_map,
     matrix.matrix,
     rings.rings,
     trees.trees,
     nics.nic_use,
     _of(memory_views.memory, memory.memory),
-    ranks.comparison,
-    ranks.init_timing,
+    _of(rank_views.metrics, ranks.comparison),
+    _of(rank_views.init_times, ranks.init_timing),
     _of(call_views.calls, activity.calls),
-    timeline.steps,
-    timeline.timeline,
-    timeline.gaps,
-    traces.durations,
-    traces.bandwidth,
+    _of(step_views.steps, timeline.steps),
+    _of(time_views.timeline, timeline.timeline),
+    _of(time_views.gaps, timeline.gaps),
+    _of(trace_views.durations, traces.durations),
+    _of(trace_views.bandwidth, traces.bandwidth),
     _of(copy_views.host_copies, copies.host),
     _of(copy_views.peer_copies, copies.peers),
-    traces.stragglers,
-    traces.longest_waits,
+    _of(trace_views.stragglers, traces.stragglers),
+    _of(trace_views.longest_waits, traces.longest_waits),
 )
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-import polars as pl
-
-from nccl_insight.facts.apart import apart, rank_metrics, varies
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
@@ -21,41 +17,21 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.report.figures.nodes import place
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
+from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
-PHASES = (
-    "kernels_s",
-    "alloc_s",
-    "bootstrap_s",
-    "allgathers_s",
-    "topo_s",
-    "graphs_s",
-    "connections_s",
-    "rest_s",
-)
 _SHOWN = 40
 
 
-def init_timing(analysis: Analysis, run: Run) -> Figure | None:
+def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
     """Phases of communicator initialization, the slowest ranks first."""
-    table = (
-        run.lazy("init_timings")
-        .filter(pl.col("total_s").is_not_null() & pl.col("rank").is_not_null())
-        .sort("total_s", "rank", descending=[True, False])
-        .unique("rank", keep="first", maintain_order=True)
-        .collect()
-    )
-    if table.is_empty():
-        return None
-    shown = table.head(_SHOWN)
-    names = [f"rank {r}" for r in shown["rank"]]
+    shown = view.slowest[:_SHOWN]
+    names = [f"rank {r.rank}" for r in shown]
     data: list[Trace] = []
     for number, phase in enumerate(PHASES):
-        if table[phase].is_null().all():
+        if phase not in view.phases:
             continue
-        values = shown[phase].fill_null(0.0).to_list()
+        values = [r.phases[phase] or 0.0 for r in shown]
         data.append(
             {
                 "type": "bar",
@@ -74,17 +50,21 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
                 "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
             }
         )
-    middle = statistics.median(table["total_s"].to_list())
-    slowest = table.row(0, named=True)
-    longest = max((p for p in PHASES if slowest[p] is not None), key=lambda p: slowest[p], default=None)
-    said = f"Half of the ranks were ready within {middle:.2f} s; the slowest"
-    said += f", rank {slowest['rank']}, took {slowest['total_s']:.2f} s"
-    said += f", most of it in {_phase(longest)} ({slowest[longest]:.2f} s)" if longest else ""
-    if table.height > shown.height:
-        said += f". The plot shows the {shown.height} slowest of {table.height:,} ranks"
+    slowest = shown[0]
+    known = {p: took for p in PHASES if (took := slowest.phases[p]) is not None}
+    longest = max(known, key=lambda p: known[p], default=None)
+    said = f"Half of the ranks were ready within {view.median_s:.2f} s; the slowest"
+    said += f", rank {slowest.rank}, took {slowest.total_s:.2f} s"
+    said += f", most of it in {_phase(longest)} ({known[longest]:.2f} s)" if longest else ""
+    if view.total > len(shown):
+        said += f". The plot shows the {len(shown)} slowest of {view.total:,} ranks"
     rows = tuple(
-        (str(r["rank"]), f"{r['total_s']:.3f}", *("" if r[p] is None else f"{r[p]:.3f}" for p in PHASES))
-        for r in table.head(50).iter_rows(named=True)
+        (
+            str(r.rank),
+            f"{r.total_s:.3f}",
+            *("" if (took := r.phases[p]) is None else f"{took:.3f}" for p in PHASES),
+        )
+        for r in view.slowest
     )
     plot = {
         "data": data,
@@ -101,11 +81,11 @@ def init_timing(analysis: Analysis, run: Run) -> Figure | None:
         said + ".",
         columns,
         rows,
-        table.height,
+        view.total,
         tuple(range(len(columns))),
         "Initialization by rank in seconds, slowest first",
         plot,
-        "l" if shown.height > 12 else "m",
+        "l" if len(shown) > 12 else "m",
     )
 
 
@@ -121,20 +101,13 @@ def _reach(metrics: Iterable[Mapping[int, float]]) -> list[float]:
     return [low - beside, high + beside]
 
 
-def comparison(analysis: Analysis, run: Run) -> Figure | None:
+def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
     """One figure per rank for each metric, outliers marked."""
-    metrics = {title: values for title, values in rank_metrics(run).items() if varies(values)}
-    if not metrics:
-        return None  # a flat line says nothing
     data: list[Trace] = []
     masks: list[int] = []
     rows, odd_ones = [], []
-    where = place(run)
-    judged = {title: apart(values) for title, values in metrics.items()}
-    order = sorted(metrics, key=lambda t: (not judged[t][1], list(metrics).index(t)))
-    for number, title in enumerate(order):
-        values = metrics[title]
-        middle, odd = judged[title]
+    for number, metric in enumerate(view):
+        title, values, odd = metric.title, metric.values, metric.outliers
         usual = [r for r in values if r not in set(odd)]
         for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
             if members:
@@ -143,7 +116,7 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
                         "type": "scatter",
                         "mode": "markers",
                         "name": name,
-                        "x": members,
+                        "x": list(members),
                         "y": rounded([values[r] for r in members]),
                         "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
                         "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(title)})<extra></extra>",
@@ -157,7 +130,7 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
                 "mode": "lines",
                 "name": "median",
                 "x": [min(values), max(values)],
-                "y": rounded([middle, middle]),
+                "y": rounded([metric.median, metric.median]),
                 "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
                 "hoverinfo": "skip",
                 "visible": number == 0,
@@ -169,17 +142,15 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
             (
                 title,
                 str(len(values)),
-                f"{middle:.4g}",
+                f"{metric.median:.4g}",
                 f"{low:.4g}",
                 f"{high:.4g}",
                 format_ranks(odd) or "none",
             )
         )
         if odd:
-            hosts = (
-                sorted({where.hosts[where.node_of[r]] for r in odd if r in where.node_of}) if where else []
-            )
-            at = f" (on {', '.join(hosts[:3])})" if 0 < len(hosts) <= 3 else ""
+            hosts = metric.hosts
+            at = f" (on {', '.join(hosts)})" if 0 < len(hosts) <= 3 else ""
             odd_ones.append(f"{title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
     said = (
         "Ranks that stand out: " + "; ".join(odd_ones)
@@ -191,8 +162,8 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
         "layout": layout(
             xaxis=axis(
                 "rank",
-                range=_reach(metrics.values()),
-                **({"dtick": 1} if len(metrics[order[0]]) <= 16 else {}),
+                range=_reach(m.values for m in view),
+                **({"dtick": 1} if len(view[0].values) <= 16 else {}),
             ),
             yaxis={"automargin": True},
         ),
@@ -208,8 +179,8 @@ def comparison(analysis: Analysis, run: Run) -> Figure | None:
         "Figures by rank",
         plot,
         "m",
-        wide=len(metrics[order[0]]) > 256,
-        choices=tuple(order),
+        wide=len(view[0].values) > 256,
+        choices=tuple(m.title for m in view),
         choice_label="Compare",
         masks=tuple(masks),
     )

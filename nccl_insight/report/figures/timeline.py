@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import polars as pl
-
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
     GREEN,
     GREY,
+    MAX_ROWS,
     ORANGE,
     OVERLAY,
     RED,
@@ -21,93 +18,66 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ns, plural
+from nccl_insight.views.steps import Steps
+from nccl_insight.views.timeline import Gaps, Timeline
 
-_BARS = 1200
-_RANKS = 32
 _HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long<extra></extra>"
 
 
-def timeline(analysis: Analysis, run: Run) -> Figure | None:
+def timeline(analysis: Analysis, view: Timeline) -> Figure:
     """Collectives of each rank (of each GPU where no rank is known) over time, what no computation covers as a line."""
-    table = run.table("collectives").filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0))
-    by = "rank" if table["rank"].null_count() < table.height else "device"
-    table = table.drop_nulls(by).with_columns(pl.col(by).alias("rank"))
-    if table.is_empty():
-        return None
-    who = "rank" if by == "rank" else "GPU"
-    every = table.height
-    ranks = sorted(set(table["rank"]))[:_RANKS]
-    table = table.filter(pl.col("rank").is_in(ranks))
-    step = None
-    if table["step"].drop_nulls().n_unique() > 1:
-        steps = sorted(table["step"].drop_nulls().unique())
-        step = steps[len(steps) // 2]
-        table = table.filter(pl.col("step") == step)
-    table = table.sort("start_ns", "rank")
-    shown = table.head(_BARS)
-    origin = int(str(shown["start_ns"].min()))
-    shown = shown.with_columns(
-        ((pl.col("start_ns") - origin) / 1e6).alias("at_ms"),
-        (pl.col("duration_ns") / 1e6).alias("long_ms"),
-        (pl.col("exposed_ns").fill_null(0).clip(0) / 1e6).alias("exposed_ms"),
-    )
+    who = "GPU" if view.by_device else "rank"
     data: list[Trace] = []
-    ops = shown["op"].cast(pl.String).fill_null("Other")
-    for number, op in enumerate(sorted(set(ops))):
-        part = shown.filter(ops == op)
+    for number, op in enumerate(sorted({s.op for s in view.slices})):
+        part = [s for s in view.slices if s.op == op]
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "name": op,
-                "y": [f"{who} {r}" for r in part["rank"]],
-                "base": rounded(part["at_ms"].to_list(), 7),
-                "x": rounded(part["long_ms"].to_list()),
+                "y": [f"{who} {s.rank}" for s in part],
+                "base": rounded([s.at_ns / 1e6 for s in part], 7),
+                "x": rounded([s.duration_ns / 1e6 for s in part]),
                 "customdata": [
-                    format_bytes(s) if s is not None else "unknown size" for s in part["size_bytes"]
+                    format_bytes(s.size_bytes) if s.size_bytes is not None else "unknown size" for s in part
                 ],
                 "marker": {"color": SERIES[number % len(SERIES)]},
                 "width": 0.7,
                 "hovertemplate": _HOVER,
             }
         )
-    exposed = shown.filter(pl.col("exposed_ms") > 0)
-    if exposed.height:
+    exposed = [s for s in view.slices if s.exposed_ns > 0]
+    if exposed:
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "name": "exposed part",
-                "y": [f"{who} {r}" for r in exposed["rank"]],
-                "base": rounded((exposed["at_ms"] + exposed["long_ms"] - exposed["exposed_ms"]).to_list(), 7),
-                "x": rounded(exposed["exposed_ms"].to_list()),
+                "y": [f"{who} {s.rank}" for s in exposed],
+                "base": rounded(
+                    [s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7
+                ),
+                "x": rounded([s.exposed_ns / 1e6 for s in exposed]),
                 "width": 0.12,
                 "marker": {"color": "#b3192d"},
                 "hovertemplate": "%{y}<br>%{x:.3f} ms not covered by computation<extra></extra>",
             }
         )
-    totals = (
-        table.group_by("rank")
-        .agg(
-            pl.len().alias("n"),
-            (pl.col("duration_ns").sum()).alias("comm"),
-            pl.col("exposed_ns").sum().alias("exposed"),
-            pl.col("duration_ns").max().alias("longest"),
-        )
-        .sort("rank")
-    )
-    what = f"step {step}" if step is not None else "the trace"
-    said = (
-        f"{plural(shown.height, 'collective')} of {plural(len(ranks), who)} in {what} (of {every:,} in all)"
-    )
-    said += ". Red line: not covered by computation"
-    if (total := int(totals["comm"].sum())) and table["exposed_ns"].drop_nulls().len():
-        said += f", {100 * int(totals['exposed'].sum()) / total:.0f} % of the communication time"
+    what = f"step {view.step}" if view.step is not None else "the trace"
+    said = f"{plural(len(view.slices), 'collective')} of {plural(len(view.shown), who)} in {what} "
+    said += f"(of {view.collectives:,} in all). Red line: not covered by computation"
+    if view.comm_ns and view.exposed_known:
+        said += f", {100 * view.exposed_ns / view.comm_ns:.0f} % of the communication time"
     rows = tuple(
-        (str(r), str(n), format_ns(c), format_ns(e) if e is not None else "unknown", format_ns(x))
-        for r, n, c, e, x in totals.iter_rows()
+        (
+            str(r.rank),
+            str(r.collectives),
+            format_ns(r.comm_ns),
+            format_ns(r.exposed_ns),
+            format_ns(r.longest_ns),
+        )
+        for r in view.ranks
     )
     plot = {
         "data": data,
@@ -117,7 +87,7 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
             yaxis={
                 "type": "category",
                 "categoryorder": "array",
-                "categoryarray": [f"{who} {r}" for r in reversed(ranks)],
+                "categoryarray": [f"{who} {r}" for r in reversed(view.shown)],
                 "automargin": True,
             },
         ),
@@ -126,54 +96,31 @@ def timeline(analysis: Analysis, run: Run) -> Figure | None:
         "timeline",
         "Timeline",
         said + ".",
-        (who.capitalize() if by == "rank" else who, "Collectives", "Communication", "Exposed", "Longest"),
-        rows[:50],
+        (who if view.by_device else who.capitalize(), "Collectives", "Communication", "Exposed", "Longest"),
+        rows,
         len(rows),
         (0, 1, 2, 3, 4),
         f"Communication of {what} by {who}",
         plot,
-        "l" if len(ranks) > 8 else "m",
+        "l" if len(view.shown) > 8 else "m",
         wide=True,
     )
 
 
-def gaps(analysis: Analysis, run: Run) -> Figure | None:
+def gaps(analysis: Analysis, view: Gaps) -> Figure:
     """Where each GPU's time went in a trace without steps, and the longest times between its collectives."""
-    table = run.table("collectives").filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") > 0))
-    if table.is_empty() or table["rank"].null_count() < table.height:
-        return None
-    ends = table.drop_nulls("device").sort("device", "start_ns").with_columns(
-        end=(pl.col("start_ns") + pl.col("duration_ns")).cum_max().shift(1).over("device"),
-        before=pl.col("op").cast(pl.String).shift(1).over("device"),
-    )  # fmt: skip
-    between = ends.with_columns(gap=pl.col("start_ns") - pl.col("end")).filter(pl.col("gap") > 0)
-    if between.is_empty():
-        return None
-    longest = between.sort("gap", "device", descending=[True, False]).head(50)
-    origin = int(str(table["start_ns"].min()))
-    first = longest.row(0, named=True)
-    said = (
-        f"{plural(between.height, 'gap')} between collectives; the longest, on GPU {first['device']}, takes "
-    )
-    said += f"{format_ns(first['gap'])}, half of them up to {format_ns(float(str(between['gap'].median())))}"
-    for row in run.table("steps").drop_nulls("device").head(4).iter_rows(named=True):
-        whole = row["duration_ns"]
-        if whole and row["idle_ns"] is not None:
-            said += f". GPU {row['device']}: idle {row['idle_ns'] / whole:.0%} of {format_ns(whole)}"
+    first = view.longest[0]
+    said = f"{plural(view.total, 'gap')} between collectives; the longest, on GPU {first.device}, takes "
+    said += f"{format_ns(first.duration_ns)}, half of them up to {format_ns(view.median_ns)}"
+    for gpu in view.idle:
+        said += f". GPU {gpu.device}: idle {gpu.idle_ns / gpu.whole_ns:.0%} of {format_ns(gpu.whole_ns)}"
     rows = tuple(
-        (
-            str(r["device"]),
-            format_ns((r["end"] or origin) - origin),
-            format_ns(r["gap"]),
-            str(r["before"]),
-            str(r["op"]),
-        )
-        for r in longest.iter_rows(named=True)
+        (str(g.device), format_ns(g.at_ns), format_ns(g.duration_ns), g.after, g.before) for g in view.longest
     )
-    shown = longest.head(12)
-    names = [f"GPU {d}, at {format_ns(e - origin)}" for d, e in shown.select("device", "end").iter_rows()]
+    shown = view.longest[:12]
+    names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
     bars: Trace = {
-        "type": "bar", "orientation": "h", "y": names, "x": rounded((shown["gap"] / 1e6).to_list()),
+        "type": "bar", "orientation": "h", "y": names, "x": rounded([g.duration_ns / 1e6 for g in shown]),
         "showlegend": False, "marker": {"color": GREY},
         "hovertemplate": "%{y}: %{x} ms without a collective<extra></extra>",
     }  # fmt: skip
@@ -186,31 +133,15 @@ def gaps(analysis: Analysis, run: Run) -> Figure | None:
     }
     return Figure(
         "gaps", "Longest gaps between collectives", said + ".", ("GPU", "From", "Gap", "After", "Before"), rows,
-        between.height, (0, 1, 2), "Gaps, the longest first", plot, "m",
+        view.total, (0, 1, 2), "Gaps, the longest first", plot, "m",
     )  # fmt: skip
 
 
-def steps(analysis: Analysis, run: Run) -> Figure | None:
+def steps(analysis: Analysis, view: Steps) -> Figure:
     """What a step's time goes into, the mean of each rank (of each GPU where no rank is known)."""
     columns = ("duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "memcpy_ns", "idle_ns")
-    source = run.table("steps")
-    by_device = source["rank"].null_count() == source.height
-    who = "GPU" if by_device else "rank"
-    table = (
-        source.lazy()
-        .with_columns(rank=pl.col("device") if by_device else pl.col("rank"))
-        .filter(pl.col("rank").is_not_null())
-        .group_by("rank")
-        .agg(pl.len().alias("n"), pl.col(*columns).mean())
-        .sort("rank")
-        .collect()
-    )
-    if table.is_empty() or table["duration_ns"].is_null().all():
-        return None
-    shown = table.head(64)
-    if shown["compute_ns"].null_count() == shown.height and shown["comm_ns"].null_count() == shown.height:
-        return None  # a trace of the CPU only: nothing to take apart
-    names = [f"{who} {r}" for r in shown["rank"]]
+    who = "GPU" if view.by_device else "rank"
+    names = [f"{who} {r.rank}" for r in view.ranks]
     parts: tuple[tuple[str, str, str, str], ...] = (
         ("computation", "compute_ns", BLUE, ""),
         ("communication, exposed", "exposed_comm_ns", RED, "/"),
@@ -223,12 +154,12 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
             "orientation": "h",
             "name": name,
             "y": names,
-            "x": rounded((shown[column].fill_null(0) / 1e6).to_list()),
+            "x": rounded([(r.means[column] or 0) / 1e6 for r in view.ranks]),
             "marker": {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}},
             "hovertemplate": "%{y}<br>%{fullData.name} %{x} ms<extra></extra>",
         }
         for name, column, color, shape in parts
-        if not shown[column].is_null().all()
+        if any(r.means[column] is not None for r in view.ranks)
     ]
     data.append(
         {
@@ -236,22 +167,26 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
             "mode": "markers",
             "name": "whole step",
             "y": names,
-            "x": rounded((shown["duration_ns"] / 1e6).to_list()),
+            "x": rounded([None if (t := r.means["duration_ns"]) is None else t / 1e6 for r in view.ranks]),
             "marker": {"symbol": "line-ns-open", "size": 14, "color": GREEN, "line": {"width": 3}},
             "hovertemplate": "%{y}<br>step %{x} ms<extra></extra>",
         }
     )
-    mean: dict[str, Any] = {c: table[c].mean() for c in columns}
-    said = f"A step takes {format_ns(mean['duration_ns'])} on average over {plural(table.height, who)}"
+    whole = view.means["duration_ns"] or 0
+    said = f"A step takes {format_ns(whole)} on average over {plural(view.total, who)}"
     shares = [
-        f"{name} {100 * mean[c] / mean['duration_ns']:.0f} %"
+        f"{name} {100 * part / whole:.0f} %"
         for name, c, _, _ in parts
-        if mean[c] is not None and mean["duration_ns"]
+        if (part := view.means[c]) is not None and whole
     ]
     said += ": " + ", ".join(shares) if shares else ""
     rows = tuple(
-        (str(r), f"{n:,}", *("unknown" if v is None else format_ns(v) for v in rest))
-        for r, n, *rest in table.head(50).iter_rows()
+        (
+            str(r.rank),
+            f"{r.steps:,}",
+            *("unknown" if (v := r.means[c]) is None else format_ns(v) for c in columns),
+        )
+        for r in view.ranks[:MAX_ROWS]
     )
     plot = {
         "data": data,
@@ -276,7 +211,7 @@ def steps(analysis: Analysis, run: Run) -> Figure | None:
             "Idle",
         ),
         rows,
-        table.height,
+        view.total,
         tuple(range(8)),
         f"Mean step by {who}",
         plot,

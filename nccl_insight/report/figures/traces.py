@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import polars as pl
-
-from nccl_insight.facts.expected import efficiency, expected
-from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures.base import (
     BLUE,
     GREY,
+    MAX_ROWS,
     RED,
     SERIES,
     Figure,
@@ -23,74 +19,47 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.rules._links import expected_busbw
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
-
-_Expected: TypeAlias = tuple[int, float, tuple[float, float], str]
-"""Size in bytes, expected busbw in GB/s, the band around it, and what says so."""
+from nccl_insight.views.traces import Bandwidth, Delays, Durations, LongestWaits, LongWait
 
 
-def durations(analysis: Analysis, run: Run) -> Figure | None:
+def durations(analysis: Analysis, view: Durations) -> Figure:
     """Distribution of durations by operation and size, as boxes over quantiles."""
-    table = (
-        run.lazy("collectives")
-        .filter((pl.col("duration_ns") > 0) & pl.col("op").is_not_null())
-        .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(
-            pl.len().alias("n"),
-            *(
-                pl.col("duration_ns").quantile(q).alias(name)
-                for q, name in ((0.05, "low"), (0.25, "q1"), (0.5, "median"), (0.75, "q3"), (0.95, "high"))
-            ),
-            pl.col("duration_ns").max().alias("max"),
-            pl.col("duration_ns").sum().alias("sum"),
-        )
-        .sort("sum", "op", "size_bytes", descending=[True, False, False])
-        .collect()
-    )
-    if table.is_empty():
-        return None
-    shown = table.head(20)
-    names = [_kind(op, size) for op, size in shown.select("op", "size_bytes").iter_rows()]
+    shown = view.kinds[:20]
+    names = [_kind(d.op, d.size_bytes) for d in shown]
     box: Trace = {
         "type": "box",
         "orientation": "h",
         "y": names,
         "name": "5 %, 25 %, 50 %, 75 %, 95 %",
         "marker": {"color": BLUE},
-        **{
-            key: rounded((shown[column] / 1e3).to_list())
-            for key, column in (
-                ("lowerfence", "low"),
-                ("q1", "q1"),
-                ("median", "median"),
-                ("q3", "q3"),
-                ("upperfence", "high"),
-            )
-        },
+        "lowerfence": rounded([d.low_ns / 1e3 for d in shown]),
+        "q1": rounded([d.q1_ns / 1e3 for d in shown]),
+        "median": rounded([d.median_ns / 1e3 for d in shown]),
+        "q3": rounded([d.q3_ns / 1e3 for d in shown]),
+        "upperfence": rounded([d.high_ns / 1e3 for d in shown]),
     }
     worst: Trace = {
         "type": "scatter",
         "mode": "markers",
         "name": "longest",
         "y": names,
-        "x": rounded((shown["max"] / 1e3).to_list()),
+        "x": rounded([d.longest_ns / 1e3 for d in shown]),
         "marker": {"symbol": "x", "color": RED, "size": 9},
         "hovertemplate": "%{y}<br>longest %{x} us<extra></extra>",
     }
-    wide = max(table.iter_rows(named=True), key=lambda r: r["high"] / max(r["median"], 1))
-    said = f"{plural(table.height, 'kind')} of collectives by operation and size"
-    said += f". The widest spread has {_kind(wide['op'], wide['size_bytes'])}: "
-    said += f"half take up to {format_ns(wide['median'])}, one in twenty more than {format_ns(wide['high'])}"
+    wide = view.widest
+    said = f"{plural(view.total, 'kind')} of collectives by operation and size"
+    said += f". The widest spread has {_kind(wide.op, wide.size_bytes)}: "
+    said += f"half take up to {format_ns(wide.median_ns)}, one in twenty more than {format_ns(wide.high_ns)}"
     rows = tuple(
         (
-            r["op"],
-            format_bytes(r["size_bytes"]) if r["size_bytes"] is not None else "unknown",
-            f"{r['n']:,}",
-            *(format_ns(r[c]) for c in ("low", "median", "high", "max")),
+            d.op,
+            format_bytes(d.size_bytes) if d.size_bytes is not None else "unknown",
+            f"{d.count:,}",
+            *(format_ns(t) for t in (d.low_ns, d.median_ns, d.high_ns, d.longest_ns)),
         )
-        for r in table.head(50).iter_rows(named=True)
+        for d in view.kinds
     )
     plot = {
         "data": [box, worst],
@@ -105,7 +74,7 @@ def durations(analysis: Analysis, run: Run) -> Figure | None:
         said + ".",
         ("Operation", "Size", "Count", "5 %", "Median", "95 %", "Longest"),
         rows,
-        table.height,
+        view.total,
         (1, 2, 3, 4, 5, 6),
         "Durations, most time first",
         plot,
@@ -116,58 +85,41 @@ def _kind(op: str, size_bytes: int | None) -> str:
     return f"{op} {format_bytes(size_bytes)}" if size_bytes is not None else f"{op} (size unknown)"
 
 
-def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
+def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
     """Bus bandwidth against message size: measured by benchmarks, medians of traces, and NCCL's own estimate."""
-    traced = (
-        run.lazy("collectives")
-        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
-        .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
-        .with_columns(pl.lit("trace").alias("source"))
-        .collect()
-    )
-    bench = (
-        run.lazy("benchmarks")
-        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
-        .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
-        .with_columns(pl.lit("benchmark").alias("source"))
-        .collect()
-    )
-    table = pl.concat([bench, traced]).sort("source", "op", "size_bytes")
-    if table.is_empty():
-        return None
     data: list[Trace] = []
-    for number, ((source, op), part) in enumerate(table.group_by("source", "op", maintain_order=True)):
+    for number, (source, op) in enumerate(dict.fromkeys((p.source, p.op) for p in view.points)):
+        part = [p for p in view.points if (p.source, p.op) == (source, op)]
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers" if source == "benchmark" else "markers",
                 "name": f"{op} ({source})",
-                "x": part["size_bytes"].to_list(),
-                "y": rounded(part["busbw_gbps"].to_list()),
+                "x": [p.size_bytes for p in part],
+                "y": rounded([p.median_gbps for p in part]),
                 "marker": {
                     "symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6],
                     "size": 9,
                 },
                 "line": {"color": SERIES[number % len(SERIES)]},
-                "customdata": [format_bytes(s) for s in part["size_bytes"]],
+                "customdata": [format_bytes(p.size_bytes) for p in part],
                 "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
             }
         )
         data[-1]["marker"]["color"] = SERIES[number % len(SERIES)]
-    curves = _expected_curves(run, table)
+    curves = _expected_curves(view)
     data += curves
-    best = max(table.iter_rows(named=True), key=lambda r: r["busbw_gbps"])
-    said = f"The best median is {format_gbps(best['busbw_gbps'])}"
-    said += f", {best['op']} of {format_bytes(best['size_bytes'])} ({best['source']})"
+    fastest = view.fastest
+    best = fastest[0]
+    said = f"The best median is {format_gbps(best.median_gbps)}"
+    said += f", {best.op} of {format_bytes(best.size_bytes)} ({best.source})"
     if curves:
         said += f". Dotted, in its band: what {curves[-1]['meta']} expects"
-    peak = _peak(run)
     shapes = []
     notes = []
-    if peak:
-        value, name = peak
+    if view.peak:
+        value, why = view.peak.gbps, view.peak.why
+        name = "NVLink of one GPU as NCCL lists it" if why is None else f"expected: {why}"
         shapes.append(
             {
                 "type": "line",
@@ -191,8 +143,8 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
             }
         )
         said += f"; the dashed line is {format_gbps(value)}, {name}"
-    lowest = int(str(table["size_bytes"].min())).bit_length() - 1
-    highest = int(str(table["size_bytes"].max())).bit_length()
+    lowest = min(p.size_bytes for p in view.points).bit_length() - 1
+    highest = max(p.size_bytes for p in view.points).bit_length()
     ticks = list(range(lowest, highest + 1, 2 if highest - lowest > 8 else 1))
     plot = {
         "data": data,
@@ -210,14 +162,14 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
     }
     rows = tuple(
         (
-            r["source"],
-            r["op"],
-            format_bytes(r["size_bytes"]),
-            f"{r['n']:,}",
-            f"{r['busbw_gbps']:.2f}",
-            f"{r['best']:.2f}",
+            p.source,
+            p.op,
+            format_bytes(p.size_bytes),
+            f"{p.count:,}",
+            f"{p.median_gbps:.2f}",
+            f"{p.best_gbps:.2f}",
         )
-        for r in table.sort("busbw_gbps", descending=True).head(50).iter_rows(named=True)
+        for p in fastest[:MAX_ROWS]
     )
     return Figure(
         "busbw",
@@ -225,41 +177,38 @@ def bandwidth(analysis: Analysis, run: Run) -> Figure | None:
         said + ".",
         ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"),
         rows,
-        table.height,
+        len(view.points),
         (2, 3, 4, 5),
         "Bus bandwidth, fastest first",
         plot,
     )
 
 
-def _expected_curves(run: Run, table: pl.DataFrame) -> list[Trace]:
+def _expected_curves(view: Bandwidth) -> list[Trace]:
     """Expected bus bandwidth by size of each operation that was measured, where log or hardware table tell it: the
     band, its upper edge first, and in it what is expected.
     """
     curves: list[Trace] = []
-    for number, op in enumerate(table["op"].unique(maintain_order=True)):
-        sizes = sorted(set(table.filter(pl.col("op") == op)["size_bytes"].to_list()))[:40]
-        told = _expected_of_benchmarks(run, str(op)) or _expected_of_traces(run, str(op), sizes)
+    for number, (op, told) in enumerate(view.expected):
         if len(told) < 2:
             continue
         color = SERIES[number % len(SERIES)]
-        where = [size for size, *_ in told]
-        low, high = ([band[at] for _, _, band, _ in told] for at in (0, 1))
+        where = [e.size_bytes for e in told]
         edge = {"type": "scatter", "mode": "lines", "x": where, "showlegend": False, "hoverinfo": "skip"}
         line = {"color": color, "width": 0}
         curves += [
-            {**edge, "name": f"{op} highest expected", "y": rounded(high), "line": line},
+            {**edge, "name": f"{op} highest expected", "y": rounded([e.high_gbps for e in told]), "line": line},
             {
-                **edge, "name": f"{op} lowest expected", "y": rounded(low), "line": line,
+                **edge, "name": f"{op} lowest expected", "y": rounded([e.low_gbps for e in told]), "line": line,
                 "fill": "tonexty", "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)",
             },
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": f"{op} expected",
-                "meta": told[0][3],
+                "meta": told[0].source,
                 "x": where,
-                "y": rounded([value for _, value, *_ in told]),
+                "y": rounded([e.busbw_gbps for e in told]),
                 "line": {"color": color, "dash": "dot", "width": 1.5},
                 "hovertemplate": "%{fullData.name}: %{y} GB/s<extra></extra>",
             },
@@ -271,71 +220,24 @@ def _rgb(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-def _expected_of_benchmarks(run: Run, op: str) -> list[_Expected]:
-    rows = efficiency(run).filter(pl.col("op").cast(pl.String) == op).drop_nulls("expected_gbps")
-    rows = rows.unique("size_bytes", keep="first").sort("size_bytes")
-    return [
-        (size, value, (low, high), source)
-        for size, value, low, high, source in rows.select(
-            "size_bytes", "expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from"
-        ).iter_rows()
-    ]
-
-
-def _expected_of_traces(run: Run, op: str, sizes: Sequence[int]) -> list[_Expected]:
-    groups = run.table("collectives")["group_size"].drop_nulls()
-    nranks = groups.mode().sort().to_list()[-1] if groups.len() else None
-    if not nranks:
-        return []
-    hosts = run.table("communicators").filter(pl.col("nranks") == nranks)["n_nodes"].drop_nulls()
-    nodes = int(hosts[0]) if hosts.len() else None
-    bands = (expected(run, op, int(size), int(nranks), nodes) for size in sizes)
-    return [(b.size_bytes, b.busbw_gbps, (b.low_gbps, b.high_gbps), b.source) for b in bands if b is not None]
-
-
-def _peak(run: Run) -> tuple[float, str] | None:
-    """What large messages should reach: published results for the GPU or the NICs, else the GPU's NVLink."""
-    for name in ("collectives", "ranks"):
-        members = tuple(sorted(run.table(name)["rank"].drop_nulls().unique()))
-        expected = expected_busbw(run, members, len(members)) if members else None
-        if expected is not None:
-            return expected.gbps, f"expected: {expected.why}"
-    links = run.lazy("topology_links").filter(
-        (pl.col("link").cast(pl.String) == "NVL") & pl.col("src").str.starts_with("GPU")
-    )
-    table = links.group_by("host", "src").agg(pl.col("bw_gbps").sum()).collect()
-    value = table["bw_gbps"].median() if table.height else None
-    return (float(str(value)), "NVLink of one GPU as NCCL lists it") if value else None
-
-
-def stragglers(analysis: Analysis, run: Run) -> Figure | None:
+def stragglers(analysis: Analysis, view: Delays) -> Figure:
     """Ranks by the delay that they cause, the same figure as in the findings: own lateness, not what it inherited."""
-    found = arrivals(run)
-    if found is None or found.ranks.height < 2:
-        return None
-    named = {r for late in found.stragglers for r in late.ranks} | {once.rank for once in found.once}
-    delays = {r: late.delay_ns for late in found.stragglers for r in late.ranks}
-    delays |= {once.rank: max(once.delay_ns, delays.get(once.rank, 0)) for once in found.once}
-    frame = found.ranks.with_columns(
-        delay_ns=pl.col("rank").replace_strict(delays, default=pl.col("delay_ns"), return_dtype=pl.Int64)
-    ).sort("delay_ns", "rank", descending=[True, False])
-    first = frame.row(0, named=True)
-    middle = statistics.median(frame["delay_ns"].to_list())
+    first = view.ranks[0]
     said = (
-        f"Rank {first['rank']}: delays the others by {format_ns(first['delay_ns'])} in all"
-        f" (last in {first['times_last']:,} of {plural(first['collectives'], 'collective')}); the median rank by "
-        f"{format_ns(middle)}. Waiting that a rank inherits from other groups or stages is not counted"
+        f"Rank {first.rank}: delays the others by {format_ns(first.delay_ns)} in all"
+        f" (last in {first.times_last:,} of {plural(first.collectives, 'collective')}); the median rank by "
+        f"{format_ns(view.median_ns)}. Waiting that a rank inherits from other groups or stages is not counted"
     )
-    if not named:
+    if not view.any_named:
         said += ". No rank is late more often, or by more, than chance"
-    shown = frame.head(40)
+    shown = view.ranks[:40]
     bars: Trace = {
         "type": "bar",
         "orientation": "h",
-        "y": [f"rank {r}" for r in shown["rank"]],
-        "x": rounded((shown["delay_ns"] / 1e6).to_list()),
+        "y": [f"rank {d.rank}" for d in shown],
+        "x": rounded([d.delay_ns / 1e6 for d in shown]),
         "showlegend": False,
-        "marker": {"color": [RED if r in named else BLUE for r in shown["rank"]]},
+        "marker": {"color": [RED if d.named else BLUE for d in shown]},
         "hovertemplate": "%{y}: %{x} ms<extra></extra>",
     }
     plot = {
@@ -346,9 +248,9 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
         ),
     }
     rows = tuple(
-        (str(r["rank"]), f"{r['collectives']:,}", f"{r['times_last']:,}", format_ns(r["delay_ns"]),
-         format_ns(r["worst_delay_ns"]), format_ns(r["mean_wait_ns"] or 0))
-        for r in frame.head(50).iter_rows(named=True)
+        (str(d.rank), f"{d.collectives:,}", f"{d.times_last:,}", format_ns(d.delay_ns), format_ns(d.worst_delay_ns),
+         format_ns(d.mean_wait_ns))
+        for d in view.ranks
     )  # fmt: skip
     return Figure(
         "stragglers",
@@ -356,7 +258,7 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
         said + ".",
         ("Rank", "Collectives", "Times last", "Delay caused", "At worst", "Mean wait"),
         rows,
-        frame.height,
+        view.total,
         (0, 1, 2, 3, 4, 5),
         "Ranks, most delay first",
         plot,
@@ -364,31 +266,23 @@ def stragglers(analysis: Analysis, run: Run) -> Figure | None:
     )
 
 
-def longest_waits(analysis: Analysis, run: Run) -> Figure | None:
+def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
     """The collectives in which somebody waited longest, each with its ranks' parts."""
-    table = run.table("collective_ranks")
-    if table.is_empty():
-        return None
-    needed = ["worst_wait_ns", "transfer_ns", "ranks", "wait_ns", "last_rank", "op"]
-    frame = (
-        table.drop_nulls(needed).filter(pl.col("worst_wait_ns") > 0).sort("worst_wait_ns", descending=True)
-    )
-    if frame.is_empty():
-        return None
-    top = frame.row(0, named=True)
-    step = f" of step {top['step']}" if top["step"] is not None else ""
+    top = view.collectives[0]
+    step = f" of step {top.step}" if top.step is not None else ""
     said = (
-        f"Longest: {format_ns(top['worst_wait_ns'])} in {top['op']}{step}, for rank {top['last_rank']}, which came "
-        f"last; the transfer takes {format_ns(top['transfer_ns'])}"
+        f"Longest: {format_ns(top.worst_wait_ns)} in {top.op}{step}, for rank {top.last_rank}, which came "
+        f"last; the transfer takes {format_ns(top.transfer_ns)}"
     )
     rows = tuple(
-        (str(r["op"]), format_bytes(r["size_bytes"]) if r["size_bytes"] is not None else "unknown",
-         str(r["process_group"] or "?"), "" if r["step"] is None else str(r["step"]), format_ns(r["transfer_ns"]),
-         format_ns(r["worst_wait_ns"]), str(r["last_rank"]), _parts(r))
-        for r in frame.head(50).iter_rows(named=True)
+        (c.op, format_bytes(c.size_bytes) if c.size_bytes is not None else "unknown", c.process_group or "?",
+         "" if c.step is None else str(c.step), format_ns(c.transfer_ns), format_ns(c.worst_wait_ns),
+         str(c.last_rank), _parts(c))
+        for c in view.collectives
     )  # fmt: skip
-    names = [f"{i + 1}. {op}" for i, op in enumerate(frame["op"].head(20))]
-    plot = _bars(names, frame["worst_wait_ns"].head(20), "longest wait, ms")
+    shown = view.collectives[:20]
+    names = [f"{i + 1}. {c.op}" for i, c in enumerate(shown)]
+    plot = _bars(names, [c.worst_wait_ns for c in shown], "longest wait, ms")
     columns = (
         "Operation",
         "Size",
@@ -400,20 +294,20 @@ def longest_waits(analysis: Analysis, run: Run) -> Figure | None:
         "Wait of each rank",
     )
     return Figure(
-        "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, frame.height, (3, 4, 5, 6),
+        "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, view.total, (3, 4, 5, 6),
         "Collectives, longest wait first", plot, "m",
     )  # fmt: skip
 
 
-def _bars(names: list[str], values_ns: pl.Series, title: str) -> dict[str, Any]:
+def _bars(names: list[str], values_ns: Sequence[int], title: str) -> dict[str, Any]:
     bars: Trace = {
-        "type": "bar", "orientation": "h", "y": names, "x": rounded((values_ns / 1e6).to_list()),
+        "type": "bar", "orientation": "h", "y": names, "x": rounded([v / 1e6 for v in values_ns]),
         "showlegend": False, "marker": {"color": BLUE}, "hovertemplate": "%{y}: %{x} ms<extra></extra>",
     }  # fmt: skip
     vertical = {"type": "category", "autorange": "reversed", "automargin": True}
     return {"data": [bars], "layout": layout(xaxis=axis(title), yaxis=vertical)}
 
 
-def _parts(row: dict[str, Any]) -> str:
-    shown = [f"{r}: {format_ns(w or 0)}" for r, w in zip(row["ranks"], row["wait_ns"], strict=False)]
+def _parts(item: LongWait) -> str:
+    shown = [f"{r}: {format_ns(w)}" for r, w in item.waits]
     return ", ".join(shown[:8]) + (f", and {len(shown) - 8} more" if len(shown) > 8 else "")

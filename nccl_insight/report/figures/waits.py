@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
-import polars as pl
-
-from nccl_insight.facts.straggler import delays
-from nccl_insight.facts.waiting import Waiting, matched, waiting
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import named_ranks
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, plural
+from nccl_insight.views.waits import Member, Waits
 
 _RANKS = 32
-_COLLECTIVES = 60
 _LEFT, _WIDE, _RIGHT, _TOP = 84.0, 960.0, 170.0, 40.0
 
 
-def who_waits(analysis: Analysis, run: Run) -> Figure | None:
+def who_waits(analysis: Analysis, view: Waits) -> Figure:
     """A row per rank over time where the clocks allow, else over the collectives in their order."""
-    found, rows = waiting(run), matched(run)
-    if found is None or rows["rank"].n_unique() < 2:
-        return None
-    found = replace(found, for_rank=delays(run))
-    whole = sum(found.for_rank.values())
-    most = sorted(found.for_rank, key=lambda r: (-found.for_rank[r], r))
-    said = f"All ranks together wait {format_ns(found.total_ns)} in {plural(found.collectives, 'matched collective')}"
+    whole = view.delay_ns
+    most = sorted(view.for_rank, key=lambda r: (-view.for_rank[r], r))
+    said = f"All ranks together wait {format_ns(view.total_ns)} in {plural(view.collectives, 'matched collective')}"
     if whole:
-        said += f". Rank {most[0]} delays the others most, by {format_ns(found.for_rank[most[0]])}: the time from the "
+        said += f". Rank {most[0]} delays the others most, by {format_ns(view.for_rank[most[0]])}: the time from the "
         said += "next-to-last arrival to its own, what it waited elsewhere taken off"
-    shown, where = _window(rows)
-    ranks = _ranks(analysis, found, sorted(set(shown["rank"])))
-    clocks = shown["skew_ns"].null_count() == 0
-    draw = _timeline if clocks else _sequence
-    drawing = draw(shown.filter(pl.col("rank").is_in(ranks)), ranks, found, named_ranks(analysis))
-    said += f". Shown: {where}" + (
-        f", {len(ranks)} of {len(found.of_rank)} ranks" if len(ranks) < len(found.of_rank) else ""
+    ranks = _ranks(analysis, view)
+    drawn = [m for m in view.members if m.rank in set(ranks)]
+    drawing = (_timeline if view.clocks else _sequence)(drawn, ranks, view, named_ranks(analysis))
+    said += f". Shown: {_window(view)}" + (
+        f", {len(ranks)} of {len(view.of_rank)} ranks" if len(ranks) < len(view.of_rank) else ""
     )
-    said += ". Pale: waiting for the last rank; solid: the transfer; ▼: the rank that comes last" if clocks else (
+    said += ". Pale: waiting for the last rank; solid: the transfer; ▼: the rank that comes last" if view.clocks else (
         ". One column per collective, because the ranks have no common clock; the darker, the longer the wait; "
         "▼: the rank that comes last"
     )  # fmt: skip
-    times = dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows())
     table = tuple(
-        (str(r), format_ns(found.of_rank[r]), str(times.get(r, 0)), format_ns(found.for_rank.get(r, 0)),
-         f"{found.for_rank.get(r, 0) / whole:.0%}" if whole else "0%")
-        for r in sorted(found.of_rank, key=lambda r: (-found.for_rank.get(r, 0), r))
+        (str(r), format_ns(view.of_rank[r]), str(view.times_last.get(r, 0)), format_ns(view.for_rank.get(r, 0)),
+         f"{view.for_rank.get(r, 0) / whole:.0%}" if whole else "0%")
+        for r in sorted(view.of_rank, key=lambda r: (-view.for_rank.get(r, 0), r))
     )  # fmt: skip
     return Figure(
         "waits", "Who waits for whom", said + ".",
@@ -58,31 +46,25 @@ def who_waits(analysis: Analysis, run: Run) -> Figure | None:
     )  # fmt: skip
 
 
-def _window(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The collectives to show: of the middle step where there are steps, of these the first ones."""
-    where = "all of them"
-    if rows["step"].drop_nulls().n_unique() > 1:
-        steps = sorted(rows["step"].drop_nulls().unique())
-        step = steps[len(steps) // 2]
-        rows, where = rows.filter(pl.col("step") == step), f"step {step}"
-    ids = rows["match_id"].unique(maintain_order=True)
-    if ids.len() > _COLLECTIVES:
-        rows = rows.filter(pl.col("match_id").is_in(ids.head(_COLLECTIVES).to_list()))
-        first = f"the first {_COLLECTIVES} collectives"
-        where = first if where == "all of them" else f"{first} of {where}"
-    return rows, where
+def _window(view: Waits) -> str:
+    """The collectives that are shown."""
+    where = f"step {view.step}" if view.step is not None else ""
+    if view.cut:
+        return f"the first {view.shown} collectives" + (f" of {where}" if where else "")
+    return where or "all of them"
 
 
-def _ranks(analysis: Analysis, found: Waiting, ranks: list[int]) -> list[int]:
+def _ranks(analysis: Analysis, view: Waits) -> list[int]:
     """All ranks where there are few; else those that findings name and those that delay the others most."""
+    ranks = sorted({m.rank for m in view.members})
     if len(ranks) <= _RANKS:
         return ranks
     named = named_ranks(analysis)
-    order = sorted(ranks, key=lambda r: (r not in named, -found.for_rank.get(r, 0), r))
+    order = sorted(ranks, key=lambda r: (r not in named, -view.for_rank.get(r, 0), r))
     return sorted(order[:_RANKS])
 
 
-def _frame(ranks: list[int], found: Waiting, named: frozenset[int], row: float) -> list[str]:
+def _frame(ranks: list[int], view: Waits, named: frozenset[int], row: float) -> list[str]:
     parts = [
         svg.text(_LEFT + _WIDE + 14, _TOP - 14, "waits", "t b s"),
         svg.text(_LEFT + _WIDE + 88, _TOP - 14, "delays by", "t b s"),
@@ -92,15 +74,15 @@ def _frame(ranks: list[int], found: Waiting, named: frozenset[int], row: float) 
         parts.append(
             svg.text(_LEFT - 10, y, f"rank {rank}", "t e hot" if rank in named else "t e", ranks=(rank,))
         )
-        parts.append(svg.text(_LEFT + _WIDE + 14, y, format_ns(found.of_rank.get(rank, 0)), "t s"))
-        parts.append(svg.text(_LEFT + _WIDE + 88, y, format_ns(found.for_rank.get(rank, 0)), "t s b"))
+        parts.append(svg.text(_LEFT + _WIDE + 14, y, format_ns(view.of_rank.get(rank, 0)), "t s"))
+        parts.append(svg.text(_LEFT + _WIDE + 88, y, format_ns(view.for_rank.get(rank, 0)), "t s b"))
     return parts
 
 
-def _timeline(rows: pl.DataFrame, ranks: list[int], found: Waiting, named: frozenset[int]) -> str:
+def _timeline(rows: Sequence[Member], ranks: list[int], view: Waits, named: frozenset[int]) -> str:
     row = 32.0 if len(ranks) <= 16 else 22.0
-    origin = int(str(rows["start_ns"].min()))
-    end = int(str((rows["start_ns"] + rows["duration_ns"]).max()))
+    origin = min(m.start_ns for m in rows)
+    end = max(m.start_ns + m.duration_ns for m in rows)
     scale = _WIDE / max(1, end - origin)
     place = {rank: n for n, rank in enumerate(ranks)}
     height = _TOP + row * len(ranks)
@@ -111,21 +93,21 @@ def _timeline(rows: pl.DataFrame, ranks: list[int], found: Waiting, named: froze
             svg.line(x, _TOP - 4, x, height, "rule", 1),
             svg.text(x, height + 18, format_ns(at) if at else "0", "t c s"),
         ]
-    parts += _frame(ranks, found, named, row)
+    parts += _frame(ranks, view, named, row)
     marks: list[str] = []
-    for item in rows.select("rank", "start_ns", "duration_ns", "wait_ns", "op", "last").iter_rows(named=True):
-        rank, took, waits = int(item["rank"]), int(item["duration_ns"]), max(0, int(item["wait_ns"] or 0))
-        waits = min(waits, took)
-        x, y = _LEFT + (int(item["start_ns"]) - origin) * scale, _TOP + row * place[rank]
+    for item in rows:
+        rank, took = item.rank, item.duration_ns
+        waits = min(item.wait_ns, took)
+        x, y = _LEFT + (item.start_ns - origin) * scale, _TOP + row * place[rank]
         middle = x + waits * scale
-        said = f"rank {rank} {item['op']}: waits {format_ns(waits)}, transfer {format_ns(took - waits)}"
+        said = f"rank {rank} {item.op}: waits {format_ns(waits)}, transfer {format_ns(took - waits)}"
         if waits * scale >= 0.5:
             parts.append(
                 svg.rect(x, y + row * 0.25, waits * scale, row * 0.5, "wait", said, ranks=(rank,), radius=0)
             )
         solid = max(1.5, (took - waits) * scale)
         parts.append(svg.rect(middle, y + row * 0.1, solid, row * 0.8, "move", said, ranks=(rank,), radius=0))
-        if item["last"]:
+        if item.last:
             marks.append(svg.path(f"M{x - 5:g} {y - 5:g}h10l-5 8z", "last", 0, ranks=(rank,)))
     return svg.drawing(_LEFT + _WIDE + _RIGHT, height + 28, "Who waits for whom", [*parts, *marks])
 
@@ -140,27 +122,23 @@ def _ticks(span_ns: int) -> list[int]:
     return list(range(0, span_ns + 1, step))[:12]
 
 
-def _sequence(rows: pl.DataFrame, ranks: list[int], found: Waiting, named: frozenset[int]) -> str:
+def _sequence(rows: Sequence[Member], ranks: list[int], view: Waits, named: frozenset[int]) -> str:
     row = 26.0 if len(ranks) <= 16 else 18.0
-    ids = rows["match_id"].unique(maintain_order=True).to_list()
-    column = {match: n for n, match in enumerate(ids)}
     place = {rank: n for n, rank in enumerate(ranks)}
-    wide = min(40.0, _WIDE / max(1, len(ids)))
-    longest = max(1, int(str(rows["wait_ns"].fill_null(0).max())))
+    wide = min(40.0, _WIDE / max(1, view.shown))
+    longest = max(1, *(m.wait_ns for m in rows))
     height = _TOP + row * len(ranks)
-    parts = _frame(ranks, found, named, row)
+    parts = _frame(ranks, view, named, row)
     marks: list[str] = []
-    for item in rows.select("rank", "match_id", "wait_ns", "op", "last").iter_rows(named=True):
-        rank, waits = int(item["rank"]), max(0, int(item["wait_ns"] or 0))
-        x, y = _LEFT + wide * column[item["match_id"]], _TOP + row * place[rank]
+    for item in rows:
+        rank, waits = item.rank, item.wait_ns
+        x, y = _LEFT + wide * item.collective, _TOP + row * place[rank]
         level = 0 if not waits else 1 + min(4, 5 * waits // (longest + 1))
-        said = (
-            f"rank {rank}, collective {column[item['match_id']] + 1} ({item['op']}): waits {format_ns(waits)}"
-        )
+        said = f"rank {rank}, collective {item.collective + 1} ({item.op}): waits {format_ns(waits)}"
         parts.append(
             svg.rect(x, y + 1, max(1, wide - 1.5), row - 2, f"heat h{level}", said, ranks=(rank,), radius=2)
         )
-        if item["last"]:
+        if item.last:
             middle = x + wide / 2 - 0.75
             marks.append(svg.path(f"M{middle - 5:g} {y + row / 2 - 4:g}h10l-5 8z", "last", 0, ranks=(rank,)))
     parts.append(svg.text(_LEFT, height + 18, "collectives in their order", "t s"))

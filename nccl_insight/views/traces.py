@@ -1,0 +1,273 @@
+"""Statistics of traces and benchmarks: durations, bandwidth, stragglers, the longest waits."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.facts.expected import efficiency, expected
+from nccl_insight.facts.straggler import arrivals
+from nccl_insight.rules._links import expected_busbw
+from nccl_insight.tables.run import Run
+from nccl_insight.views.listed import LISTED
+
+_SIZES = 40
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Quantiles of the durations of one operation and size, in nanoseconds: 5, 25, 50, 75 and 95 %, and the longest."""
+
+    op: str
+    size_bytes: int | None
+    count: int
+    low_ns: float
+    q1_ns: float
+    median_ns: float
+    q3_ns: float
+    high_ns: float
+    longest_ns: int
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Of ``total`` kinds of collectives those that take most time, and the one with the widest spread."""
+
+    total: int
+    kinds: tuple[Duration, ...]
+    widest: Duration
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Bus bandwidth (GB/s, 1e9) of an operation and size; ``source``: ``benchmark`` or ``trace``."""
+
+    op: str
+    size_bytes: int
+    median_gbps: float
+    best_gbps: float
+    count: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The band of bus bandwidth that an operation should reach at a size, and what says so."""
+
+    size_bytes: int
+    busbw_gbps: float
+    low_gbps: float
+    high_gbps: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What large messages should reach, GB/s; ``why`` is None where it is the NVLink that NCCL lists for one GPU."""
+
+    gbps: float
+    why: str | None
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Medians by source, operation and size; what is expected of each operation, in the order of ``points``."""
+
+    points: tuple[Measured, ...]
+    expected: tuple[tuple[str, tuple[Expected, ...]], ...]
+    peak: Peak | None
+
+    @property
+    def fastest(self) -> tuple[Measured, ...]:
+        """The points, the highest median first."""
+        return tuple(sorted(self.points, key=lambda p: -p.median_gbps))
+
+
+@dataclass(frozen=True)
+class Delay:
+    """What a rank costs the others; ``named``: it stands out beyond chance."""
+
+    rank: int
+    collectives: int
+    times_last: int
+    delay_ns: int
+    worst_delay_ns: int
+    mean_wait_ns: float
+    named: bool
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Of ``total`` ranks those that delay the others most; ``any_named``: one of all of them stands out."""
+
+    total: int
+    median_ns: float
+    ranks: tuple[Delay, ...]
+    any_named: bool
+
+
+@dataclass(frozen=True)
+class LongWait:
+    """A collective in which a rank waited; ``waits``: rank and wait of each member."""
+
+    op: str
+    size_bytes: int | None
+    process_group: str | None
+    step: int | None
+    transfer_ns: int
+    worst_wait_ns: int
+    last_rank: int
+    waits: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class LongestWaits:
+    """Of ``total`` collectives those with the longest waits."""
+
+    total: int
+    collectives: tuple[LongWait, ...]
+
+
+def durations(run: Run) -> Durations | None:
+    """Durations by operation and size, None where no collective has one."""
+    quantiles = ((0.05, "low_ns"), (0.25, "q1_ns"), (0.5, "median_ns"), (0.75, "q3_ns"), (0.95, "high_ns"))
+    table = (
+        run.lazy("collectives")
+        .filter((pl.col("duration_ns") > 0) & pl.col("op").is_not_null())
+        .group_by(pl.col("op").cast(pl.String), "size_bytes")
+        .agg(
+            pl.len().alias("count"),
+            *(pl.col("duration_ns").quantile(q).alias(name) for q, name in quantiles),
+            pl.col("duration_ns").max().alias("longest_ns"),
+            pl.col("duration_ns").sum().alias("sum"),
+        )
+        .sort("sum", "op", "size_bytes", descending=[True, False, False])
+        .drop("sum")
+        .collect()
+    )
+    if table.is_empty():
+        return None
+    spread = pl.col("high_ns") / pl.max_horizontal("median_ns", 1)
+    widest = table.row(int(table.select(spread.arg_max()).item()))
+    return Durations(
+        table.height, tuple(Duration(*r) for r in table.head(LISTED).iter_rows()), Duration(*widest)
+    )
+
+
+def bandwidth(run: Run) -> Bandwidth | None:
+    """Measured bus bandwidth beside what is expected, None where none was measured."""
+    table = pl.concat([_medians(run, "benchmarks", "benchmark"), _medians(run, "collectives", "trace")])
+    table = table.sort("source", "op", "size_bytes")
+    if table.is_empty():
+        return None
+    curves = []
+    for op in table["op"].unique(maintain_order=True):
+        sizes = sorted(set(table.filter(pl.col("op") == op)["size_bytes"].to_list()))[:_SIZES]
+        curves.append((op, _of_benchmarks(run, op) or _of_traces(run, op, sizes)))
+    return Bandwidth(tuple(Measured(*row) for row in table.iter_rows()), tuple(curves), _peak(run))
+
+
+def _medians(run: Run, name: str, source: str) -> pl.DataFrame:
+    return (
+        run.lazy(name)
+        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
+        .group_by(pl.col("op").cast(pl.String), "size_bytes")
+        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
+        .with_columns(pl.lit(source).alias("source"))
+        .collect()
+    )
+
+
+def _of_benchmarks(run: Run, op: str) -> tuple[Expected, ...]:
+    rows = efficiency(run).filter(pl.col("op").cast(pl.String) == op).drop_nulls("expected_gbps")
+    rows = rows.unique("size_bytes", keep="first").sort("size_bytes")
+    columns = ("size_bytes", "expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from")
+    return tuple(Expected(*row) for row in rows.select(columns).iter_rows())
+
+
+def _of_traces(run: Run, op: str, sizes: Sequence[int]) -> tuple[Expected, ...]:
+    groups = run.table("collectives")["group_size"].drop_nulls()
+    nranks = groups.mode().sort().to_list()[-1] if groups.len() else None
+    if not nranks:
+        return ()
+    hosts = run.table("communicators").filter(pl.col("nranks") == nranks)["n_nodes"].drop_nulls()
+    nodes = int(hosts[0]) if hosts.len() else None
+    bands = (expected(run, op, int(size), int(nranks), nodes) for size in sizes)
+    return tuple(
+        Expected(b.size_bytes, b.busbw_gbps, b.low_gbps, b.high_gbps, b.source)
+        for b in bands
+        if b is not None
+    )
+
+
+def _peak(run: Run) -> Peak | None:
+    """Published results for the GPU or the NICs, else the GPU's NVLink."""
+    for name in ("collectives", "ranks"):
+        members = tuple(sorted(run.table(name)["rank"].drop_nulls().unique()))
+        known = expected_busbw(run, members, len(members)) if members else None
+        if known is not None:
+            return Peak(known.gbps, known.why)
+    links = run.lazy("topology_links").filter(
+        (pl.col("link").cast(pl.String) == "NVL") & pl.col("src").str.starts_with("GPU")
+    )
+    table = links.group_by("host", "src").agg(pl.col("bw_gbps").sum()).collect()
+    value = table["bw_gbps"].median() if table.height else None
+    return Peak(float(str(value)), None) if value else None
+
+
+def stragglers(run: Run) -> Delays | None:
+    """Ranks by the delay that they cause, None with fewer than two ranks in matched collectives.
+
+    The same figure as in the findings: own lateness, not what a rank inherited.
+    """
+    found = arrivals(run)
+    if found is None or found.ranks.height < 2:
+        return None
+    named = {r for late in found.stragglers for r in late.ranks} | {once.rank for once in found.once}
+    delays = {r: late.delay_ns for late in found.stragglers for r in late.ranks}
+    delays |= {once.rank: max(once.delay_ns, delays.get(once.rank, 0)) for once in found.once}
+    table = found.ranks.with_columns(
+        delay_ns=pl.col("rank").replace_strict(delays, default=pl.col("delay_ns"), return_dtype=pl.Int64)
+    ).sort("delay_ns", "rank", descending=[True, False])
+    columns = (
+        "rank",
+        "collectives",
+        "times_last",
+        "delay_ns",
+        "worst_delay_ns",
+        pl.col("mean_wait_ns").fill_null(0),
+        pl.col("rank").is_in(sorted(named)).alias("named"),
+    )
+    return Delays(
+        total=table.height,
+        median_ns=statistics.median(table["delay_ns"].to_list()),
+        ranks=tuple(Delay(*row) for row in table.head(LISTED).select(columns).iter_rows()),
+        any_named=bool(named),
+    )
+
+
+def longest_waits(run: Run) -> LongestWaits | None:
+    """The collectives in which somebody waited longest, None where nobody waited."""
+    needed = ["worst_wait_ns", "transfer_ns", "ranks", "wait_ns", "last_rank", "op"]
+    table = run.table("collective_ranks").drop_nulls(needed).filter(pl.col("worst_wait_ns") > 0)
+    if table.is_empty():
+        return None
+    return LongestWaits(
+        table.height,
+        tuple(
+            LongWait(
+                op=str(row["op"]),
+                size_bytes=row["size_bytes"],
+                process_group=row["process_group"],
+                step=row["step"],
+                transfer_ns=row["transfer_ns"],
+                worst_wait_ns=row["worst_wait_ns"],
+                last_rank=row["last_rank"],
+                waits=tuple((r, w or 0) for r, w in zip(row["ranks"], row["wait_ns"], strict=False)),
+            )
+            for row in table.sort("worst_wait_ns", descending=True).head(LISTED).iter_rows(named=True)
+        ),
+    )

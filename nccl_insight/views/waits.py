@@ -1,0 +1,85 @@
+"""Who waits for whom in matched collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.facts.straggler import delays
+from nccl_insight.facts.waiting import matched, waiting
+from nccl_insight.tables.run import Run
+
+_COLLECTIVES = 60
+
+
+@dataclass(frozen=True)
+class Member:
+    """A rank's part in a collective, which is number ``collective`` of those shown; ``last``: it came last."""
+
+    rank: int
+    collective: int
+    op: str
+    start_ns: int
+    duration_ns: int
+    wait_ns: int
+    last: bool
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waiting in all matched collectives, and the parts of ranks in those shown.
+
+    ``of_rank``: what each rank waits. ``for_rank``: what each rank delays the others by. ``times_last``: in how many
+    collectives each comes last. ``step``: the step that is shown, None for all; ``cut``: its first collectives only.
+    ``clocks``: the ranks have one clock.
+    """
+
+    total_ns: int
+    collectives: int
+    of_rank: Mapping[int, int]
+    for_rank: Mapping[int, int]
+    times_last: Mapping[int, int]
+    step: int | None
+    cut: bool
+    shown: int
+    clocks: bool
+    members: tuple[Member, ...]
+
+    @property
+    def delay_ns(self) -> int:
+        """What all ranks together delay the others by."""
+        return sum(self.for_rank.values())
+
+
+def waits(run: Run) -> Waits | None:
+    """Waiting of the ranks, None where no collective of two ranks was matched."""
+    found, rows = waiting(run), matched(run)
+    if found is None or rows["rank"].n_unique() < 2:
+        return None
+    step = None
+    shown = rows
+    if rows["step"].drop_nulls().n_unique() > 1:
+        steps = sorted(rows["step"].drop_nulls().unique())
+        step = steps[len(steps) // 2]
+        shown = rows.filter(pl.col("step") == step)
+    every = shown["match_id"].unique(maintain_order=True).to_list()
+    ids = {match: n for n, match in enumerate(every[:_COLLECTIVES])}
+    shown = shown.filter(pl.col("match_id").is_in(list(ids)))
+    columns = ("rank", "match_id", pl.col("op").cast(pl.String), "start_ns", "duration_ns", "wait_ns", "last")
+    return Waits(
+        total_ns=found.total_ns,
+        collectives=found.collectives,
+        of_rank=found.of_rank,
+        for_rank=delays(run),
+        times_last=dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows()),
+        step=step,
+        cut=len(every) > len(ids),
+        shown=len(ids),
+        clocks=shown["skew_ns"].null_count() == 0,
+        members=tuple(
+            Member(rank, ids[match], op, start, took, max(0, wait or 0), last)
+            for rank, match, op, start, took, wait, last in shown.select(columns).iter_rows()
+        ),
+    )
