@@ -14,7 +14,7 @@ _COLUMNS: Final[Columns] = {
     "diag_check": pl.String, "diag_result": pl.String, "comm_id": pl.String, "nranks": pl.Int64,
     "ranks": pl.List(pl.Int32), "n_ranks": pl.Int64, "rank": pl.Int64, "rank_set": pl.String,
     "reference_rank": pl.Int64, "reference_value": pl.String, "setting_value": pl.String,
-    "diag_setting": pl.String, "name_word": pl.String, "worst": pl.Int64, "threshold": pl.Int64,
+    "diag_setting": pl.String, "name": pl.String, "worst": pl.Int64, "threshold": pl.Int64,
     "n_found": pl.Int64, "n_nodes": pl.Int64, "n_passed": pl.Int64, "n_tested": pl.Int64,
     "src_rank": pl.Int64, "dst_rank": pl.Int64, "diag_failure": pl.String, "diag_path": pl.String,
     "diag_handle": pl.String, "diag_reason": pl.String, "advice": pl.String, "diag_what": pl.String,

@@ -31,7 +31,7 @@ def _gdr_lines(run: Run) -> pl.DataFrame:
             "scope",
             (pl.col("gdr_state") == "Enabled").alias("enabled"),
             pl.coalesce("gpu", pl.col("cuda_dev").cast(pl.String)).alias("gpu"),
-            pl.coalesce("hca_name", pl.col("hca_index").cast(pl.String), "hca_hex").alias("hca"),
+            pl.coalesce("hca_name", pl.col("hca_index").cast(pl.String), "hca_id").alias("hca"),
             pl.col("gdr_reason").alias("reason"),
             "distance",
             pl.col("distance_limit").alias("limit"),

@@ -11,8 +11,9 @@ from nccl_insight.facts.calls import progress
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, ras_counts, recorded
 from nccl_insight.facts.identity import identities
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import Columns, shaped
 
-STANDINGS: Final = {
+STANDINGS: Final[Columns] = {
     "source": pl.String, "group": pl.String, "op": pl.String, "rank": pl.Int64, "host": pl.String,
     "enqueued": pl.Int64, "started": pl.Int64, "completed": pl.Int64,
 }  # fmt: skip
@@ -33,9 +34,7 @@ def _of_source(source: str, rows: pl.DataFrame, **columns: str | pl.Expr) -> pl.
     """Rows of one source by the names of the standings; what is not given is null."""
     given = {name: pl.col(value) if isinstance(value, str) else value for name, value in columns.items()}
     values = ({"source": pl.lit(source)} | given).items()
-    told = rows.select(value.cast(STANDINGS[name]).alias(name) for name, value in values)
-    empty = (pl.lit(None, dtype).alias(name) for name, dtype in STANDINGS.items() if name not in told.columns)
-    return told.with_columns(empty).select(list(STANDINGS))
+    return shaped(rows.select(value.alias(name) for name, value in values), STANDINGS)
 
 
 def _standings(run: Run) -> pl.DataFrame:

@@ -125,9 +125,11 @@ class Catalog:
             pattern = self._pattern(name, blanks, head)
             found = pattern.fullmatch(text) if pattern else None
             if found is not None:
-                captures = {k: v for k, v in found.groupdict().items() if v is not None}
-                guards = self.compiled(name, blanks).guards
-                if all(g.holds(captures[g.column]) for g in guards if g.column in captures):
+                rule = self.compiled(name, blanks)
+                texts = found.groupdict()
+                if all(guard.holds(texts.get(guard.group) or "") for guard in rule.guards):
+                    pairs = zip(rule.groups, found.groups(), strict=False)
+                    captures = {column: value for column, value in pairs if value is not None}
                     return Match(self.grammar.messages[name], captures)
         return None
 

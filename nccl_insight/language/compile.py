@@ -50,10 +50,14 @@ Start: TypeAlias = _Lit | _Chars | _End
 
 @dataclass(frozen=True)
 class Guard:
-    """``column`` must not hold ``literal`` (counting what would straddle the end of the column)."""
+    """``group`` must not hold ``literal`` (counting what would straddle the end of the value).
 
-    column: str
+    ``notation`` is the name that stands in the rule there.
+    """
+
+    group: str
     literal: str
+    notation: str
 
     def holds(self, value: str) -> bool:
         """Whether a captured value keeps the promise."""
@@ -65,18 +69,26 @@ class Compiled:
     """A message rule ready to run.
 
     ``pattern`` matches the whole text of a message. ``head_pattern`` matches its first line alone (rules that
-    span lines). ``prefixes`` are the literals that the text can start with (empty: it starts with a value).
-    ``required`` is a literal that occurs in every such text.
+    span lines). ``columns`` are the captured columns and their types; ``groups`` the columns that the groups of the
+    pattern fill, in order: a column may stand in several branches, of which one is taken. ``prefixes`` are the
+    literals that the text can start with (empty: it starts with a value). ``required`` is a literal that occurs in
+    every such text.
     """
 
     message: Message
     pattern: str
     head_pattern: str | None
     columns: tuple[tuple[str, str], ...]
+    groups: tuple[str, ...]
     guards: tuple[Guard, ...]
     prefixes: tuple[str, ...]
     required: str
     weight: int
+
+
+def group_name(column: str, times: int) -> str:
+    """The name of a column's group in a pattern that names the column ``times`` times before."""
+    return f"{column}__{times + 1}" if times else column
 
 
 def escape(text: str) -> str:
@@ -111,7 +123,11 @@ class _Compiler:
         self._blanks = blanks
         self.problems: list[str] = []
         self.guards: list[Guard] = []
-        self.columns: list[tuple[str, str]] = []
+        self.columns: dict[str, str] = {}
+        self.groups: list[str] = []
+        # Columns on the way through the rule so far, and how each notation ends wherever it stands.
+        self._passed: frozenset[str] = frozenset()
+        self._ends: dict[str, tuple[str, ...]] = {}
 
     def sets(self, expr: Terminal | Column) -> CharSets:
         if isinstance(expr, Terminal):
@@ -164,16 +180,23 @@ class _Compiler:
             for i, one in enumerate(starts):
                 for other in starts[i + 1 :]:
                     self._apart(one, other, "branches")
-            return "(?:" + "|".join(self.emit(o, follow, captured) for o in expr.options) + ")"
+            before, after = self._passed, self._passed
+            emitted: list[str] = []
+            for option in expr.options:
+                self._passed = before
+                emitted.append(self.emit(option, follow, captured))
+                after |= self._passed
+            self._passed = after
+            return "(?:" + "|".join(emitted) + ")"
         if isinstance(expr, Repeat):
             if expr.least == 0 or expr.most is None:
                 self._apart(self.starts((expr.item,)), self.starts(follow), "an optional and what follows it")
             again = (expr, *follow) if expr.most is None else follow
             suffix = "?" if expr.most == 1 else "+" if expr.least else "*"
-            before = len(self.columns)
+            count = len(self.groups)
             body = self.emit(expr.item, again, captured)
-            if expr.most is None and len(self.columns) > before:
-                self.problems.append(f"column {self.columns[-1][0]} stands in a repeat; use a list column")
+            if expr.most is None and len(self.groups) > count:
+                self.problems.append(f"column {self.groups[-1]} stands in a repeat; use a list column")
             return f"(?:{body}){suffix}"
         if isinstance(expr, Column):
             return self._column(expr, follow)
@@ -187,20 +210,35 @@ class _Compiler:
 
     def _column(self, column: Column, follow: tuple[Expr, ...]) -> str:
         definition = self._grammar.columns[column.name]
-        if any(column.name == name for name, _ in self.columns):
-            self.problems.append(f"column {column.name} stands twice")
-        self.columns.append((column.name, definition.dtype))
+        name = definition.column
+        if name in self._passed:
+            self.problems.append(f"column {name} stands twice")
+        self._passed |= {name}
+        self.columns[name] = definition.dtype
+        group = group_name(name, self.groups.count(name))
+        self.groups.append(name)
         inner = definition.expr
         if isinstance(inner, Terminal):
             terminal = self._grammar.terminals[inner.name]
-            pattern = self._value(inner, terminal.pattern, terminal.dtype, follow, column.name)
+            count = len(self.guards)
+            pattern = self._value(inner, terminal.pattern, terminal.dtype, follow, (group, column.name))
+            ends = tuple(guard.literal for guard in self.guards[count:])
+            if self._ends.setdefault(column.name, ends) != ends:
+                self.problems.append(f"{column.name} ends before different texts; make it two notations")
         else:
             pattern = self.emit(inner, follow, False)
-        return f"(?P<{column.name}>{pattern})"
+        return f"(?P<{group}>{pattern})"
 
     def _value(
-        self, terminal: Terminal, pattern: str, dtype: str, follow: tuple[Expr, ...], column: str | None
+        self,
+        terminal: Terminal,
+        pattern: str,
+        dtype: str,
+        follow: tuple[Expr, ...],
+        place: tuple[str, str] | None,
     ) -> str:
+        """``place``: the group and the notation of a captured value."""
+        shown = place[1] if place else terminal.name
         own = self.sets(terminal)
         guarded: list[str] = []
         for start, rest in self._openings(follow):
@@ -209,9 +247,7 @@ class _Compiler:
             if isinstance(start, _Chars):
                 if start.first & own.all:
                     clash = min(start.first & own.all)
-                    self.problems.append(
-                        f"{column or terminal.name}: the value behind it may start with {clash!r}"
-                    )
+                    self.problems.append(f"{shown}: the value behind it may start with {clash!r}")
                 continue
             nexts = self.starts(rest)
             if all(isinstance(n, _End) for n in nexts):
@@ -219,13 +255,13 @@ class _Compiler:
             if dtype == "str":
                 guarded.append(start.text)
             elif any(_may_start(n, own.all) for n in nexts):
-                self.problems.append(f"{column or terminal.name}: could swallow {start.text!r} behind it")
+                self.problems.append(f"{shown}: could swallow {start.text!r} behind it")
         if not guarded:
             return f"(?:{pattern})" if "|" in pattern else pattern
-        if column is None or not _ONE_CLASS.fullmatch(pattern) or len(set(guarded)) > 1:
-            self.problems.append(f"{column or terminal.name}: cannot tell where it ends before {guarded!r}")
+        if place is None or not _ONE_CLASS.fullmatch(pattern) or len(set(guarded)) > 1:
+            self.problems.append(f"{shown}: cannot tell where it ends before {guarded!r}")
             return pattern
-        self.guards.append(Guard(column, guarded[0]))
+        self.guards.append(Guard(place[0], guarded[0], place[1]))
         return pattern + "?"
 
     def _openings(self, items: tuple[Expr, ...]) -> list[tuple[Start, tuple[Expr, ...]]]:
@@ -343,7 +379,8 @@ def compile_message(grammar: Grammar, message: Message, blanks: bool = False) ->
         message=message,
         pattern=pattern,
         head_pattern=head,
-        columns=tuple(compiler.columns),
+        columns=tuple(compiler.columns.items()),
+        groups=tuple(compiler.groups),
         guards=tuple(compiler.guards),
         prefixes=_literal_prefixes(compiler.starts((expr,))),
         required=_required(expr),
@@ -359,7 +396,7 @@ def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False
     """
     for guard in guards:
         literal = re.sub(" +", " ", guard.literal) if blanks else guard.literal
-        opening = f"(?P<{guard.column}>"
+        opening = f"(?P<{guard.group}>"
         start = pattern.find(opening) + len(opening)
         value = _LAZY_CLASS.match(pattern, start) if start >= len(opening) else None
         if value is not None:

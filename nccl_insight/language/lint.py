@@ -62,7 +62,8 @@ def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> 
         return
     for name in sorted(set(message.meaning.names()) - set(diagnoses)):
         yield f"{name} is no diagnosis"
-    own = {*columns_of(message.expr), *message.constants, *HEAD_COLUMNS}
+    captured = {grammar.columns[name].column for name in columns_of(message.expr)}
+    own = {*captured, *message.constants, *HEAD_COLUMNS}
     seen: set[tuple[Test, ...]] = set()
     for case in parse_cases(message.directives, message.origin):
         for test in case.tests:

@@ -44,7 +44,7 @@ _SUFFIXES = frozenset("?*+")
 _PLAIN = re.compile(r'"[^"\\]*"')
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 _DIRECTIVES = {
-    "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias",
+    "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
     "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
 }  # fmt: skip
 # Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
@@ -388,7 +388,11 @@ class _Reader:
         if any(not c.startswith("_") for c in columns_of(expr)):
             raise GrammarError(f"{definition.where}: column {name} holds another column")
         dtype = _column_type(expr, self.terminals, definition.directives.get("type"))
-        return ColumnDef(name, _expand(expr, self.fragments, definition.where), dtype, definition.where)
+        column = definition.directives.get("column", name)
+        if column != name and (column not in self._names or self.columns[column].dtype != dtype):
+            raise GrammarError(f"{definition.where}: there is no column {column} of type {dtype}")
+        expanded = _expand(expr, self.fragments, definition.where)
+        return ColumnDef(name, expanded, dtype, definition.where, column)
 
     @cached_property
     def _meanings(self) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:

@@ -49,7 +49,7 @@ class Reference:
     def source(self, rule: str) -> str:
         """The rule with everything it needs as one lark grammar, verbatim except for guarded columns."""
         compiled = compile_message(self._grammar, self._grammar.messages[rule])
-        guards = {g.column: g.literal for g in compiled.guards}
+        guards = {g.notation: g.literal for g in compiled.guards}
         lines = [f"start: {rule}"]
         for name in self._names(rule, set()):
             body = " ".join(
@@ -81,10 +81,13 @@ class Reference:
         except UnexpectedInput:
             return None
         ambiguous = any(True for _ in tree.find_data("_ambig"))
+        columns = self._grammar.columns
         captures = {
-            node.data: _text(node) for node in tree.iter_subtrees() if node.data in self._grammar.columns
+            columns[str(node.data)].column: _text(node)
+            for node in tree.iter_subtrees()
+            if node.data in columns
         }
-        return Parsed({str(k): v for k, v in captures.items()}, ambiguous)
+        return Parsed(captures, ambiguous)
 
 
 def trailing_blanks(grammar: Grammar, compiled: Compiled) -> str:

@@ -69,12 +69,16 @@ class TerminalDef:
 
 @dataclass(frozen=True)
 class ColumnDef:
-    """A captured column: an expression without columns, and its type."""
+    """What may stand for a column: an expression without columns, and its type.
+
+    ``column`` is the column of the table: another than ``name`` where this is a second notation of it.
+    """
 
     name: str
     expr: Expr
     dtype: str
     origin: str
+    column: str
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class Grammar:
 
 
 def columns_of(expr: Expr) -> Iterator[str]:
-    """Names of the captured columns in order of appearance."""
+    """Names of the captured columns (the notations that stand there) in order of appearance."""
     if isinstance(expr, Column):
         yield expr.name
     elif isinstance(expr, Sequence):

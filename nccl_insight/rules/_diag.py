@@ -56,7 +56,7 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         ]
         fewest = part.sort("n_ranks", maintain_order=True).head(1)
         ranks, hosts, who = located(run, fewest)
-        heading = rows.filter(pl.col("name_word") == name)
+        heading = rows.filter(pl.col("name") == name)
         yield Hit(
             title=f"{name} differs between ranks: {'; '.join(shown)}",
             explanation="NCCL compared the environment of all ranks. A setting that decides on algorithms, channels or "

@@ -31,7 +31,7 @@ def typed(column: pl.Series, dtype: str) -> pl.Series:
     elif dtype == "ints":
         values = column.str.extract_all("-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
     elif dtype == "strs":
-        values = column.str.extract_all("[^ ,]+")
+        values = column.str.extract_all(r"[^\s,]+")
     return values
 
 
@@ -53,11 +53,15 @@ def extract(
 
 def _without(rule: Compiled, unwanted: frozenset[str]) -> Compiled:
     """The rule without some of its captures; those that a guard checks stay."""
-    drop = unwanted - {guard.column for guard in rule.guards}
+    kept = {guard.group for guard in rule.guards} | {c for c in rule.groups if rule.groups.count(c) > 1}
+    drop = unwanted - kept
     pattern = rule.pattern
     for name in drop:
         pattern = pattern.replace(f"(?P<{name}>", "(?:")
-    return replace(rule, pattern=pattern, columns=tuple(c for c in rule.columns if c[0] not in drop))
+    columns = tuple(c for c in rule.columns if c[0] not in drop)
+    return replace(
+        rule, pattern=pattern, columns=columns, groups=tuple(c for c in rule.groups if c not in drop)
+    )
 
 
 def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
@@ -67,24 +71,32 @@ def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Ser
     groups = texts.str.extract_groups(f"^(?P<_matched>)(?:{rule.pattern})$").struct.unnest()
     accepted = groups["_matched"].is_not_null()
     for guard in rule.guards:
-        probe = (groups[guard.column] + guard.literal[:-1]).str.contains(guard.literal, literal=True)
+        probe = (groups[guard.group] + guard.literal[:-1]).str.contains(guard.literal, literal=True)
         accepted &= ~probe.fill_null(False)
-    return accepted, [groups[name] for name, _ in rule.columns]
+    return accepted, _columns(rule, groups.drop("_matched").get_columns())
+
+
+def _columns(rule: Compiled, groups: list[pl.Series]) -> list[pl.Series]:
+    """The columns of a rule's groups; of those that fill the same column at most one has a value."""
+    found: dict[str, pl.Series] = {}
+    for column, group in zip(rule.groups, groups, strict=True):
+        first = found.get(column)
+        found[column] = group.alias(column) if first is None else first.zip_with(first.is_not_null(), group)
+    return list(found.values())
 
 
 def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
     match = python_regex(python_pattern(rule.pattern, rule.guards)).fullmatch
     found = [match(text) for text in texts.to_list()]
     if rule.guards:
-        found = [m if m and all(g.holds(m[g.column] or "") for g in rule.guards) else None for m in found]
+        found = [m if m and all(g.holds(m[g.group] or "") for g in rule.guards) else None for m in found]
     accepted = pl.Series("a", [m is not None for m in found], dtype=pl.Boolean)
     if not rule.columns:
         return accepted, []
-    # Every group of a rule's pattern is a column, in the order of the columns.
-    nothing = (None,) * len(rule.columns)
-    values = zip(*(m.groups() if m else nothing for m in found), strict=True)
-    columns = [pl.Series(n, v, dtype=pl.String) for (n, _), v in zip(rule.columns, values, strict=False)]
-    return accepted, columns or [pl.Series(n, [], dtype=pl.String) for n, _ in rule.columns]
+    # Every group of a rule's pattern is named and belongs to a column.
+    nothing = (None,) * len(rule.groups)
+    values = list(zip(*(m.groups() if m else nothing for m in found), strict=True)) or [()] * len(rule.groups)
+    return accepted, _columns(rule, [pl.Series("", v, dtype=pl.String) for v in values])
 
 
 @lru_cache(maxsize=8192)

@@ -68,5 +68,5 @@ def _names(run: Run) -> pl.DataFrame:
     env = run.table("env").filter(pl.col("origin").cast(pl.String).is_in(["environment", "file"]))
     env = env.filter(pl.col("message").is_null())
     unknown = run.table("env_rejected").filter(pl.col("message") == "env_key_unknown")
-    named = unknown.select(pl.col("name_text").alias("name"), *columns[1:])
-    return pl.concat([env.select(columns), named], how="vertical_relaxed").drop_nulls("name")
+    both = [env.select(columns), unknown.select(columns)]
+    return pl.concat(both, how="vertical_relaxed").drop_nulls("name")

@@ -69,8 +69,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
-    rows = rejected.filter(pl.col("message").is_in(["env_deprecated", "env_unused"])).drop_nulls("name_text")
-    for (name, message), group in rows.group_by(["name_text", "message"], maintain_order=True):
+    rows = rejected.filter(pl.col("message").is_in(["env_deprecated", "env_unused"])).drop_nulls("name")
+    for (name, message), group in rows.group_by(["name", "message"], maintain_order=True):
         if str(name) in named:
             continue
         what = "has no effect in this release" if message == "env_unused" else "is deprecated"

@@ -103,7 +103,7 @@ def _limited(run: Run) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
     rows = rejected.filter(pl.col("message").is_in(_LIMITED))
     for (message,), group in rows.group_by(["message"], maintain_order=True):
-        name = next((str(n) for c in ("name", "name_text") for n in group[c].drop_nulls()), "")
+        name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
         yield Hit(

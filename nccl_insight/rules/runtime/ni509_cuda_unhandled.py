@@ -134,7 +134,7 @@ def _quoted(found: Trouble) -> str | None:
 
 
 def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
-    reason = found.value("error_text", "cuda_error_text") or _quoted(found) or "CUDA error"
+    reason = found.value("error_text") or _quoted(found) or "CUDA error"
     own = bool(found.rows["message"].is_in(["tests_cuda_failure"]).all())
     thrown = bool(found.rows["message"].is_in(["watchdog_terminated"]).any())
     where = "nccl-tests" if own else "NCCL or the program" if thrown else "NCCL"

@@ -52,7 +52,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
     found = trouble(run, "cuda-hardware-error")
     if found is not None:
-        reason = found.value("error_text", "cuda_error_text") or found.text
+        reason = found.value("error_text") or found.text
         yield from report(
             run,
             "cuda-hardware-error",

@@ -56,9 +56,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         & (pl.col("fabric_state") == _READY)
         & ~(pl.col("fabric_uuid_high").str.contains("^0*$") & pl.col("fabric_uuid_low").str.contains("^0*$"))
     )
-    clique = pl.coalesce("clique_id_prefixed", "clique_id").alias("clique")
     domains = (
-        fabric.group_by("fabric_uuid_high", "fabric_uuid_low", clique, maintain_order=True)
+        fabric.group_by("fabric_uuid_high", "fabric_uuid_low", "clique_id", maintain_order=True)
         .agg(pl.col("host").drop_nulls().unique().sort().alias("hosts"), pl.col("input_id", "line").first())
         .filter(pl.col("hosts").list.len() > 1)
     )

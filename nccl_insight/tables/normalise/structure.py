@@ -94,28 +94,20 @@ def ring_ranks(frame: pl.DataFrame) -> pl.DataFrame:
 
 def env_value(frame: pl.DataFrame) -> pl.DataFrame:
     """Takes the sentence's dot off integers (and NCCL_COLLNET_ENABLE); unsigned negatives become negative."""
-    value = pl.coalesce([pl.col(c) for c in ("value", "value_word") if c in frame.columns]).fill_null("")
+    value = pl.col("value").fill_null("")
     dotted = value.str.contains(r"^-?[0-9]+\.$") | (pl.col("name") == "NCCL_COLLNET_ENABLE")
     bare = pl.when(dotted).then(value.str.strip_suffix(".")).otherwise(value)
     unsigned = (
         bare.str.extract(r"^(18446744073[0-9]{9})$").cast(pl.UInt64, strict=False).reinterpret(signed=True)
     )
-    return frame.with_columns(value=pl.coalesce(unsigned.cast(pl.String), bare)).drop(
-        "value_word", strict=False
-    )
+    return frame.with_columns(value=pl.coalesce(unsigned.cast(pl.String), bare))
 
 
 def env_config(frame: pl.DataFrame) -> pl.DataFrame:
     """Fields of ncclConfig_t: the field's name, or the variable that replaced it."""
-    rows = frame if "name" in frame.columns else frame.with_columns(name=pl.lit(None, pl.String))
-    given = [pl.col(c) for c in ("value", "config_text") if c in rows.columns]
-    variable = pl.lit("NCCL_") + pl.col("name")
-    return rows.with_columns(
-        name=pl.when(pl.col("name").is_null())
-        .then(pl.lit("config ") + pl.col("config_field"))
-        .otherwise(variable),
-        value=pl.coalesce([*given, pl.lit("")]),
-    ).drop("config_text", strict=False)
+    replaced = "name" in frame.columns
+    name = pl.lit("NCCL_") + pl.col("name") if replaced else pl.lit("config ") + pl.col("config_field")
+    return frame.with_columns(name=name, value=pl.col("value").fill_null(""))
 
 
 _PORT: Final = r"(?:\[([0-9]+)\] ?)?([A-Za-z0-9_.+-]+):([0-9]+)(?::(-?[0-9]+):(-?[0-9]+))?/([A-Za-z]*)"
