@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import nccl_insight
@@ -12,8 +13,9 @@ from nccl_insight.language.catalog import Catalog, default_catalog
 from nccl_insight.language.compile import check, outline
 from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, grammar_digest, grammar_files, read_grammar
+from nccl_insight.language.reference import Reference
 from nccl_insight.language.syntax import Message
-from nccl_insight.readers.nccl_log.extract import row_of
+from nccl_insight.readers.nccl_log.extract import extract, row_of
 from nccl_insight.report.line import explain_text
 from nccl_insight.tables.normalise import NORMALISERS
 from nccl_insight.tables.sql import current, select
@@ -118,6 +120,56 @@ def test_accepted_shapes(rule: str) -> None:
 )
 def test_refused_shapes(rule: str, word: str) -> None:
     assert any(word in problem for problem in problems(rule))
+
+
+NOTATIONS = (
+    FIELDS
+    + """
+//! column: rank
+rank_padded: PADDED
+//! type: int
+PADDED: /0[0-9]+/
+//! column: reason
+reason_word: WORD
+"""
+)
+
+
+def test_a_column_may_stand_in_several_branches_and_notations() -> None:
+    rule = 'one: "lost " ( "rank " rank | "#" rank "!" | "padded" rank_padded ) [ ": " reason ]\n'
+    grammar = read_grammar({"fields.lark": NOTATIONS, "a.lark": rule})
+    catalog = Catalog(grammar)
+    texts = {"lost rank 3": 3, "lost #4!": 4, "lost padded005: gone": 5, "lost it": None}
+    for text, rank in texts.items():
+        match = catalog.match(text)
+        assert (match and int(match.captures["rank"])) == rank
+        parsed = Reference(grammar).parse("one", text)
+        assert (parsed and int(parsed.captures["rank"])) == rank
+    # Few texts go through Python's engine, many through polars.
+    for times in (1, 600):
+        rows = pl.Series(list(texts) * times)
+        accepted, columns = extract(catalog.compiled("one"), rows)
+        assert accepted.to_list() == [True, True, True, False] * times
+        found = {column.name: column.to_list() for column in columns}
+        assert found == {"rank": [3, 4, 5, None] * times, "reason": [None, None, "gone", None] * times}
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ('"a " rank " b" rank_padded', "stands twice"),
+        ('"a " ( "x " rank | "y " host ) " b " rank', "stands twice"),
+        ('"a " ( "x " reason | "y " reason ", z " rank )', "ends before different texts"),
+    ],
+)
+def test_one_way_through_a_rule_has_a_column_once(rule: str, word: str) -> None:
+    grammar = read_grammar({"fields.lark": NOTATIONS, "a.lark": f"one: {rule}\n"})
+    assert any(word in problem for problem in check(grammar, grammar.messages["one"]))
+
+
+def test_a_notation_has_the_type_of_its_column() -> None:
+    with pytest.raises(GrammarError, match="no column rank of type str"):
+        read_grammar({"fields.lark": FIELDS + "//! column: rank\nrank_word: WORD\n", "a.lark": 'one: "a"\n'})
 
 
 @pytest.mark.parametrize(

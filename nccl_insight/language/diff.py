@@ -203,7 +203,7 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
     """A rule for a call: columns where an argument's name is one, bare terminals elsewhere, to be reviewed."""
     items: list[str] = []
     used: set[str] = set()
-    texts = iter(("detail", "detail_2", "detail_3", "detail_4"))
+    texts = iter(("detail", "reason", "hint", "advice"))
     arguments = iter(call.arguments)
     at = 0
     form = call.format.strip("\n ").removeprefix("NCCL DIAG ")
