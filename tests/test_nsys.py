@@ -12,6 +12,7 @@ import pytest
 
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.nsys import format as nsys
+from nccl_insight.readers.nsys.database import open_database
 from nccl_insight.tables.run import Partial
 from tests import runs
 
@@ -268,3 +269,49 @@ def test_oldest_schema() -> None:
 def test_report_without_gpu_activity_counts_as_read(tmp_path: Path) -> None:
     info = Export(tmp_path / "r.sqlite").read().tables["trace_info"]
     assert info.select("gpu_events", "input_id").rows() == [(0, 0)]
+
+
+def numbers_of(path: Path) -> list[tuple[object, ...]]:
+    with open_database(find_inputs([str(path)])[0]) as base:
+        return base.numbers("t", {"x": ("a", pl.Int64), "y": ("coalesce(b, c)", pl.Int32)}).rows()
+
+
+@pytest.mark.parametrize("kind", ["rowid", "without rowid", "named rowid", "blob", "infinity"])
+def test_numbers_of_any_table(tmp_path: Path, kind: str) -> None:
+    """All rows in order, values of another kind as null, whether or not SQLite can list the values."""
+    db = sqlite3.connect(tmp_path / "n.sqlite")
+    extra = {"without rowid": ", k integer primary key", "named rowid": ", rowid integer"}.get(
+        kind, ", k integer"
+    )
+    db.execute(f"create table t (a, b, c{extra}) {'without rowid' if kind == 'without rowid' else ''}")
+    rows: list[tuple[object, ...]] = [
+        (1 << 62, None, n, n if kind != "named rowid" else 7) for n in range(9_000)
+    ]
+    rows[17] = ("12", 2.5, 3, 17)
+    rows[8_888] = (None, 'a, "b" [1]', 4, 8_888)
+    if kind == "blob":
+        rows[5_000] = (b"\x00\xff", 1 << 40, 3, 5_000)
+    if kind == "infinity":
+        rows[5_000] = (float("inf"), 1 << 40, 3, 5_000)
+    db.executemany("insert into t values (?,?,?,?)", rows)
+    db.commit()
+    db.close()
+    expected: list[tuple[object, ...]] = [(1 << 62, n) for n in range(9_000)]
+    expected[17] = expected[8_888] = (None, None)
+    if kind in ("blob", "infinity"):
+        expected[5_000] = (None, None)
+    assert numbers_of(tmp_path / "n.sqlite") == expected
+
+
+def test_equal_calls_on_many_kernels(tmp_path: Path) -> None:
+    """What repeats is looked at once; sizes and peers stay those of each kernel's own call."""
+    export = Export(tmp_path / "many.sqlite").gpu().schemas()
+    for n in range(300):
+        at = 1_000 * n
+        size = 1 << (10 + n % 3)
+        export.mark("ncclAllReduce", at, at + 100, 1, payload(901, struct.pack("<QQQ", 77, size, 0)))
+        export.launch(at + 50, 1, n + 1)
+        export.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 200, at + 700, 1, 0, n + 1)
+    collectives = export.read().tables["collectives"].sort("start_ns")
+    assert collectives["size_bytes"].to_list() == [1 << (10 + n % 3) for n in range(300)]
+    assert set(collectives["op"]) == {"AllReduce"}

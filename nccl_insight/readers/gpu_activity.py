@@ -25,28 +25,37 @@ _HANDOVER_NS: Final = 1_000
 _PAGEABLE: Final = r"(?i)pageable"
 
 
-def exposed_ns(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.Series:
-    """Time of each communication row (``device, start_ns, end_ns``) that no compute kernel of its device covers."""
-    parts = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
-    return comm.select(pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, parts)).to_series()
+def exposure(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.DataFrame:
+    """``exposed_ns, held_ns`` of communication rows (``device, start_ns, end_ns``), in their order.
+
+    ``exposed_ns`` is the time that no compute kernel of the device covers, ``held_ns`` the last part of the row in
+    which the device computed nothing: what it can have held up.
+    """
+    busy = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
+    return pl.DataFrame({"exposed_ns": _exposed_ns(comm, busy), "held_ns": _held_ns(comm, busy)})
 
 
-def held_ns(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.Series:
-    """The last part of each communication row in which its device computed nothing: what it can have held up."""
-    busy = _intervals.union(activity.filter(pl.col("kind") == COMPUTE)).select(
-        "device", busy_from="start_ns", busy_to="end_ns"
-    )
+def _exposed_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
+    return comm.select(pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, busy)).to_series()
+
+
+def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
+    parts = busy.select("device", busy_from="start_ns", busy_to="end_ns").sort("busy_from")
     at = comm.select("device", "start_ns", "end_ns", at=pl.col("end_ns") - _HANDOVER_NS).with_row_index(
         "order"
     )
     at = (
         at.sort("at")
         .join_asof(
-            busy.sort("busy_from"), left_on="at", right_on="busy_from", by="device", strategy="backward",
+            parts,
+            left_on="at",
+            right_on="busy_from",
+            by="device",
+            strategy="backward",
             check_sortedness=False,
         )
         .sort("order")
-    )  # fmt: skip
+    )
     begin = pl.max_horizontal("start_ns", pl.min_horizontal("busy_to", "end_ns"))
     return at.select(pl.col("end_ns") - begin).to_series()
 
@@ -113,8 +122,7 @@ def assign_steps(
     known = before = pl.repeat(False, activity.height, eager=True)
     if launches.height and steps.height:
         at = activity.select("correlation").join(
-            launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first"),
-            on="correlation", how="left", maintain_order="left",
+            first_launches(launches), on="correlation", how="left", maintain_order="left",
         )  # fmt: skip
         known = at["start_ns"].is_not_null()
         begun = where.filter(known).group_by("device", "stream").agg(begun=pl.col("start_ns").min())
@@ -152,6 +160,15 @@ def assign_steps(
     )
 
 
+def first_launches(launches: pl.DataFrame) -> pl.DataFrame:
+    """The first of the rows of each correlation above 0."""
+    rows = launches.filter(pl.col("correlation") > 0)
+    rising = (
+        rows["correlation"] > rows["correlation"].shift(1)
+    ).all()  # as one thread launches: none comes twice
+    return rows if rising else rows.unique("correlation", keep="first")
+
+
 def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """Times without GPU activity, split by what the GPU waited for.
 
@@ -160,7 +177,7 @@ def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     launch is known. ``launches`` has ``correlation, start_ns``.
     """
     busy = _intervals.union(activity)
-    known = launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first")
+    known = first_launches(launches)
     launched = (
         activity.select("device", "start_ns", "correlation")
         .join(known.select("correlation", launch="start_ns"), on="correlation")
@@ -180,7 +197,7 @@ def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """``device, step, queue_mean``: events launched and not yet started, the mean at the starts of a step's events."""
-    known = launches.filter(pl.col("correlation") > 0).unique("correlation", keep="first")
+    known = first_launches(launches)
     rows = activity.select("device", "step", "start_ns", "correlation").join(
         known.select("correlation", launch="start_ns"), on="correlation"
     )
@@ -320,7 +337,9 @@ def other_communication_table(activity: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame()
     return (
-        rows.with_columns(exposed_ns=exposed_ns(rows, activity), kernel=pl.col("name").str.slice(0, 300))
+        rows.with_columns(
+            exposed_ns=exposure(rows, activity)["exposed_ns"], kernel=pl.col("name").str.slice(0, 300)
+        )
         .group_by("device", "kernel")
         .agg(
             count=pl.len().cast(pl.UInt64),

@@ -15,8 +15,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
-    exposed_ns,
-    held_ns,
+    exposure,
     memcpy_table,
     other_communication_table,
     step_table,
@@ -53,8 +52,7 @@ def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]])
     collectives = with_bandwidth(
         comm.select(
             "start_ns", "stream", "device", "pid", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), exposed_ns=exposed_ns(comm, activity),
-            held_ns=held_ns(comm, activity),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
             size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
         )
     )  # fmt: skip

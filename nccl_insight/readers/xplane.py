@@ -21,8 +21,7 @@ from nccl_insight.readers import Format, side
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     assign_steps,
-    exposed_ns,
-    held_ns,
+    exposure,
     memcpy_table,
     other_communication_table,
     step_table,
@@ -297,8 +296,8 @@ def _tables(
     collectives = with_bandwidth(
         comm.select(
             "start_ns", "stream", "device", "step", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), exposed_ns=exposed_ns(comm, activity),
-            held_ns=held_ns(comm, activity), size_bytes=pl.lit(None, pl.UInt64),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
+            size_bytes=pl.lit(None, pl.UInt64),
             group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
         )
     )  # fmt: skip

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.bandwidth import dtype_size
 from nccl_insight.readers import intervals as _intervals
-from nccl_insight.readers.gpu_activity import exposed_ns, held_ns, step_of, with_bandwidth
+from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
 from nccl_insight.readers.kineto.events import Events, Meta, small_int
 
@@ -98,8 +98,9 @@ def collective_table(
     return with_bandwidth(
         table.with_columns(
             duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-            exposed_ns=pl.concat([exposed_ns(comm, activity), on_cpu]),
-            held_ns=pl.concat([held_ns(comm, activity), on_cpu]),
+            **{
+                name: pl.concat([times, on_cpu]) for name, times in exposure(comm, activity).to_dict().items()
+            },
             step=pl.concat([comm["step"].cast(pl.Int32), step_of(table.slice(comm.height), steps)]),
         ).drop("end_ns")
     )

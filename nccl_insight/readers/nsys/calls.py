@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -20,6 +20,8 @@ _API: Final = {
     "ncclRecv": "Recv", "ncclAlltoAll": "AllToAll", "ncclAllToAll": "AllToAll", "ncclAllToAllv": "AllToAllv",
     "ncclGather": "Gather", "ncclScatter": "Scatter", "AllReduce": "AllReduce", "AllGather": "AllGather",
 }  # fmt: skip
+_Made: TypeAlias = tuple[tuple[str, "bytes | None"], ...]
+"""NCCL calls: (operation, payload as recorded)."""
 _SYNC: Final = (
     "AllReduce",
     "AllGather",
@@ -70,12 +72,20 @@ def attach_calls(
     api = marks.filter(pl.col("text").str.contains(r"^nccl[A-Z]"))
     outer = _enclosing(rows, api.filter(pl.col("text").is_in([*_API, "ncclGroupEnd"])))
     sizes = _communicator_sizes(api, layouts)
-    calls = _Calls(api, layouts)
+    calls = _Calls(api)
     result: list[tuple[object, ...]] = []
-    for name, torch_text, text, start, tid in zip(
-        rows["name"], framework["text"], outer["text"], outer["start"], rows["tid"], strict=True
-    ):
-        result.append(_describe(name, torch_text, text, start, tid, calls, sizes))
+    known_calls: dict[tuple[str, str | None, _Made], tuple[object, ...]] = {}  # steps repeat each other
+    columns = (rows["name"], framework["text"], outer["text"], outer["start"], rows["tid"])
+    for name, torch_text, text, start, tid in zip(*(c.to_list() for c in columns), strict=True):
+        made = (
+            calls.of(text, start, tid) if text is not None and start is not None and tid is not None else ()
+        )
+        key = (name, torch_text, made)
+        described = known_calls.get(key)
+        if described is None:
+            payloads = [(op, layouts.decode(blob)) for op, blob in made]
+            described = known_calls[key] = _describe(name, torch_text, payloads, sizes)
+        result.append(described)
     return rows.with_columns(
         pl.DataFrame(
             result,
@@ -108,8 +118,7 @@ def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
 class _Calls:
     """Finds the NCCL calls between a group's start and end on one thread."""
 
-    def __init__(self, api: pl.DataFrame, layouts: Schemas) -> None:
-        self._layouts = layouts
+    def __init__(self, api: pl.DataFrame) -> None:
         self._by_thread: dict[int, tuple[list[int], list[str], list[bytes | None]]] = {}
         for (tid,), part in api.sort("start").group_by("tid"):
             if isinstance(tid, int):
@@ -120,23 +129,23 @@ class _Calls:
                 )
         self._positions = {tid: {s: i for i, s in enumerate(v[0])} for tid, v in self._by_thread.items()}
 
-    def of(self, text: str, start: int, tid: int) -> list[tuple[str, Payload]]:
-        """(operation, payload) of the call itself, or of all calls of the group that ends here."""
+    def of(self, text: str, start: int, tid: int) -> _Made:
+        """The call itself, or all calls of the group that ends here."""
         _, texts, blobs = self._by_thread.get(tid, ([], [], []))
         at = self._positions.get(tid, {}).get(start)
         if at is None:
-            return []
+            return ()
         if text != "ncclGroupEnd":
-            return [(_API[text], self._layouts.decode(blobs[at]))]
-        found: list[tuple[str, Payload]] = []
+            return ((_API[text], blobs[at]),)
+        found: list[tuple[str, bytes | None]] = []
         depth, at = 1, at - 1
         while at >= 0 and depth:
             name = texts[at]
             depth += (name == "ncclGroupEnd") - (name == "ncclGroupStart")
             if name in _API:
-                found.append((_API[name], self._layouts.decode(blobs[at])))
+                found.append((_API[name], blobs[at]))
             at -= 1
-        return found[::-1] if not depth else []
+        return tuple(found[::-1]) if not depth else ()
 
 
 def _communicator_sizes(api: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
@@ -150,11 +159,9 @@ def _communicator_sizes(api: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
 
 
 def _describe(
-    name: str, torch_text: str | None, text: str | None, start: int | None, tid: int | None, calls: _Calls,
-    sizes: dict[int, int],
-) -> tuple[object, ...]:  # fmt: skip
+    name: str, torch_text: str | None, made: list[tuple[str, Payload]], sizes: dict[int, int]
+) -> tuple[object, ...]:
     kernel = classify(name)
-    made = calls.of(text, start, tid) if text is not None and start is not None and tid is not None else []
     ops = {op for op, _ in made}
     torch_op = collective_op(torch_text.split(",", 1)[0]) if torch_text else None
     op = next(iter(ops)) if len(ops) == 1 else None

@@ -17,14 +17,13 @@ from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     assign_steps,
-    exposed_ns,
-    held_ns,
+    exposure,
     memcpy_table,
     other_communication_table,
     step_table,
     with_bandwidth,
 )
-from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
+from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
 from nccl_insight.readers.nsys.database import MAGIC, Database, read_database
 from nccl_insight.readers.nsys.nvtx import Schemas, ranges, schemas
@@ -47,6 +46,10 @@ _MEMORY: Final = {
 _STEP: Final = re.compile(
     r"(?:ProfilerStep|train[ _]?step|step|iter(?:ation)?)[ _:#]*([0-9]{1,9})\s*(?:,.*)?", re.I
 )
+_WHERE: Final[dict[str, tuple[str, type[pl.DataType]]]] = {
+    "start_ns": ("start", pl.Int64), "end_ns": ("end", pl.Int64), "gpu": ("deviceId", pl.Int32),
+    "stream": ("streamId", pl.Int64), "pid": ("globalPid", pl.Int64),
+}  # fmt: skip
 _LANES: Final = ["pid", "gpu"]
 _BLOBS: Final = "export again with nsys export --type=sqlite --include-blobs=true"
 
@@ -109,18 +112,17 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         names = [c for c in ("demangledName", "shortName", "mangledName") if c in columns]
         name = f"coalesce({', '.join(names)})" if len(names) > 1 else names[0] if names else "null"
         correlation = "correlationId" if "correlationId" in columns else "null"
-        frame = database.frame(
-            f"select start, end, deviceId, streamId, globalPid, {name}, {correlation} from {_KERNELS}",
-            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64,
-             "name_id": pl.Int64, "correlation": pl.Int64},
-        )  # fmt: skip
+        frame = database.numbers(
+            _KERNELS,
+            {**_WHERE, "name_id": (name, pl.Int64), "correlation": (correlation, pl.Int64)},
+        )
         parts.append(frame.join(_kernel_names(database, frame, communication), on="name_id", how="left"))
     if database.has(_COPIES, "start", "end", "deviceId", "globalPid", "bytes", "copyKind"):
         kinds = [c if c in database.columns[_COPIES] else "null" for c in ("srcKind", "dstKind")]
-        frame = database.frame(
-            f"select start, end, deviceId, streamId, globalPid, bytes, copyKind, {', '.join(kinds)} from {_COPIES}",
-            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64,
-             "size_bytes": pl.Int64, "copy": pl.Int32, "src": pl.Int32, "dst": pl.Int32},
+        frame = database.numbers(
+            _COPIES,
+            {**_WHERE, "size_bytes": ("bytes", pl.Int64), "copy": ("copyKind", pl.Int32),
+             "src": (kinds[0], pl.Int32), "dst": (kinds[1], pl.Int32)},
         )  # fmt: skip
         memory = [
             pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String)
@@ -134,10 +136,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
             )
         )
     if database.has(_SETS, "start", "end", "deviceId", "globalPid"):
-        frame = database.frame(
-            f"select start, end, deviceId, streamId, globalPid from {_SETS}",
-            {"start_ns": pl.Int64, "end_ns": pl.Int64, "gpu": pl.Int32, "stream": pl.Int64, "pid": pl.Int64},
-        )
+        frame = database.numbers(_SETS, _WHERE)
         parts.append(frame.with_columns(kind=pl.lit(MEMSET, pl.Int8), name=pl.lit("Memset")))
     rows = pl.concat(parts, how="diagonal_relaxed").select(list(schema))
     return rows.with_columns(pl.col("gpu").fill_null(-1), pl.col("pid").fill_null(-1)).filter(
@@ -146,13 +145,14 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
 
 
 def _kernel_names(database: Database, kernels: pl.DataFrame, communication: tuple[str, ...]) -> pl.DataFrame:
-    """Names of the kernels that occur, with their kind."""
+    """Kind of the kernels that occur; the name too of those that communicate, the only names that are shown."""
     wanted = set(kernels["name_id"].drop_nulls().unique().to_list())
-    names: list[tuple[int, str, int]] = []
+    names: list[tuple[int, str | None, int]] = []
     for number, value in database.connection.execute("select id, value from StringIds"):
         if number in wanted:
             text = str(value)
-            names.append((number, text, classify(text, communication).kind))
+            kind = classify(text, communication).kind
+            names.append((number, text if kind != COMPUTE else None, kind))
     return pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
 
 
@@ -185,9 +185,12 @@ def _steps(marks: pl.DataFrame) -> pl.DataFrame:
 def _launches(database: Database) -> pl.DataFrame:
     """Calls of the CUDA runtime: ``correlation, tid, launch, pid``."""
     schema = {"correlation": pl.Int64, "tid": pl.Int64, "launch": pl.Int64}
-    if not database.has(_LAUNCHES, "start", "globalTid", "correlationId"):
+    columns = ("correlationId", "globalTid", "start")
+    if not database.has(_LAUNCHES, *columns):
         return pl.DataFrame(schema={**schema, "pid": pl.Int64})
-    rows = database.frame(f"select correlationId, globalTid, start from {_LAUNCHES}", schema)
+    rows = database.numbers(
+        _LAUNCHES, {name: (sql, dtype) for (name, dtype), sql in zip(schema.items(), columns, strict=True)}
+    )
     return rows.with_columns(pid=pl.col("tid") - pl.col("tid") % (1 << 24))
 
 
@@ -211,8 +214,7 @@ def _collectives(
     calls = attach_calls(comm, launches, marks, layouts)
     rows = calls.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        exposed_ns=exposed_ns(comm, activity),
-        held_ns=held_ns(comm, activity),
+        **exposure(comm, activity).to_dict(),
         kernel=pl.col("name"),
         source=pl.lit("kernel"),
         step=pl.col("step"),
