@@ -182,3 +182,34 @@ def test_transfers_without_their_other_side_are_said(tmp_path: Path) -> None:
     assert "rank 3" in said[0]
     whole = nccl_insight.load(job.write(tmp_path / "whole"))
     assert not [d for d in whole.table("notes")["detail"] if "no other side" in d]
+
+
+def test_a_small_lateness_inside_a_stage_of_a_pipeline(tmp_path: Path) -> None:
+    """Stages may do unequal work, the tensor and data groups of one stage may not."""
+    job = job_shapes.alternating(Layout(2, 2, 2), Plan(slow=lambda r, _s: 1.08 if r == 5 else 1.0, steps=8))
+    assert late(said(job, tmp_path / "a")) == [("straggler-rank", (5,))]
+    uneven = job_shapes.alternating(
+        Layout(1, 1, 4), Plan(slow=lambda r, _s: 1.03 if r == 3 else 1.0, steps=8)
+    )
+    assert late(said(uneven, tmp_path / "b")) == []
+
+
+@pytest.mark.parametrize(
+    ("slow", "expected", "words"),
+    [
+        (lambda a, b: (a // 2 == 2) != (b // 2 == 2), (4, 5), "to and from node2"),
+        (lambda a, b: {a // 2, b // 2} == {1, 2}, (2, 3, 4, 5), "pairs of ranks"),
+    ],
+    ids=["node", "link"],
+)
+def test_a_slow_nic_names_its_node_and_a_slow_link_both_ends(
+    tmp_path: Path, slow: Callable[[int, int], bool], expected: tuple[int, ...], words: str
+) -> None:
+    """With four stages on four nodes most pairs are slow when the NIC of an inner node is: no median tells it."""
+    job = job_shapes.alternating(Layout(2, 1, 4), Plan(link=lambda a, b: 7.0 if slow(a, b) else 1.0))
+    paths = job.write(tmp_path, host=lambda r: f"node{r // 2}")
+    findings = [
+        f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings if f.name == "busbw-outlier"
+    ]
+    assert [f.ranks for f in findings] == [expected]
+    assert words in findings[0].title

@@ -192,15 +192,29 @@ def stages(run: Run) -> pl.DataFrame:
     return run.memo("facts.lateness.stages", _stages)
 
 
-def _stages(run: Run) -> pl.DataFrame:
-    table = run.table("collectives").filter(pl.col("match_id").is_not_null())
+def chains(run: Run) -> dict[int, int]:
+    """Ranks that sends and receives connect, each with the number of what they form: pipelines, rings of contexts."""
+    return run.memo("facts.lateness.chains", _chains)
+
+
+def _chains(run: Run) -> dict[int, int]:
+    table = run.table("collectives")
     op = pl.col("op").cast(pl.String)
-    pairs = table.filter(op == "Send").select("rank", "peer").drop_nulls().unique()
-    steps = run.table("steps").filter(pl.col("step").is_not_null() & pl.col("rank").is_not_null())
+    forth = table.filter(op == "Send").select("rank", "peer")
+    back = table.filter(op == "Recv").select(rank="peer", peer="rank")
+    pairs = pl.concat([forth, back]).drop_nulls().unique()
     part: dict[int, int] = {}
     for a, b in pairs.sort("rank", "peer").iter_rows():
         low, high = sorted((part.setdefault(a, a), part.setdefault(b, b)))
         part.update({r: low for r, root in part.items() if root == high})
+    return part
+
+
+def _stages(run: Run) -> pl.DataFrame:
+    table = run.table("collectives").filter(pl.col("match_id").is_not_null())
+    op = pl.col("op").cast(pl.String)
+    part = chains(run)
+    steps = run.table("steps").filter(pl.col("step").is_not_null() & pl.col("rank").is_not_null())
     members = pl.DataFrame(
         {"rank": list(part), "group": list(part.values())}, schema={"rank": pl.Int32, "group": pl.UInt32}
     )

@@ -9,7 +9,7 @@ this figure.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,7 +30,7 @@ from nccl_insight.facts.late import (
 )
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
-from nccl_insight.facts.lateness import arrivals_of_ranks, stages
+from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
 from nccl_insight.tables.run import Run
 
 _FEW_RANKS: Final = 4
@@ -103,6 +103,12 @@ def _scale(run: Run, rows: pl.DataFrame) -> Scale:
     )
 
 
+def _compares_stages(members: Sequence[int], chain: Mapping[int, int]) -> bool:
+    """Whether a group holds two stages of one pipeline; else its members do equal work, as in a job without stages."""
+    known = [chain[r] for r in members if r in chain]
+    return len(set(known)) < len(known)
+
+
 def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
@@ -142,11 +148,13 @@ def _arrivals(run: Run) -> Arrivals | None:
     found: dict[tuple[int, ...], list[Straggler]] = {}
     parts = [(part, events_of(part)) for part in rows.partition_by("group", maintain_order=True)]
     staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
+    chain = chains(run)
     for part, events in [*parts, *staged]:
         members = tuple(sorted(part["rank"].unique().to_list()))
+        own = replace(scale, pipeline=scale.pipeline and (not chain or _compares_stages(members, chain)))
         late = tuple(
             item
-            for item in often_last(events, scale) or slow_members(part, events, scale)
+            for item in often_last(events, own) or slow_members(part, events, own)
             if not concentrated(events, item.ranks)
         )
         for item in late:

@@ -14,7 +14,9 @@ Interval arithmetic per GPU: union of communication kernels minus union of compu
 compute), over the recorded steps. Warning from 30 % of the step, information from 10 %: tensor parallelism
 exposes its communication by design, so a lower share says nothing against a job. Where several ranks were
 traced, the part that is only waiting for the last rank is told separately. Waiting of the stages of a pipeline for each
-other's micro-batches is no communication: without a late rank it is the schedule, and information only.
+other's micro-batches is no communication: without a late rank it is the schedule, and information only. So are, up to
+half of the step, collectives of tensor and expert parallel groups (many a step, of equal sizes or of tokens, each
+between two pieces of compute): the next layer computes on their result.
 
 What to do
 ----------
@@ -51,6 +53,7 @@ THRESHOLDS = {"warning_share": 0.30, "info_share": 0.10}
 CAUSED_BY = (
     "straggler-rank",
     "busbw-below-expected",
+    "busbw-outlier",
     "net-socket-fallback",
     "gdr-not-used",
     "p2p-not-available",
@@ -68,12 +71,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield from _bubble(run, every, warn)
         return
     worst = bad.row(0, named=True)
-    severe = worst["exposed_share"] >= warn
+    severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
     ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
     if waiting is not None:
         explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
+    inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
+    if inline:
+        explanation += (
+            f" {inline:.0%} of the time is in collectives between two pieces of compute, many a step, as tensor and "
+            "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
+        )
     yield Hit(
         title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
         + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
@@ -84,6 +93,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity=None if severe else Severity.INFO,
         next_step="find the late rank first: nccl-insight analyze with the traces of all ranks"
         if waiting is not None and waiting > 0.5
+        else "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "
+        "or kernels that fuse the collective with the matrix product"
+        if inline
         else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
         ranks=ranks,
         hosts=hosts_of(run, ranks),

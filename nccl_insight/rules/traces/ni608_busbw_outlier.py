@@ -14,7 +14,8 @@ How it decides
 Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival), and only
 collectives of which all ranks were traced count. Then, among GPU collectives of one operation and size: groups of the
 same layout whose median bus bandwidth is below 70 % of the other groups' median (60 % of the other one where there are
-only two); pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
+only two); nodes of which every pair with two or more other nodes sends at less than half of what pairs without it do;
+pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
 reach less than 40 % of another operation of similar size on the same ranks; ranks that end more than half later than
 the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5 % or more of at
 least 20 collectives, costing 1 % of the recorded time.
@@ -35,14 +36,14 @@ nccl-tests doc/PERFORMANCE.md; TraceLens communication latency (minimum over ran
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 
 import polars as pl
 
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
+from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_pairs
+from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 
@@ -57,17 +58,13 @@ _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
 _GROUP_SHARE = 0.7
 _OF_TWO_SHARE = 0.6
-_PAIR_SHARE = 0.5
 _OPERATION_SHARE = 0.4
 _SIMILAR = 4
 _LARGE_BYTES = 8 << 20
-_MOST_PAIRS = 3
-_LEAST_EXTRA_PAIR_NS = 20_000
 _SLOW_FACTOR = 2.0
 _RANK_FACTOR = 1.5
 _LEAST_EXTRA_NS = 100_000
 _LEAST = 20
-_LEAST_PER_GROUP = 5
 _OCCASIONS = 0.05
 _COST = 0.01
 _NEXT = (
@@ -86,7 +83,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     )
     if rows.is_empty():
         return
-    hits = [*_groups(run, rows), *_pairs(run, rows)]
+    hits = [*_groups(run, rows), *slow_pairs(run, rows, _NEXT)]
     hits = hits or [*_operations(run, rows), *_ranks(run)]
     yield from hits or _occasions(rows)
 
@@ -99,10 +96,10 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         .with_columns(layout=layout)
         .group_by(*keys, "ranks", maintain_order=True)
         .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
-        .filter(pl.col("count") >= _LEAST_PER_GROUP)
+        .filter(pl.col("count") >= LEAST_PER_GROUP)
     )
     slow = (
-        _against_others(medians, keys)
+        against_others(medians, keys)
         .filter(
             (pl.col("peers") >= 2)
             & (
@@ -131,89 +128,6 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         )
 
 
-def _against_others(medians: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Adds ``peers`` (rows with the same keys) and ``usual``, the median of the others'."""
-    if medians.is_empty():
-        return medians.with_columns(peers=pl.lit(0, pl.UInt32), usual=pl.lit(None, pl.Float64))
-    parts = []
-    for part in medians.partition_by(keys, maintain_order=True):
-        values = part["busbw"].to_list()
-        others = [
-            statistics.median(values[:i] + values[i + 1 :]) if len(values) > 1 else None
-            for i in range(len(values))
-        ]
-        parts.append(part.with_columns(peers=pl.len(), usual=pl.Series(others, dtype=pl.Float64)))
-    return pl.concat(parts)
-
-
-def _pairs(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
-    """Pairs of ranks, by direction, against the pairs that cross nodes, or stay in one, as they do."""
-    sends = rows.filter(pl.col("src").is_not_null() & pl.col("size_bytes").is_not_null())
-    if sends.is_empty():
-        return
-    node = nodes_of_ranks(run)
-    crosses = [node.get(a) != node.get(b) for a, b in sends.select("src", "dst").iter_rows()]
-    keys = ["size_bytes", "dtype", "crosses"]
-    medians = (
-        sends.with_columns(
-            crosses=pl.Series(crosses, dtype=pl.Boolean), busbw=pl.col("size_bytes") / pl.col("wire_ns")
-        )
-        .group_by(*keys, "src", "dst", maintain_order=True)
-        .agg(pl.col("busbw", "wire_ns").median(), count=pl.len(), input_id=pl.col("input_id").first())
-        .filter(pl.col("count") >= _LEAST_PER_GROUP)
-    )
-    slow = (
-        _against_others(medians, keys)
-        .filter(
-            (pl.col("peers") >= 3)
-            & (pl.col("busbw") < _PAIR_SHARE * pl.col("usual"))
-            & (pl.col("wire_ns") * (1 - pl.col("busbw") / pl.col("usual")) >= _LEAST_EXTRA_PAIR_NS)
-        )
-        .sort("size_bytes", "busbw", descending=[True, False])
-        .unique(["src", "dst"], keep="first", maintain_order=True)
-    )
-    if slow.height > _MOST_PAIRS:
-        yield _many_pairs(run, slow)
-        return
-    for row in slow.iter_rows(named=True):
-        ranks = tuple(sorted((row["src"], row["dst"])))
-        yield Hit(
-            title=f"Transfers of {format_bytes(row['size_bytes'])} from rank {row['src']} to rank {row['dst']} reach "
-            f"{format_gbps(row['busbw'])}; the other {row['peers'] - 1} pairs reach {format_gbps(row['usual'])}",
-            explanation="Time counts from when both ranks were there, so nobody's lateness is in it: the path between "
-            "these two ranks is slow.",
-            observed=f"{format_gbps(row['busbw'])}",
-            expected=f"{format_gbps(row['usual'])} as between the other pairs",
-            next_step=_NEXT,
-            ranks=ranks,
-            hosts=hosts_of(run, ranks),
-            evidence=trace_refs([(row["input_id"], f"median of {row['count']} transfers")]),
-        )
-
-
-def _many_pairs(run: Run, slow: pl.DataFrame) -> Hit:
-    """Several slow pairs as one finding; a rank that is in all of them is named alone."""
-    ends = [{a, b} for a, b in slow.select("src", "dst").iter_rows()]
-    common = set.intersection(*ends)
-    ranks = tuple(sorted(common or set.union(*ends)))
-    worst = slow.sort("busbw").row(0, named=True)
-    who = f"all with rank {format_ranks(ranks)}" if common else f"among ranks {format_ranks(ranks)}"
-    return Hit(
-        title=f"{slow.height} pairs of ranks, {who}, transfer at {format_gbps(worst['busbw'])} or little more; the "
-        f"other pairs reach {format_gbps(worst['usual'])}",
-        explanation="Time counts from when both ranks were there, so nobody's lateness is in it: these paths are slow.",
-        observed=f"{format_gbps(worst['busbw'])}",
-        expected=f"{format_gbps(worst['usual'])} as between the other pairs",
-        next_step=_NEXT,
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"{a} -> {b}: {format_gbps(v)}")
-            for i, a, b, v in slow.select("input_id", "src", "dst", "busbw").iter_rows()
-        ),
-    )
-
-
 def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     """One operation far below another of similar size on the same ranks."""
     kinds = (
@@ -224,7 +138,7 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         )
         .group_by("ranks", "op", "size_bytes", maintain_order=True)
         .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
-        .filter(pl.col("count") >= _LEAST_PER_GROUP)
+        .filter(pl.col("count") >= LEAST_PER_GROUP)
     )
     for part in kinds.partition_by("ranks", maintain_order=True):
         best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)

@@ -1,0 +1,157 @@
+"""Pairs of ranks, and nodes, whose transfers are slower than those of others like them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.model import Hit
+from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_gbps, format_ranks, plural
+
+LEAST_PER_GROUP: Final = 5
+_PAIR_SHARE: Final = 0.5
+_MOST_PAIRS: Final = 3
+_LEAST_EXTRA_PAIR_NS: Final = 20_000
+
+
+def against_others(medians: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Adds ``peers`` (rows with the same keys) and ``usual``, the median of the others'."""
+    if medians.is_empty():
+        return medians.with_columns(peers=pl.lit(0, pl.UInt32), usual=pl.lit(None, pl.Float64))
+    parts = []
+    for part in medians.partition_by(keys, maintain_order=True):
+        values = part["busbw"].to_list()
+        others = [
+            statistics.median(values[:i] + values[i + 1 :]) if len(values) > 1 else None
+            for i in range(len(values))
+        ]
+        parts.append(part.with_columns(peers=pl.len(), usual=pl.Series(others, dtype=pl.Float64)))
+    return pl.concat(parts)
+
+
+def slow_pairs(run: Run, rows: pl.DataFrame, next_step: str) -> Iterator[Hit]:
+    """Nodes first, then pairs of ranks by direction against the pairs that cross nodes, or stay in one, as they do.
+
+    ``rows`` are those of :func:`nccl_insight.facts.wire.transfers`.
+    """
+    sends = rows.filter(pl.col("src").is_not_null() & pl.col("size_bytes").is_not_null())
+    if sends.is_empty():
+        return
+    node = nodes_of_ranks(run)
+    crosses = [node.get(a) != node.get(b) for a, b in sends.select("src", "dst").iter_rows()]
+    keys = ["size_bytes", "dtype", "crosses"]
+    medians = (
+        sends.with_columns(
+            crosses=pl.Series(crosses, dtype=pl.Boolean), busbw=pl.col("size_bytes") / pl.col("wire_ns")
+        )
+        .group_by(*keys, "src", "dst", maintain_order=True)
+        .agg(pl.col("busbw", "wire_ns").median(), count=pl.len(), input_id=pl.col("input_id").first())
+        .filter(pl.col("count") >= LEAST_PER_GROUP)
+    )
+    medians, hits = _slow_nodes(run, medians, node, next_step)
+    yield from hits
+    slow = (
+        against_others(medians, keys)
+        .filter(
+            (pl.col("peers") >= 3)
+            & (pl.col("busbw") < _PAIR_SHARE * pl.col("usual"))
+            & (pl.col("wire_ns") * (1 - pl.col("busbw") / pl.col("usual")) >= _LEAST_EXTRA_PAIR_NS)
+        )
+        .sort("size_bytes", "busbw", descending=[True, False])
+        .unique(["src", "dst"], keep="first", maintain_order=True)
+    )
+    if slow.height > _MOST_PAIRS:
+        yield _many_pairs(run, slow, next_step)
+        return
+    for row in slow.iter_rows(named=True):
+        ranks = tuple(sorted((row["src"], row["dst"])))
+        yield Hit(
+            title=f"Transfers of {format_bytes(row['size_bytes'])} from rank {row['src']} to rank {row['dst']} reach "
+            f"{format_gbps(row['busbw'])}; the other {row['peers'] - 1} pairs reach {format_gbps(row['usual'])}",
+            explanation="Time counts from when both ranks were there, so nobody's lateness is in it: the path between "
+            "these two ranks is slow.",
+            observed=f"{format_gbps(row['busbw'])}",
+            expected=f"{format_gbps(row['usual'])} as between the other pairs",
+            next_step=next_step,
+            ranks=ranks,
+            hosts=hosts_of(run, ranks),
+            evidence=trace_refs([(row["input_id"], f"median of {row['count']} transfers")]),
+        )
+
+
+def _slow_nodes(
+    run: Run, medians: pl.DataFrame, node: Mapping[int, str], next_step: str
+) -> tuple[pl.DataFrame, list[Hit]]:
+    """Nodes all of whose pairs with several other nodes are slow, and the pairs without them.
+
+    Compared by the slowest pair without the node, so a slow link between two other nodes blames nobody here.
+    """
+    hits: list[Hit] = []
+    rows = medians.filter("crosses").with_columns(
+        pl.col(end).replace_strict(dict(node), default=None, return_dtype=pl.String).alias(f"{end}_node")
+        for end in ("src", "dst")
+    )
+    rows = rows.drop_nulls(["src_node", "dst_node"])
+    for part in rows.partition_by("size_bytes", "dtype", maintain_order=True):
+        for name in sorted({*part["src_node"], *part["dst_node"]}):
+            here = (pl.col("src_node") == name) | (pl.col("dst_node") == name)
+            own, others = part.filter(here), part.filter(~here)
+            far = {*own["src_node"], *own["dst_node"]} - {name}
+            if len(far) < 2 or others.height < 2:
+                continue
+            best, usual = float(own["busbw"].max()), float(others["busbw"].min())  # type: ignore[arg-type]
+            extra = float(own["wire_ns"].median()) * (1 - best / usual)  # type: ignore[arg-type]
+            if best >= _PAIR_SHARE * usual or extra < _LEAST_EXTRA_PAIR_NS:
+                continue
+            ends = own.select(
+                pl.when(pl.col("src_node") == name).then("src").otherwise("dst").unique().sort().alias("rank")
+            )
+            ranks = tuple(ends["rank"].to_list())
+            hits.append(
+                Hit(
+                    title=f"Transfers of {format_bytes(own['size_bytes'][0])} to and from {name} (ranks "
+                    f"{format_ranks(ranks)}) reach {format_gbps(best)} at best; {plural(others.height, 'pair')} of "
+                    f"other nodes {'reach' if others.height > 1 else 'reaches'} {format_gbps(usual)} or more",
+                    explanation="Every path of this node to other nodes is slow and no other one is, so it is the "
+                    "node's own NIC, its link or its PCIe path. Time counts from when both ranks were there.",
+                    observed=f"{format_gbps(best)} at best",
+                    expected=f"{format_gbps(usual)} as between other nodes",
+                    next_step=next_step,
+                    ranks=ranks,
+                    hosts=hosts_of(run, ranks),
+                    evidence=trace_refs(
+                        (i, f"{a} -> {b}: {format_gbps(v)}")
+                        for i, a, b, v in own.select("input_id", "src", "dst", "busbw").iter_rows()
+                    ),
+                )
+            )
+            medians = medians.filter(~(pl.col("src").is_in(ranks) | pl.col("dst").is_in(ranks)))
+    return medians, hits
+
+
+def _many_pairs(run: Run, slow: pl.DataFrame, next_step: str) -> Hit:
+    """Several slow pairs as one finding; a rank that is in all of them is named alone."""
+    ends = [{a, b} for a, b in slow.select("src", "dst").iter_rows()]
+    common = set.intersection(*ends)
+    ranks = tuple(sorted(common or set.union(*ends)))
+    worst = slow.sort("busbw").row(0, named=True)
+    who = f"all with rank {format_ranks(ranks)}" if common else f"among ranks {format_ranks(ranks)}"
+    return Hit(
+        title=f"{slow.height} pairs of ranks, {who}, transfer at {format_gbps(worst['busbw'])} or little more; the "
+        f"other pairs reach {format_gbps(worst['usual'])}",
+        explanation="Time counts from when both ranks were there, so nobody's lateness is in it: these paths are slow.",
+        observed=f"{format_gbps(worst['busbw'])}",
+        expected=f"{format_gbps(worst['usual'])} as between the other pairs",
+        next_step=next_step,
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs(
+            (i, f"{a} -> {b}: {format_gbps(v)}")
+            for i, a, b, v in slow.select("input_id", "src", "dst", "busbw").iter_rows()
+        ),
+    )
