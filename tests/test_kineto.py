@@ -520,6 +520,12 @@ _ODD_EVENTS = st.lists(
 )  # fmt: skip
 
 
+def test_a_kernel_with_the_name_of_a_call_is_taken_once(tmp_path: Path) -> None:
+    events = [event("kernel", "cudaLaunchKernel", 5, 2, device=0, stream=7, correlation=1)]
+    (row,) = read(write(tmp_path / "t_rank0.json", trace(0, 1, events))).tables["trace_info"].to_dicts()
+    assert (row["gpu_events"], row["duplicate_events"]) == (1, 0)
+
+
 @settings(deadline=None, max_examples=40)
 @given(_ODD_EVENTS)
 def test_what_is_read_does_not_depend_on_the_layout(events: list[dict[str, Any]]) -> None:

@@ -257,7 +257,10 @@ def _take_host(plane: _Plane, data: bytes, found: _Found) -> None:
 
 def _op(kernel: str, hlo: str | None) -> str | None:
     """The collective: NCCL runs several of HLO's as sends and receives, so the instruction is surer than the kernel."""
-    stem = re.sub(r"(?:-start|-done)?(?:\.[0-9.]+)?(?:\.clone)*$", "", (hlo or "").lstrip("%"))
+    stem = (hlo or "").lstrip("%")
+    while stem.endswith(".clone"):
+        stem = stem.removesuffix(".clone")
+    stem = stem.rstrip("0123456789.").removesuffix("-start").removesuffix("-done")
     return _HLO.get(stem) or classify(kernel).op
 
 

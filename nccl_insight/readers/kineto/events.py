@@ -29,13 +29,15 @@ MARKERS: Final = (
     re.compile(
         rb'"name"\s*:\s*"(?:(?:' + _RUNTIMES + rb")" + _CALLS + rb'\w*", "pid": [0-9]{1,9}, "tid": [0-9]{1,18},\s*'
         rb'"ts": ' + _TIME + rb', "dur": [0-9.]+,\s*"args": \{[^{}]*"correlation": ([0-9]{1,18})\s*[,}]|'
-        rb"record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|" + _CALLS + rb")"
+        rb'(?<!"cat": "kernel", "name": ")'
+        rb"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|" + _CALLS + rb"))"
     ),
 )  # fmt: skip
 """What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast.
 
 Kernels and launches, which are most of them, have groups where they read as Kineto writes them: name, time, duration,
-device, stream and correlation of a kernel, time and correlation of a launch (:meth:`Events.skim`).
+device, stream and correlation of a kernel, time and correlation of a launch (:meth:`Events.skim`). A kernel with the
+name of a call is the first pattern's alone: its event would be taken twice.
 """
 _GPU_KINDS: Final[dict[str, int]] = {
     "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
