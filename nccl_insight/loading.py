@@ -30,7 +30,7 @@ from nccl_insight.tables import match, schema
 from nccl_insight.tables.assemble.base import stack
 from nccl_insight.tables.assemble.hosts import mend_hosts
 from nccl_insight.tables.assemble.milestones import Milestones
-from nccl_insight.tables.assemble.tables import assemble
+from nccl_insight.tables.assemble.tables import FloodTable, assemble
 from nccl_insight.tables.run import Deferred, Partial, Run, build_run
 from nccl_insight.tables.schema import conform
 
@@ -380,6 +380,12 @@ def _join(
     return _finish_traces(tables), later
 
 
+def _extents(run: Run) -> Iterator[pl.DataFrame] | None:
+    """Where the calls of each rank stand, without putting them together; None where they are, or cannot be told so."""
+    calls = run.deferred("calls")
+    return calls.extents() if isinstance(calls, FloodTable) else None
+
+
 def load(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     input_format: str | None = None,
@@ -412,5 +418,5 @@ def load(
     tables, later = _join(parts, logs, lazy)
     milestones = Milestones(tables.get("ranks", schema.empty("ranks")))
     run = build_run(tables, reader, {**later, "milestones": milestones}, files)
-    milestones.read_from(run.pieces)
+    milestones.read_from(run.pieces, lambda: _extents(run))
     return run

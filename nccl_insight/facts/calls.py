@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
@@ -25,6 +26,7 @@ _PROCESS: Final = ("comm_id", "host", "pid", "rank")
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
 _NTH: Final = ["_comm", "nth"]
+_SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,14 @@ class CallSums:
     ``progress``: ``comm_id, rank, host, calls, last_op, input_id, line`` (of the last call), collectives only.
     ``differing``: ``comm_id, nth`` of the first collective that is not the same on all ranks that issued it. ``pairs``:
     ``comm_id, src, dst, sends, recvs, lines`` (the last three, structs of ``input_id, line``). ``speaking``:
-    ``comm_id, rank`` of those that print sends or receives.
+    ``comm_id, rank`` of those that print sends or receives. ``small``: see :func:`small_calls`.
     """
 
     progress: pl.DataFrame
     differing: pl.DataFrame
     pairs: pl.DataFrame
     speaking: pl.DataFrame
+    small: pl.DataFrame
 
 
 @dataclass
@@ -99,6 +102,8 @@ def _sums(run: Run) -> CallSums:
         (pl.col("sends").sum(), pl.col("recvs").sum(), pl.col("lines").explode().tail(3)),
     )
     speaking = _Sum(("comm_id", "rank"), ())
+    small = _Sum(_PROCESS, _SMALL)
+    limit = _small_limit(run)
     numbers = _Numbers()
     for frame in _in_order(run):
         rows = numbers.of(_collective(frame))
@@ -117,12 +122,14 @@ def _sums(run: Run) -> CallSums:
         transfers = _transfers(frame)
         pairs.add(_paired(transfers))
         speaking.add(transfers.select("comm_id", "rank").unique(maintain_order=True))
+        small.add(_small(frame, limit))
     differing = same.whole().filter(pl.col("low") != pl.col("high"))
     return CallSums(
         progress.whole(),
         differing.group_by("comm_id").agg(pl.col("nth").min()).sort("comm_id"),
         pairs.whole(),
         speaking.whole(),
+        small.whole(),
     )
 
 
@@ -147,8 +154,9 @@ def _in_order(run: Run) -> Iterator[pl.DataFrame]:
 
 def _collective(calls: pl.DataFrame) -> pl.DataFrame:
     wanted = pl.col("comm_id").is_not_null() & pl.col("rank").is_not_null() & pl.col("op").is_not_null()
-    return calls.filter(wanted & ~pl.col("op").is_in(list(POINT_TO_POINT))).select(
-        *_OWNER, pl.col("op").cast(pl.String), "count", "dtype", "root", "input_id", "line"
+    rows = calls.select(*_OWNER, "op", "count", "dtype", "root", "input_id", "line")
+    return rows.filter(wanted & ~pl.col("op").is_in(list(POINT_TO_POINT))).with_columns(
+        pl.col("op").cast(pl.String)
     )
 
 
@@ -232,22 +240,33 @@ def small_calls(run: Run, limit: float) -> pl.DataFrame:
 
     Columns: ``comm_id, host, pid, rank, calls, small, small_bytes``.
     """
-    found = _Sum(_PROCESS, (pl.col("calls", "small", "small_bytes").sum(),))
-    small = pl.col("size_bytes") < limit
+    if limit == _small_limit(run):
+        return sums(run).small
+    found = _Sum(_PROCESS, _SMALL)
     for frame in _in_order(run):
-        found.add(
-            _sized(frame)
-            .with_columns(pl.struct(_PROCESS).hash().alias("_group"))
-            .group_by("_group", maintain_order=True)
-            .agg(
-                pl.col(_PROCESS).first(),
-                pl.len().alias("calls"),
-                small.sum().alias("small"),
-                pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
-            )
-            .drop("_group")
-        )
+        found.add(_small(frame, limit))
     return found.whole()
+
+
+def _small_limit(run: Run) -> float:
+    """What the diagnosis of small calls asks for: counted on the way."""
+    return threshold(run, "too-many-small-collectives", "small_bytes", 64 << 10)
+
+
+def _small(frame: pl.DataFrame, limit: float) -> pl.DataFrame:
+    small = pl.col("size_bytes") < limit
+    return (
+        _sized(frame.select(*_PROCESS, "op", "size_bytes"))
+        .with_columns(pl.struct(_PROCESS).hash().alias("_group"))
+        .group_by("_group", maintain_order=True)
+        .agg(
+            pl.col(_PROCESS).first(),
+            pl.len().alias("calls"),
+            small.sum().alias("small"),
+            pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
+        )
+        .drop("_group")
+    )
 
 
 def median_size(run: Run, rank: dict[str, object]) -> float | None:
@@ -269,7 +288,7 @@ def first_small(run: Run, limit: float, count: int) -> pl.DataFrame:
 
 
 def _sized(calls: pl.DataFrame) -> pl.DataFrame:
-    return calls.filter(pl.col("op").is_in(list(BULK)) & pl.col("size_bytes").is_not_null())
+    return calls.filter(pl.col("op").is_in(BULK) & pl.col("size_bytes").is_not_null())
 
 
 def log_is_cut(run: Run) -> bool:

@@ -115,7 +115,10 @@ def _of(rows: pl.DataFrame) -> Trouble | None:
 
 def trouble(run: Run, *names: str, but: Sequence[str] = ()) -> Trouble | None:
     """The lines of these causes, or None; without those of the messages in ``but``."""
-    rows = causes(run).filter(pl.col("cause").is_in(list(names)))
+    known = causes(run)
+    if known.is_empty():
+        return None
+    rows = known.filter(pl.col("cause").is_in(list(names)))
     return _of(rows.filter(~pl.col("message").fill_null("").is_in(list(but))) if but else rows)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
 
@@ -43,6 +44,18 @@ class Partial:
 
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+# Of more rows than this the next piece is put together while one is looked at.
+_LARGE: Final = 100_000
+
+
+def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, frames, None)
+        while (frame := coming.result()) is not None:
+            coming = pool.submit(next, frames, None)
+            yield frame
 
 
 class Deferred(Protocol):
@@ -108,12 +121,18 @@ class Tables(TableMap):
             return self._deferred[name].height > 0
         return name in self and self[name].height > 0
 
+    def deferred(self, name: str) -> Deferred | None:
+        """A table that was not asked for yet."""
+        return self._deferred.get(name)
+
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
         """The table in pieces of the same columns, for those who need not have it whole."""
         return self._frames(name) if name in self._deferred else iter([self[name]])
 
     def _frames(self, name: str) -> Iterator[pl.DataFrame]:
-        return (schema.complete(name, frame) for frame in self._deferred[name].frames())
+        table = self._deferred[name]
+        frames = (schema.complete(name, frame) for frame in table.frames())
+        return _ahead(frames) if table.streams and table.height > _LARGE else frames
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,6 +213,10 @@ class Run:
         if isinstance(self.tables, Tables) and name in self.tables:
             return self.tables.frames(name)
         return iter([self.table(name)])
+
+    def deferred(self, name: str) -> Deferred | None:
+        """A table that is put together when it is asked for, and was not yet."""
+        return self.tables.deferred(name) if isinstance(self.tables, Tables) else None
 
     def memo(self, name: str, build: Callable[[Run], T]) -> T:
         """A derived value, built once per run and shared between rules."""

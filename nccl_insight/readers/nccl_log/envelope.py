@@ -75,9 +75,10 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
         lines = lines.str.replace_many(list(_ENTITIES), list(_ENTITIES.values()))
     if holds("`"):
         lines = lines.str.strip_chars("`")
-    if holds("{") and (holds('{"') or holds('{ "')):
+    quoted = holds('"')
+    if quoted and holds("{") and (holds('{"') or holds('{ "')):
         lines = _from_objects(lines)
-    if holds('"'):
+    if quoted:
         if holds('": "'):
             lines = _from_members(lines)
         if holds('sg="') or holds('message="'):

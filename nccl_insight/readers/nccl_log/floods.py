@@ -9,7 +9,8 @@ these. All else is left to classification.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ import polars as pl
 from nccl_insight.language.catalog import Catalog
 
 # Fewer lines than this cost less by shape than by an own pass.
-LEAST: Final = 10_000
+LEAST: Final = 2_000
 _SAMPLED: Final = 1000
 # Of a sample this share must differ, else the few distinct texts are cheaper.
 _DISTINCT: Final = 0.5
@@ -67,3 +68,11 @@ def floods(bodies: pl.Series) -> Iterator[tuple[str, pl.Series]]:
         sample = found.gather_every(max(1, found.len() // _SAMPLED))
         if sample.n_unique() >= _DISTINCT * sample.len():
             yield opening, mask
+
+
+def holds_any(texts: pl.Series, literals: Sequence[str]) -> bool:
+    """Whether one of the texts holds one of the literals.
+
+    As an alternation, for which Rust's engine looks with vector instructions: ten times as fast as an automaton.
+    """
+    return bool(literals) and bool(texts.str.contains("|".join(map(re.escape, literals))).any())

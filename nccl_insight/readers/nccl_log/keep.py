@@ -13,6 +13,7 @@ import polars as pl
 
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
+from nccl_insight.readers.nccl_log import hexadecimal
 from nccl_insight.readers.nccl_log.classify import CALL_DETAILS, UNNEEDED_TABLES
 from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, attach_heads, with_constants
 from nccl_insight.readers.nccl_log.unknown import templates
@@ -95,12 +96,14 @@ def slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _packed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a table that may have millions, in fewer bytes: words by number, small integers short.
+    """Rows of a table that may have millions, in fewer bytes: pointers as numbers, words by number, integers short.
 
     :func:`nccl_insight.tables.assemble.base.table_rows` gives the words back.
     """
     return rows.select(
-        column.cast(pl.Categorical)
+        numbers
+        if (numbers := hexadecimal.packed(column)) is not None
+        else column.cast(pl.Categorical)
         if column.dtype == pl.String
         else column.shrink_dtype()
         if column.name in _SMALL

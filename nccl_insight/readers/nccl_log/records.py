@@ -116,7 +116,7 @@ def attach_heads(
     numbers = rows["_hid"]
     rest = rows[[c for c in rows.columns if c != "_hid"]]
     if not rows.height:
-        return rest.with_columns(pl.lit(None, HEAD[c]).alias(c) for c in columns)
+        return rest.with_columns(pl.lit(None, heads.schema[c]).alias(c) for c in columns)
     return rest.hstack([heads[c].gather(numbers) for c in columns])
 
 

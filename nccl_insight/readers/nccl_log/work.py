@@ -11,7 +11,7 @@ from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.extract import extract, row_of
-from nccl_insight.readers.nccl_log.floods import LEAST, floods
+from nccl_insight.readers.nccl_log.floods import LEAST, floods, holds_any
 from nccl_insight.readers.nccl_log.records import HEAD, RECORD, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
@@ -107,27 +107,52 @@ def _distinct(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     return texts.filter(first), at
 
 
+@dataclass
+class _Flood:
+    """The texts of a chunk that are likely of one rule: which they are, and literals that none of them may hold."""
+
+    mask: pl.Series
+    without: dict[str, None]
+
+
+def _floods(work: Work, bodies: pl.Series) -> dict[str, _Flood]:
+    """The floods of a chunk by rule: texts of one rule may begin in several ways, as calls do with their operation."""
+    found: dict[str, _Flood] = {}
+    for opening, mask in floods(bodies):
+        first = mask.arg_max()
+        guessed = None if first is None else work.classifier.guess(opening, bodies[first])
+        if guessed is None:
+            continue
+        known = found.get(guessed.rule)
+        if known is None:
+            found[guessed.rule] = _Flood(mask, dict.fromkeys(guessed.without))
+        else:
+            known.mask = known.mask | mask
+            known.without |= dict.fromkeys(guessed.without)
+    return found
+
+
 def _take_floods(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     """Takes the records of floods; returns all others."""
     if frame.height < LEAST:
         return frame
     taken: pl.Series | None = None
     some_loud = has_loud(frame["_level"])
-    for opening, mask in floods(frame["_body"]):
+    for name, flood in _floods(work, frame["_body"]).items():
+        mask = flood.mask
         rows = frame.filter(mask)
         texts = rows["_body"]
-        found = work.classifier.guess(opening, texts[0])
-        if found is None or (found.without and texts.str.contains_any(list(found.without)).any()):
+        if holds_any(texts, list(flood.without)):
             continue
         loud = some_loud and has_loud(rows["_level"])
-        rule = work.classifier.catalog.compiled(found.rule)
-        unwanted = frozenset() if loud else work.classifier.unwanted(found.rule)
+        rule = work.classifier.catalog.compiled(name)
+        unwanted = frozenset() if loud else work.classifier.unwanted(name)
         accepted, columns = extract(rule, texts, unwanted)
         if loud:
-            work.warned.add(found.rule)
+            work.warned.add(name)
         kept = rows.hstack(columns) if columns else rows
         whole = bool(accepted.all())
-        work.accept(found.rule, kept if whole else kept.filter(accepted))
+        work.accept(name, kept if whole else kept.filter(accepted))
         at = mask if whole else mask.clone().scatter(mask.arg_true().filter(~accepted).to_list(), False)
         taken = at if taken is None else taken | at
     return frame if taken is None else frame.filter(~taken)

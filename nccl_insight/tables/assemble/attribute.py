@@ -7,11 +7,13 @@ belongs to the latest init of the same process and device, then of the process.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.tables.assemble.comms import Pointers, asof, keyed
+from nccl_insight.tables.assemble.feeds import THREAD
 
 _KEYS: Final = (
     ["input_id", "_host", "_pid", "_tid", "_dev"],
@@ -23,6 +25,14 @@ _KEYS: Final = (
 # From so many lines on it is asked whether they can be attributed together.
 _MANY: Final = 1000
 _NOBODY: Final = (pl.lit(None, pl.String).alias("comm_id"), pl.lit(None, pl.Int32).alias("_rank"))
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Lines by thread and pointer: ``numbers`` tells which row of ``owners`` (``comm_id, _own_rank``) each has."""
+
+    numbers: pl.Series
+    owners: pl.DataFrame
 
 
 class Owners:
@@ -47,12 +57,19 @@ class Owners:
             .drop("_ranks")
         )
 
-    def attribute(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line)."""
+    def attribute(self, rows: pl.DataFrame, kinds: Kinds | None = None) -> pl.DataFrame:
+        """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line).
+
+        ``kinds``: what :meth:`kinds` said of these rows, for those who ask several times.
+        """
         if not self._any:
             out = rows.with_columns(comm_id=pl.lit(None, pl.String), _own_rank=pl.lit(None, pl.Int32))
             return out if "rank" in out.columns else out.rename({"_own_rank": "rank"})
-        out = self._together(rows) if self._settled(rows) else self._each(rows)
+        kinds = kinds or self.kinds(rows)
+        if kinds is None:
+            out = self._each(rows)
+        else:
+            out = rows.drop("comm_id", strict=False).hstack(kinds.owners[kinds.numbers])
         own = pl.col("_own_rank")
         return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own).drop(
             "_own_rank"
@@ -66,14 +83,20 @@ class Owners:
         inside: bool = self._changes.is_between(first, last).any()
         return not inside
 
-    def _together(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Owners of lines among which none changes: asked once for each thread and pointer."""
-        kind = rows.select(pl.struct(*_KEYS[0], *(["comm"] if "comm" in rows.columns else [])).hash())
+    def kinds(self, rows: pl.DataFrame) -> Kinds | None:
+        """The owners of lines among which none changes, asked once for each thread and pointer; else None."""
+        if not self._any or not self._settled(rows):
+            return None
+        thread = [THREAD] if THREAD in rows.columns else list(_KEYS[0])
+        kind = rows.select(pl.struct(*thread, *(["comm"] if "comm" in rows.columns else [])).hash())
         numbers = kind.to_series().rank("dense").cast(pl.UInt32) - 1
         firsts = pl.Series(numbers.arg_unique()) if numbers.len() else numbers
-        asked = rows[firsts]
-        own = self._each(asked).select("comm_id", "_own_rank", _kind=numbers.gather(firsts)).sort("_kind")
-        return rows.drop("comm_id", strict=False).hstack(own.drop("_kind")[numbers])
+        owners = (
+            self._each(rows[firsts])
+            .select("comm_id", "_own_rank", _kind=numbers.gather(firsts))
+            .sort("_kind")
+        )
+        return Kinds(numbers.shrink_dtype(), owners.drop("_kind"))
 
     def _each(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the owner of each: ``comm_id`` and ``_own_rank``."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.language.syntax import Grammar
+from nccl_insight.readers.nccl_log import hexadecimal
 from nccl_insight.readers.nccl_log.records import attach_heads, with_constants
 from nccl_insight.tables.normalise import NORMALISERS
 from nccl_insight.tables.normalise.meaning import with_meaning
@@ -28,20 +29,35 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames, how="vertical" if same else "diagonal_relaxed")
 
 
+def _words(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the words that they were kept without."""
+    numbers = [rows[c] for c in hexadecimal.PREFIXES if rows.schema.get(c) == pl.UInt64]
+    rows = rows.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    return rows.with_columns(map(hexadecimal.unpacked, numbers)) if numbers else rows
+
+
 def table_rows(
     frames: Frames,
     grammar: Grammar,
     heads: pl.DataFrame,
     fields: Sequence[str],
+    captured: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Rows of one table from those of its rules in reading order, normalised.
 
-    They have the rule's name as ``message`` and the columns ``fields`` of their heads.
+    They have the rule's name as ``message`` and the columns ``fields`` of their heads. ``captured``: only these of
+    the values that the rules captured, as they were printed.
     """
     parts: list[pl.DataFrame] = []
     for name, found in frames.items():
         rule = grammar.messages[name]
-        rows = stack(found).with_columns(pl.col(pl.Categorical).cast(pl.String))
+        if captured is not None:
+            known = {"_line", "_sub", "_hid", "input_id", *captured}
+            found = [rows[[c for c in rows.columns if c in known]] for rows in found]
+        rows = stack([_words(rows) for rows in found])
+        if captured is not None:
+            parts.append(rows.with_columns(POSITION))
+            continue
         rows = with_constants(rows, rule)
         if rule.table == "errors" and rule.meaning is not None:
             headed = attach_heads(rows, heads, ["_source"]) if "_hid" in rows.columns else rows

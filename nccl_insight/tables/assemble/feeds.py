@@ -6,7 +6,7 @@ several times its own memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import polars as pl
@@ -17,6 +17,9 @@ from nccl_insight.readers.nccl_log.records import shifted
 from nccl_insight.tables.assemble.base import Frames, finish, table_rows
 
 PROCESS: Final = ("_host", "_pid")
+# What tells the thread that printed a line, and a number that stands for all of it.
+THREAD_KEY: Final = ("input_id", "_host", "_pid", "_tid", "_dev")
+THREAD: Final = "_thread"
 _PIECE_ROWS: Final = 100_000
 
 
@@ -25,7 +28,8 @@ class Feeds:
 
     def __init__(self, parts: Sequence[LogPart], grammar: Grammar) -> None:
         self._grammar = grammar
-        self._heads = pl.concat([part.heads for part in parts])
+        heads = pl.concat([part.heads for part in parts])
+        self._heads = heads.hstack([heads.select(pl.struct(THREAD_KEY).hash().alias(THREAD)).to_series()])
         self._chunks: dict[str, list[dict[str, pl.DataFrame]]] = {}
         first = 0
         for part in parts:
@@ -58,9 +62,16 @@ class Feeds:
         return self._rows(_by_rule(chunks), fields) if chunks else None
 
     def pieces(
-        self, table: str, fields: Sequence[str] = PROCESS, last: bool = False
+        self,
+        table: str,
+        fields: Sequence[str] = PROCESS,
+        last: bool = False,
+        captured: Collection[str] | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """Like :meth:`whole`, in several frames, whose columns may differ. ``last``: lets go of the rows."""
+        """Like :meth:`whole`, in several frames, whose columns may differ. ``last``: lets go of the rows.
+
+        ``captured``: only these of the captured values, not normalised.
+        """
         group: list[dict[str, pl.DataFrame]] = []
         rows = 0
         chunks = self._chunks.pop(table) if last else list(self._chunks[table])
@@ -70,10 +81,10 @@ class Feeds:
             group.append(chunk)
             rows += sum(frame.height for frame in chunk.values())
             if rows >= _PIECE_ROWS:
-                yield self._rows(_by_rule(group), fields)
+                yield self._rows(_by_rule(group), fields, captured)
                 group, rows = [], 0
         if group:
-            yield self._rows(_by_rule(group), fields)
+            yield self._rows(_by_rule(group), fields, captured)
 
     def levels(self, table: str) -> set[str]:
         """The levels of a table's rows, where they are kept."""
@@ -89,8 +100,10 @@ class Feeds:
                 kinds.setdefault(rule, {}).setdefault(kind, rows.clear())
         return self._rows({rule: list(found.values()) for rule, found in sorted(kinds.items())}, fields)
 
-    def _rows(self, frames: Frames, fields: Sequence[str]) -> pl.DataFrame:
-        return table_rows(frames, self._grammar, self._heads, fields)
+    def _rows(
+        self, frames: Frames, fields: Sequence[str], captured: Collection[str] | None = None
+    ) -> pl.DataFrame:
+        return table_rows(frames, self._grammar, self._heads, fields, captured)
 
 
 def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:

@@ -16,6 +16,11 @@ _KEY: Final = (*_RANK, *_PROCESS)
 _AFTER_BOOTSTRAP: Final = ("ring_neighbours", "trees", "channel_counts", "init_timings", "connected")
 
 Frames = Callable[[str], Iterable[pl.DataFrame]]
+Calls = Callable[[], Iterable[pl.DataFrame] | None]
+
+
+def _none() -> None:
+    return None
 
 
 class Milestones:
@@ -26,24 +31,31 @@ class Milestones:
     def __init__(self, ranks: pl.DataFrame) -> None:
         self._ranks = conform("ranks", ranks)
         self._pieces: Frames | None = None
+        self._calls: Calls = _none
         self.height = ranks.height
 
-    def read_from(self, pieces: Frames) -> None:
-        """Says where the other tables are: ``pieces`` gives the frames of one by name."""
+    def read_from(self, pieces: Frames, calls: Calls) -> None:
+        """Says where the other tables are: ``pieces`` gives the frames of one by name, ``calls`` where calls stand.
+
+        ``calls`` may give None, else frames as :func:`extent` makes them.
+        """
         self._pieces = pieces
+        self._calls = calls
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """All rows, in one frame, in the order of ``ranks``."""
         pieces = self._pieces
-        yield empty("milestones") if pieces is None else milestone_rows(self._ranks, pieces)
+        yield empty("milestones") if pieces is None else milestone_rows(self._ranks, pieces, self._calls())
 
     def last(self) -> Iterator[pl.DataFrame]:
         """The same; lets go of the other tables."""
         yield from self.frames()
-        self._pieces = None
+        self._pieces, self._calls = None, _none
 
 
-def milestone_rows(ranks: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+def milestone_rows(
+    ranks: pl.DataFrame, frames: Frames, calls: Iterable[pl.DataFrame] | None = None
+) -> pl.DataFrame:
     """One row per row of ``ranks``; steps are line numbers in the rank's own input, null where no line shows them."""
     if ranks.is_empty():
         return empty("milestones")
@@ -56,12 +68,13 @@ def milestone_rows(ranks: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     handshake = _lines(frames("bootstrap_timings"), _PROCESS, first="_handshake")
     connected = _lines(frames("connected"), _KEY, first="_connected")
     links = _lines((_printed(f) for f in frames("connections")), _KEY, first="_link")
-    calls = _lines(frames("calls"), _KEY, first="first_call", last="last_call", count="_calls")
+    extents = (extent(frame) for frame in frames("calls")) if calls is None else calls
+    called = _calls(extents)
     rows = _add(rows, launched, _PROCESS)
     rows = _add(rows, handshake, _PROCESS)
     for table in _AFTER_BOOTSTRAP:
         rows = _add(rows, _lines(frames(table), _KEY, first=f"_{table}_at"), _KEY)
-    rows = _add(_add(_add(rows, connected, _KEY), links, _KEY), calls, _KEY)
+    rows = _add(_add(_add(rows, connected, _KEY), links, _KEY), called, _KEY)
     later = [pl.col(f"_{table}_at") for table in _AFTER_BOOTSTRAP]
     rows = rows.with_columns(
         bootstrapped=pl.coalesce("_handshake", *later, "init_completed_line"),
@@ -99,28 +112,46 @@ def _printed(connections: pl.DataFrame) -> pl.DataFrame:
     return connections.with_columns(rank=pl.when(receives).then("dst_rank").otherwise("src_rank"))
 
 
-def _lines(
-    frames: Iterable[pl.DataFrame], key: tuple[str, ...], *, first: str, last: str = "", count: str = ""
-) -> pl.DataFrame:
-    """First and last line by key, over all pieces."""
-    whole = [pl.col("line").min().alias(first)]
-    whole += [pl.col("line").max().alias(last)] if last else []
-    whole += [pl.len().cast(pl.Int64).alias(count)] if count else []
+def _lines(frames: Iterable[pl.DataFrame], key: tuple[str, ...], *, first: str) -> pl.DataFrame:
+    """First line by key, over all pieces."""
     parts = [
-        # One number for each group: millions of calls need not be grouped by their names.
-        frame.select(*key, "line", pl.struct(key).hash().alias("_group"))
-        .group_by("_group", maintain_order=True)
-        .agg(pl.col(key).first(), *whole)
-        .drop("_group")
+        frame.group_by(key, maintain_order=True).agg(pl.col("line").min().alias(first))
         for frame in frames
         if frame.height and {*key, "line"} <= set(frame.columns)
     ]
     if not parts:
-        return pl.DataFrame(schema={name: pl.UInt64 for name in (first, last, count) if name})
-    merged = [pl.col(first).min()]
-    merged += [pl.col(last).max()] if last else []
-    merged += [pl.col(count).sum()] if count else []
-    return pl.concat(parts, how="vertical_relaxed").group_by(key, maintain_order=True).agg(merged)
+        return pl.DataFrame(schema={first: pl.UInt64})
+    merged = pl.concat(parts, how="vertical_relaxed").group_by(key, maintain_order=True)
+    return merged.agg(pl.col(first).min())
+
+
+def extent(frame: pl.DataFrame) -> pl.DataFrame:
+    """``comm_id, rank, host, pid, first, last, rows``: first and last line and number of rows by rank and process."""
+    # One number for each group: millions of calls need not be grouped by their names.
+    return (
+        frame.select(*_KEY, "line", pl.struct(_KEY).hash().alias("_group"))
+        .group_by("_group", maintain_order=True)
+        .agg(
+            pl.col(_KEY).first(),
+            pl.col("line").min().alias("first"),
+            pl.col("line").max().alias("last"),
+            pl.len().cast(pl.Int64).alias("rows"),
+        )
+        .drop("_group")
+    )
+
+
+def _calls(extents: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """First and last call and their number by rank and process, over all pieces."""
+    names = {"first": "first_call", "last": "last_call", "rows": "_calls"}
+    parts = [frame.rename(names) for frame in extents if frame.height]
+    if not parts:
+        return pl.DataFrame(schema=dict.fromkeys(names.values(), pl.UInt64))
+    return (
+        pl.concat(parts, how="vertical_relaxed")
+        .group_by(_KEY, maintain_order=True)
+        .agg(pl.col("first_call").min(), pl.col("last_call").max(), pl.col("_calls").sum())
+    )
 
 
 def _add(rows: pl.DataFrame, found: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:

@@ -12,11 +12,12 @@ from nccl_insight.language.syntax import Grammar
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
 from nccl_insight.tables.assemble import memory, predicted
-from nccl_insight.tables.assemble.attribute import Owners
+from nccl_insight.tables.assemble.attribute import Kinds, Owners
 from nccl_insight.tables.assemble.base import column, finish, stack
 from nccl_insight.tables.assemble.comms import communicators, rank_rows
 from nccl_insight.tables.assemble.connections import connection_rows
-from nccl_insight.tables.assemble.feeds import PROCESS, DetailTable, Feeds
+from nccl_insight.tables.assemble.feeds import PROCESS, THREAD, DetailTable, Feeds
+from nccl_insight.tables.assemble.milestones import extent
 from nccl_insight.tables.assemble.topology import topology_tables
 from nccl_insight.tables.assemble.trouble import error_rows
 from nccl_insight.tables.assemble.watchdog import watchdog_rows
@@ -35,6 +36,7 @@ _MODEL_TALK: Final = "predictions"
 _SHARED: Final = ("tuning_choice", "tuning_model")
 _API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
+_OWNER: Final = (*_THREAD, THREAD)
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
     "_launcher": "launcher", "_launcher_rank": "launcher_rank",
@@ -169,14 +171,15 @@ class FloodTable:
         self._feeds = feeds
         self._owners = owners
         self._build = build
+        self._kinds: dict[int, Kinds | None] = {}
         self.height = feeds.height(name)
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows in reading order, in frames of the same columns."""
-        made = self._rows(self._feeds.sample(self._name, _THREAD))
-        for piece in self._feeds.pieces(self._name, _THREAD):
-            rows = self._rows(piece)
-            yield rows.select(
+        made = self._rows(self._feeds.sample(self._name, _OWNER))
+        for number, piece in enumerate(self._feeds.pieces(self._name, _OWNER)):
+            rows = self._rows(piece, self._kinds_of(number, piece))
+            yield rows if rows.schema == made.schema else rows.select(
                 pl.col(name) if rows.schema.get(name) == dtype
                 else pl.col(name).cast(dtype) if name in rows.columns
                 else pl.lit(None, dtype).alias(name)
@@ -187,8 +190,40 @@ class FloodTable:
         """All rows in one frame, for the last time."""
         yield self._build(True)
 
-    def _rows(self, piece: pl.DataFrame) -> pl.DataFrame:
-        return conform(self._name, finish(self._owners.attribute(piece)))
+    def extents(self) -> Iterator[pl.DataFrame]:
+        """``comm_id, rank, host, pid, first, last, rows`` by rank and process of each piece: lines and their number."""
+        if self._feeds.has(self._name, "rank"):
+            yield from (extent(frame) for frame in self.frames())
+            return
+        for number, piece in enumerate(self._feeds.pieces(self._name, _OWNER, captured=("comm",))):
+            kinds = self._kinds_of(number, piece)
+            if kinds is None:
+                yield extent(finish(self._owners.attribute(piece)))
+                continue
+            found = (
+                piece.select(kinds.numbers.alias("_kind"), "_host", "_pid", "_line")
+                .group_by("_kind", maintain_order=True)
+                .agg(
+                    pl.col("_host", "_pid").first(),
+                    pl.col("_line").min().alias("first"),
+                    pl.col("_line").max().alias("last"),
+                    pl.len().cast(pl.Int64).alias("rows"),
+                )
+            )
+            yield (
+                kinds.owners[found["_kind"]]
+                .hstack(found.drop("_kind"))
+                .rename({"_own_rank": "rank", "_host": "host", "_pid": "pid"})
+            )
+
+    def _kinds_of(self, number: int, piece: pl.DataFrame) -> Kinds | None:
+        # Several ask for the same pieces: who their rows are of is found out once.
+        if number not in self._kinds:
+            self._kinds[number] = self._owners.kinds(piece)
+        return self._kinds[number]
+
+    def _rows(self, piece: pl.DataFrame, kinds: Kinds | None = None) -> pl.DataFrame:
+        return conform(self._name, finish(self._owners.attribute(piece, kinds)))
 
 
 def _build(

@@ -35,14 +35,30 @@ def name_of(code: pl.Expr, names: Sequence[str]) -> pl.Expr:
     return code.replace_strict(known, default=None, return_dtype=pl.String).fill_null(code.cast(pl.String))
 
 
+def _by_code(frame: pl.DataFrame, column: str, values: pl.Series) -> pl.Expr | None:
+    """The value at each code's place; None where a code has none. Millions of calls have codes that all have one."""
+    code = frame[column]
+    least, most = code.min(), code.max()
+    if isinstance(least, int) and isinstance(most, int) and least >= 0 and most < values.len():
+        return pl.lit(values.gather(code.cast(pl.UInt32)))
+    return None
+
+
+def _named(frame: pl.DataFrame, column: str, names: Sequence[str]) -> pl.Expr:
+    known = _by_code(frame, column, pl.Series(names, dtype=pl.String))
+    return name_of(pl.col(column), names) if known is None else known
+
+
 def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
     """COLL and CALL lines: names for numbers, the operation count from hex, the size in bytes (count x type)."""
-    width = pl.col("dtype_code").replace_strict(
-        dict(enumerate(DTYPE_BYTES)), default=None, return_dtype=pl.Int64
-    )
+    width = _by_code(frame, "dtype_code", pl.Series(DTYPE_BYTES, dtype=pl.Int64))
+    if width is None:
+        width = pl.col("dtype_code").replace_strict(
+            dict(enumerate(DTYPE_BYTES)), default=None, return_dtype=pl.Int64
+        )
     columns = [
-        name_of(pl.col("dtype_code"), DTYPES).alias("dtype"),
-        name_of(pl.col("red_op_code"), RED_OPS).alias("red_op"),
+        _named(frame, "dtype_code", DTYPES).alias("dtype"),
+        _named(frame, "red_op_code", RED_OPS).alias("red_op"),
         pl.when(pl.col("count") >= 0).then(pl.col("count") * width).alias("size_bytes"),
         *(
             (pl.lit("0x") + pl.col(bare).str.strip_prefix("0x")).alias(name)
@@ -64,8 +80,8 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
 def tuning_codes(frame: pl.DataFrame) -> pl.DataFrame:
     """2.20-2.23: numbers for algorithm and protocol."""
     return frame.with_columns(
-        algorithm=name_of(pl.col("algorithm_code"), ALGORITHMS),
-        protocol=name_of(pl.col("protocol_code"), PROTOCOLS),
+        algorithm=_named(frame, "algorithm_code", ALGORITHMS),
+        protocol=_named(frame, "protocol_code", PROTOCOLS),
     )
 
 

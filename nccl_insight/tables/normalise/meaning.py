@@ -93,6 +93,8 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
 
     ``rows`` of any table with text; a case's ``source`` is their ``file``, else their ``source``.
     """
+    if rows.is_empty():
+        return pl.Series("word", [], pl.String)
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
     rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
     word = pl.lit(None, pl.String)
