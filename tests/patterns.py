@@ -162,7 +162,7 @@ def apply(pattern: re.Pattern[Any], kind: str, text: Any) -> None:
 BOUNDED = {
     r":[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+": 640,  # the end of a text only, see recover._HEAD_MOST
     r"`*,;]+)$": 255,  # see recover._HOST_MOST
-    r"distributed_c10d\.py": 255,  # see redactor._LONGEST, as the next four
+    r"distributed_c10d\.py": 255,  # see redact.names.LONGEST, as the next four
     r"([\w.+-]+)@((?:": 255,
     r"(?:worker|master|launcher|head|replica|ps)-": 255,
     r"local|internal|lan|cluster|corp": 255,

@@ -79,7 +79,7 @@ def test_a_host_that_only_others_mention_is_found_by_its_siblings() -> None:
 
 def test_the_same_name_gets_the_same_pseudonym_everywhere() -> None:
     redactor = _redactor()
-    assert redactor.text("ares-gpu018") == redactor.host("ares-gpu018") == "node2"
+    assert redactor.text("ares-gpu018") == redactor.names.host("ares-gpu018") == "node2"
     assert redactor.text("x@ares-gpu018.hpc.example.edu").endswith("@node2")
     assert redactor.text(LOG) == _redactor().text(LOG), "and in every run"
 
@@ -119,7 +119,7 @@ def test_ordinary_text_stays(innocent: str) -> None:
 def test_many_addresses_get_distinct_pseudonyms_that_keep_subnets() -> None:
     redactor = Redactor()
     originals = [f"10.{a}.{b}.{c}" for a in (1, 2) for b in range(20) for c in range(1, 60)]
-    mapped = [redactor.book.ipv4(o) for o in originals]
+    mapped = [redactor.names.book.ipv4(o) for o in originals]
     assert len(set(mapped)) == len(originals)
     for address in mapped:
         assert ipaddress.ip_address(address).is_private
@@ -220,7 +220,7 @@ def test_binary_inputs_are_not_text_and_bad_bytes_survive(tmp_path: Path) -> Non
 def test_map_translates_back() -> None:
     redactor = _redactor()
     out = redactor.text(LOG)
-    mapping = redactor.mapping()
+    mapping = redactor.names.mapping()
     back = {new: old for old, new in mapping["hosts"].items() if "." not in old}
     assert back["node1"] == "ares-gpu017"
     assert mapping["users"] == {"mwinter": "user1"}

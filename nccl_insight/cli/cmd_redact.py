@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
                 if file not in texts and file not in others:
                     left_out.append(f"{file.display} is binary and cannot be redacted.")
                     continue
-                name = redactor.input_name(file.display)
+                name = redactor.names.input_name(file.display)
                 name = name if name not in ("-", STDIN) else "input.log"
                 try:
                     if file in texts:
@@ -81,9 +81,9 @@ def register(app: typer.Typer) -> None:
             typer.echo(line)
         if map_file is not None:
             with writing(map_file, private=True) as out_map:
-                text = json.dumps(redactor.mapping(), indent=2, sort_keys=True) + "\n"
+                text = json.dumps(redactor.names.mapping(), indent=2, sort_keys=True) + "\n"
                 out_map.write(text.encode("utf-8", "backslashreplace"))
-        typer.echo(f"Replaced: {redactor.summary()}.")
+        typer.echo(f"Replaced: {redactor.names.summary()}.")
         for line in left_out:
             typer.echo(f"Left out: {line}")
         for block in (block for f in others for block in binary.texts_of(f)):

@@ -43,7 +43,7 @@ def command_line(redactor: Redactor | None = None) -> str:
     words = ["nccl-insight", *sys.argv[1:]]
     if redactor is None:
         return shlex.join(words)
-    known = redactor.inputs
+    known = redactor.names.inputs
     return shlex.join([known.get(word, redactor.text(word)) for word in words])
 
 

@@ -69,8 +69,8 @@ def _value(column: str, value: str | None, redactor: Redactor) -> str | None:
     if value is None:
         return None
     if column in HOST_COLUMNS:
-        return redactor.host(value)
-    return redactor.input_name(value) if column == "path" else redactor.text(value)
+        return redactor.names.host(value)
+    return redactor.names.input_name(value) if column == "path" else redactor.text(value)
 
 
 def redact_analysis(analysis: Analysis, redactor: Redactor) -> Analysis:
@@ -86,17 +86,19 @@ def _walk(item: T, redactor: Redactor) -> T:
         if field.name in _KEPT:
             continue
         if isinstance(item, Milestones) and field.name == "host":
-            changes[field.name] = None if value is None else redactor.host(value)
+            changes[field.name] = None if value is None else redactor.names.host(value)
         elif isinstance(item, JobPart) and field.name == "inputs":
-            changes[field.name] = tuple(redactor.input_name(v) for v in value)
+            changes[field.name] = tuple(redactor.names.input_name(v) for v in value)
         elif isinstance(item, InputInfo) and field.name == "command":
-            changes[field.name] = redactor.text(value.replace(item.path, redactor.input_name(item.path)))
+            changes[field.name] = redactor.text(
+                value.replace(item.path, redactor.names.input_name(item.path))
+            )
         elif isinstance(item, Finding | Job) and field.name == "hosts":
-            changes[field.name] = tuple(redactor.host(h) for h in value)
+            changes[field.name] = tuple(redactor.names.host(h) for h in value)
         elif (isinstance(item, Evidence) and field.name == "input") or (
             isinstance(item, InputInfo) and field.name == "path"
         ):
-            changes[field.name] = redactor.input_name(value)
+            changes[field.name] = redactor.names.input_name(value)
         else:
             changes[field.name] = _inner(value, redactor)
     replaced: T = dataclasses.replace(holder, **changes)

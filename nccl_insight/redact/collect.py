@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import polars as pl
 
+from nccl_insight.redact import shapes
 from nccl_insight.redact.addresses import parse_v4, parse_v6
-from nccl_insight.redact.patterns import HEAD, JOB, JOB_NUMBER, PLACE, USER, may_match
+from nccl_insight.redact.patterns import HEAD, HINTS, JOB, JOB_NUMBER, PLACE, USER, may_match
 from nccl_insight.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
+_WORDS = frozenset(word for kind in ("place", "user", "job", "number") for word in HINTS[kind])
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -27,35 +30,45 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
     the same pseudonyms. Hosts of ``more`` runs get names too: one redactor serves a comparison.
     """
     redactor = Redactor()
+    names = redactor.names
     seen = list(dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r)))
     found_hosts: dict[str, None] = dict.fromkeys(seen)
     found_users: dict[str, None] = {}
     found_jobs: dict[str, None] = {}
     for text in texts:
-        places = PLACE.finditer(text) if may_match("place", text) else ()
-        for match in (*HEAD.finditer(text), *places):
+        lines = shapes.pieces(text)
+        sections = ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)]
+        # The numbers of a line name nobody; a line that is masked stands for all of its shape.
+        alike = "".join(dict.fromkeys(shapes.representatives(lines)))
+        for match in chain(HEAD.finditer(alike), _matches("place", PLACE, sections)):
             name = next(g for g in match.groups() if g is not None)
             if _host_like(name):
                 found_hosts.setdefault(name)
-        for match in USER.finditer(text) if may_match("user", text) else ():
+        for match in _matches("user", USER, sections):
             found_users.setdefault(next(g for g in match.groups() if g is not None))
-        for match in JOB.finditer(text) if may_match("job", text) else ():
+        for match in _matches("job", JOB, sections):
             found_jobs.setdefault(match[2])
-        for match in JOB_NUMBER.finditer(text) if may_match("number", text) else ():
+        for match in _matches("number", JOB_NUMBER, sections):
             found_jobs.setdefault(match[match.lastindex or 0])
-        redactor.book.originals.update(_V4.findall(text))
+        names.book.originals.update(_V4.findall(alike))
     for name in [n for n in found_hosts if n not in seen]:
         # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
         if any(name[m.end() :] in found_hosts for m in [_GLUED.match(name)] if m):
             del found_hosts[name]
-    redactor.reserved = {*found_hosts, *found_users, *found_jobs}
+    names.reserved = {*found_hosts, *found_users, *found_jobs}
     for name in found_hosts:
-        redactor.host(name)
+        names.host(name)
     for name in found_users:
-        redactor.user(name)
+        names.user(name)
     for name in found_jobs:
-        redactor.job(name)
+        names.job(name)
     return redactor
+
+
+def _matches(kind: str, pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:
+    for text in texts:
+        if may_match(kind, text):
+            yield from pattern.finditer(text)
 
 
 def _host_like(name: str) -> bool:

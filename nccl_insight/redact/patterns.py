@@ -56,113 +56,44 @@ GUID: Final = re.compile(
 )
 # What stands between blanks, quotes and separators; most runs of a log repeat, so that they are looked up once.
 RUN: Final = re.compile(r"[^\s\"'(,;<>=|{}]+")
-# Words without which a pattern cannot match: looking for them is much faster than trying the pattern.
+# Stands for numbers that are masked, see shapes.
+MASK: Final = "\x01"
+# Words in lower case, one of which is in every match: looking for them is much faster than trying the pattern. They are
+# in the line where the match begins. "head" has none.
 HINTS: Final = {
-    "user": (
-        "/home/",
-        "/users/",
-        "/Users/",
-        "\\Users\\",
-        "USER",
-        "LOGNAME",
-        "uid=",
-        "@",
-        "user",
-        "User",
-        "wner",
-        "login",
-    ),
+    "user": ("/home/", "/users/", "\\users\\", "user", "logname", "uid=", "@", "owner", "login"),
     "place": (
-        "pod",
-        "Pod",
-        "POD",
-        " device",
-        "peer ",
-        "MASTER_ADDR",
-        "HOSTNAME",
-        "tcp://",
-        "ip-",
-        "hostname",
-        "@",
-        "master",
-        "rdzv",
-        "NCCL_COMM_ID",
-        "on node ",
-        "CANCELLED",
-        "srun",
-        "***",
-        "slurmstepd-",
-        "kernel",
-        "]:",
-        "host ",
-        "[0",
-        "[1",
-        "ode_desc",
-        "ode desc",
-        "ode Desc",
-        "mount",
-        "] [",
-        "] mca",
-        "] P",
-        "] O",
-        " more proc",
-        "Set MCA",
+        "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id", "on node ",
+        "cancelled", "srun", "slurmstepd-", "kernel", "]:", "host  ", "ode_desc", "ode desc", "mount",
     ),
     "job": (
-        "SLURM_",
-        "LSB_",
-        "PBS_",
-        "JOB",
-        "job",
-        "Job",
-        "TORCHELASTIC",
-        "WANDB",
-        "rdzv_id",
-        "run_id",
-        "amespace",
-        "NAMESPACE",
-        "#SBATCH",
-        "--account",
-        "wandb",
-        "arn:",
-        "projects/",
-        "resourceGroups/",
+        "slurm_", "lsb_", "pbs_", "job", "torchelastic", "wandb", "rdzv_id", "run_id", "namespace", "#sbatch",
+        "--account", "arn:", "projects/", "resourcegroups/",
     ),
-    "number": ("job", "Job", "JOB", "step", "Step", "STEP", "slurm", "Slurm"),
-    "secret": (
-        "TOKEN",
-        "token",
-        "Token",
-        "SECRET",
-        "secret",
-        "Secret",
-        "PASS",
-        "pass",
-        "Pass",
-        "KEY",
-        "key",
-        "Key",
-        "CRED",
-        "cred",
-        "Cred",
-        "Bearer",
-        "bearer",
-        "Basic ",
-        "AUTH",
-        "auth",
-        "Auth",
+    "number": ("job", "step", "slurm"),
+    "secret": ("token", "secret", "pass", "key", "cred", "auth", "bearer", "basic "),
+    "keys": (
+        "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "akia", "asia", "sk-", "xox", "nvapi-",
+        "aiza", "ya29.", "eyj", "npm_", "pypi-",
     ),
-    "guid": ("guid", "GUID", "Guid"),
-}
+    "marked": ("--", "sig", "token=", "key=", "ssh-", "ecdsa-", "-----begin"),
+    "numbers": ("erial", "i-", "arn:"),
+    "guid": ("guid",),
+}  # fmt: skip
+# What else a line with a place can hold, for Rust's engine: [host:123] and nodes[1-4].
+BRACKETS: Final = r"\[[A-Za-z][^\s\[\]]*:[0-9]|[A-Za-z][^\s\[\]]*\[[0-9]"
 HEAD: Final = re.compile(
-    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:[0-9]+:[0-9]+ (?:\[|NCCL ))", re.M
+    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:(?:[0-9]+:[0-9]+|"
+    + MASK
+    + r") (?:\[|NCCL ))",
+    re.M,
 )
 _NUMBERED_HOST = r"[A-Za-z][\w-]{0,200}[0-9][\w.-]{0,200}"
 _MONTH_TIME = (
     r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{6,20}(?:Z|[+-][0-9:]{4,6})?"
 )
 PLACE: Final = re.compile(
-    r"\bPid\s+[0-9]+ on (\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
+    r"\bPid[ \t]+[0-9]+ on (\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
     r"|\bMASTER_ADDR[\"']?\s?[=:]\s?[\"']?([\w.-]+)|--(?:master[-_]addr|rdzv[-_]endpoint)[= ]([\w.-]+)"
     r"|\brdzv_endpoint[\"']?\s?[=:]\s?[\"']?([\w.-]+)|\bNCCL_COMM_ID(?: set by environment to |=)([\w.-]+)"
     rf"|\bon node ({_NUMBERED_HOST})|\bON ([\w.-]+)(?= CANCELLED\b)|\bsrun: error: ([\w.-]+)(?=: tasks? )"
@@ -173,7 +104,7 @@ PLACE: Final = re.compile(
     r"|\b(?:on|[Nn]odes?|[Hh]osts?|[Nn]ode[Ll]ist|NODELIST)[=: (]{1,3}([A-Za-z][\w.-]{0,200}?)(?=-?\[[0-9])"
     r"|\b[Nn]ode[_ ][Dd]esc(?:ription)?[\"':= ]{1,4}([\w.-]+)|\bmount(?:ed from)? ([\w.-]+)(?=:/)"
     r"|\bHOSTNAME=([^\s\"',;]+)|tcp://([^\s:/\"'\[\]]+)|\b(ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+)\b"
-    r"|\"hostname\": \"([^\"]+)|@([A-Za-z][\w-]*[0-9][\w.-]*)"
+    r"|\"hostname\": \"([^\"\n]+)|@([A-Za-z][\w-]*[0-9][\w.-]*)"
     r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])",
     re.M,
 )
@@ -188,8 +119,9 @@ JOB: Final = re.compile(
     r"|LSB_JOB(?:NAME|ID)|PBS_JOB(?:NAME|ID)|JOB_NAME|TORCHELASTIC_RUN_ID|WANDB_(?:NAME|PROJECT|RUN_ID)"
     r"|WANDB_ENTITY|SLURM_ACCOUNT|(?:POD_)?NAMESPACE"
     r"|[Nn]amespace|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)\s?[=:]\s?\"?"
-    r"|#SBATCH\s{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
-    r"|--(?:account|job-name)[= ]|wandb: Syncing run |(?<=:)[0-9]{12}:(?:[a-z-]{1,30}[/:])?"
+    r"|#SBATCH[ \t]{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
+    r"|--(?:account|job-name)[= ]|wandb: Syncing run "
+    r"|\barn:[a-z-]{1,20}:[a-z0-9-]{0,40}:[a-z0-9-]{0,30}:[0-9]{0,12}:(?:[a-z-]{1,30}[/:])?"
     r"|\bprojects/|\bresourceGroups/))([^\s\"',;/=]+)"
 )
 # Numbers of jobs and steps of a scheduler in free text: "Submitted batch job 81234", "STEP 81234.0 ON", "JobId=81234".
@@ -212,38 +144,16 @@ MARKED: Final = re.compile(
     r"|(\bssh-(?:rsa|ed25519|dss) |\becdsa-sha2-\w{1,20} )([A-Za-z0-9+/=]{20,})"
     r"|(-----BEGIN [A-Z ]{0,40}(?:KEY|CERTIFICATE)-----)([^-]{1,20000})"
 )
-MARKS: Final = ("--", "sig", "Sig", "token=", "key=", "ssh-", "ecdsa-", "-----BEGIN")
 # Numbers of devices, machines and accounts that a word before them or their form gives away.
 NUMBERS: Final = re.compile(
-    r"(\b[Ss]erial(?: ?(?:[Nn]umber|[Nn]o))?\.?[\"']?\s{0,60}[=:#]\s{0,4}[\"']?)([A-Za-z0-9-]{6,40})"
+    r"(\b[Ss]erial(?: ?(?:[Nn]umber|[Nn]o))?\.?[\"']?[ \t]{0,60}[=:#]\s{0,4}[\"']?)([A-Za-z0-9-]{6,40})"
     r"|(\bi-)([0-9a-f]{17}|[0-9a-f]{8})\b"
     r"|(\barn:[a-z-]{1,20}:[a-z0-9-]{1,40}:[a-z0-9-]{0,30}:)([0-9]{12})(?=:)"
 )
-NUMBER_HINTS: Final = ("erial", "i-", "arn:")
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{16,})"
-)
-KEY_HINTS: Final = (
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "hf_",
-    "AKIA",
-    "ASIA",
-    "sk-",
-    "xox",
-    "nvapi-",
-    "AIza",
-    "ya29.",
-    "eyJ",
-    "npm_",
-    "pypi-",
 )
 EMAIL: Final = re.compile(r"([\w.+-]+)@((?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,})", re.ASCII)
 BUCKETS: Final = frozenset({
@@ -271,5 +181,9 @@ DOMAIN: Final = re.compile(
 
 
 def may_match(kind: str, text: str) -> bool:
-    """Whether a text holds one of the words that the pattern needs."""
-    return any(hint in text for hint in HINTS[kind])
+    """Whether a text holds one of the words that the patterns of a kind need."""
+    words = HINTS.get(kind)
+    if words is None:
+        return True
+    folded = text.lower()
+    return any(word in folded for word in words) or (kind == "place" and "[" in text)

@@ -53,7 +53,7 @@ def write(
         own = "standard-input.log" if file.display == STDIN else Path(file.display).name
         name = f"input{file.input_id + 1}-{own}"
         if redactor:
-            name = own if file.display == STDIN else redactor.input_name(file.display)
+            name = own if file.display == STDIN else redactor.names.input_name(file.display)
         if is_text(file):
             member = f"inputs/{_plain(_without_packing(name, file))}"
             members[member], damage = _shortened(file, redactor)
@@ -120,7 +120,7 @@ def _readme(
     if command:
         lines.append(f"Command: {scrub(command)}")
     if redactor:
-        lines += [f"Redacted: {redactor.summary()}.", f"Not promised: {NOT_PROMISED}."]
+        lines += [f"Redacted: {redactor.names.summary()}.", f"Not promised: {NOT_PROMISED}."]
     else:
         lines.append("NOT redacted: hosts, addresses, users and paths are as in the inputs.")
     return "\n".join([*lines, *remarks]) + "\n"

@@ -1,0 +1,186 @@
+"""What stands for a word: hosts, users, addresses, paths and identifiers by their form."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.redact.addresses import parse_v4, parse_v6
+from nccl_insight.redact.names import LONGEST, Names, certain
+from nccl_insight.redact.patterns import (
+    BUCKETS,
+    COMMON,
+    DOMAIN,
+    EMAIL,
+    KNOWN_DOMAINS,
+    POD,
+    PUBLIC_OPT,
+    RUN,
+    SYSTEM_ROOTS,
+    TOKEN,
+    UUID,
+)
+
+_CACHE: Final = 200_000
+_UUID: Final = re.compile(UUID)
+_COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
+_HEX_RUN: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])"
+)
+_V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+_POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
+
+
+class Words:
+    """Replaces words by what the names say; what has the form of an identifier becomes a name when it is met."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._known: dict[str, str] = names.cache()
+        self._runs: dict[str, str] = names.cache()
+
+    def replaced(self, text: str) -> str:
+        """The text with its words replaced."""
+        return RUN.sub(self._run, text)
+
+    def _run(self, match: re.Match[str]) -> str:
+        found = match[0]
+        known = self._runs.get(found)
+        if known is None:
+            if len(self._runs) > _CACHE:
+                self._runs.clear()
+            known = self._runs[found] = TOKEN.sub(self._token, found) if len(found) > 2 else found
+        return known
+
+    def _token(self, match: re.Match[str]) -> str:
+        kind, found = match.lastgroup, match[0]
+        if kind == "word":
+            if found in self._names.numbers and ":" not in match.string[match.end() : match.end() + 1]:
+                before = match.string[: match.start()][-1:]
+                return found if before == ":" else self._names.numbers[found]
+            return self._word(found)
+        if kind == "uuid":
+            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+        if kind == "v4":
+            address = parse_v4(found)
+            return self._names.book.ipv4(address) if address else found
+        if kind == "v6":
+            if _COLON_GUID.fullmatch(found):
+                return self._names.identifier("guid", found)
+            six = parse_v6(found)
+            return self._names.book.ipv6(found, six) if six else _V4_IN.sub(self._v4, found)
+        if kind == "path":
+            return self._path(found)
+        if kind == "url":
+            return self._url(found)
+        return self._names.identifier(str(kind), found)
+
+    def _v4(self, match: re.Match[str]) -> str:
+        address = parse_v4(match[0])
+        return self._names.book.ipv4(address) if address else match[0]
+
+    def _word(self, found: str) -> str:
+        if found.isdigit() or _POINTER.fullmatch(found) or found in self._names.given:
+            return found
+        if len(found) > LONGEST:
+            return "".join(self._word(found[at : at + LONGEST]) for at in range(0, len(found), LONGEST))
+        known = self._known.get(found)
+        if known is None:
+            if len(self._known) > _CACHE:
+                self._known.clear()
+            known = self._known[found] = self._new_word(found)
+        return known
+
+    def _new_word(self, found: str) -> str:
+        if found in self._names.hosts and certain(found):
+            return self._names.hosts[found]
+        if found in self._names.users and certain(found):
+            return self._names.users[found]
+        if found in self._names.jobs and certain(found):
+            return self._names.jobs[found]
+        folded = self._names.folded.get(found.lower())
+        if folded is not None:
+            return folded
+        mail = EMAIL.fullmatch(found)
+        if mail:
+            known = any(mail[2] == d or mail[2].endswith("." + d) for d in KNOWN_DOMAINS)
+            return f"{self._names.user(mail[1])}@{mail[2] if known else self._names.host(mail[2].lower())}"
+        if _UUID.search(found):
+            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+        if _HEX_RUN.search(found):
+            replaced = _HEX_RUN.sub(self._hex, found)
+            if replaced != found:
+                return replaced
+        if POD.fullmatch(found):
+            return self._names.host(found)
+        if "@" in found:
+            return "@".join(TOKEN.sub(self._token, part) for part in found.split("@"))
+        longer = self._names.longer(found)
+        if longer is not None:
+            return longer
+        if "." in found:
+            if found.lower() in self._names.domains:
+                return self._names.host(found.lower())
+            if any(found.lower().endswith("." + d) for d in self._names.parents(found)):
+                return self._names.host(found)
+            if DOMAIN.fullmatch(found):
+                known = any(found == d or found.endswith("." + d) for d in KNOWN_DOMAINS)
+                return found if known else self._names.host(found)
+            labels = found.split(".")
+            return ".".join(self._word(label) for label in labels) if all(labels) else found
+        if found.startswith("ip-") and re.fullmatch(r"ip(?:-[0-9]{1,3}){4}", found):
+            return self._names.host(found)
+        if self._names.sibling(found):
+            return self._names.host(found)
+        for start in range(1, len(found) - 2):
+            if found[start:] in self._names.hosts and certain(found[start:]):
+                return found[:start] + self._names.hosts[found[start:]]
+        return found
+
+    def _hex(self, match: re.Match[str]) -> str:
+        """A long number in hexadecimal digits that is none of a program: a GUID, a container, a key."""
+        digits = match[1]
+        if match[0].startswith("0x") or digits.isdigit() or digits.isalpha() or len(set(digits)) < 5:
+            return match[0]
+        return self._names.identifier("guid" if len(digits) == 16 else "hex", digits)
+
+    def _path(self, found: str) -> str:
+        parts = [p for p in found.split("/") if p and p not in ("~", ".", "..")]
+        public = bool(parts) and parts[0] in SYSTEM_ROOTS
+        if (
+            public
+            and parts[0] == "opt"
+            and len(parts) > 2
+            and parts[1].lower().split("-")[0] not in PUBLIC_OPT
+        ):
+            public = parts[1].lower() in PUBLIC_OPT
+        if not found.startswith("~") and public:
+            return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
+        if len(parts) < 2 and not found.startswith("~"):
+            return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
+        ends = found.endswith("/")
+        folder = found.rstrip("/") if ends else found.rsplit("/", 1)[0]
+        name = "" if ends else found.rsplit("/", 1)[1]
+        whole, name = name, name.rstrip(".,")
+        if folder and folder not in self._names.paths:
+            self._names.paths[folder] = f"/dir{len(self._names.paths) + 1}"
+        return self._names.paths.get(folder, "") + "/" + self._names.file(name) + whole[len(name) :]
+
+    def _url(self, found: str) -> str:
+        scheme, _, rest = found.partition("://")
+        place = re.split(r"[/:?#]", rest.rsplit("@", 1)[-1].strip("[]"), maxsplit=1)[0]
+        if any(place == d or place.endswith("." + d) for d in KNOWN_DOMAINS):
+            return found
+        after = rest.rsplit("@", 1)[-1][len(place) :]
+        if scheme in BUCKETS:
+            tail = self._path(after) if len(after) > 1 else after
+            return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
+        address = parse_v4(place)
+        name = (
+            self._names.book.ipv4(address)
+            if address
+            else place
+            if parse_v6(place) or ("." not in place and (place.lower() in COMMON or not certain(place)))
+            else self._names.host(place)
+        )
+        return f"{scheme}://{name}" + TOKEN.sub(self._token, after)
