@@ -14,9 +14,10 @@ from nccl_insight.model import Analysis
 from nccl_insight.report import html, html_diff
 from nccl_insight.report.figures import build
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.figures.matrix import differing
-from nccl_insight.report.figures.rings import ring_orders
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.views.matrix import differing, matrix
+from nccl_insight.views.rings import ring_orders
+from nccl_insight.views.structure import structure
 from tests import render_samples as samples
 
 MS = 1_000_000
@@ -222,10 +223,10 @@ def test_a_thousand_nodes_fit_the_budget() -> None:
 
 def test_connections_that_differ_are_outlined() -> None:
     good, bad = build_run(samples.cluster_tables(2)), build_run(samples.cluster_tables(2, bad_node=1))
-    changed = differing(good, bad)
+    changed = differing(matrix(good), matrix(bad))
     assert changed
     analysis = samples.healthy()[0]
-    pairs = html_diff.side_by_side((analysis, good), (analysis, bad))
+    pairs = html_diff.side_by_side((analysis, structure(good)), (analysis, structure(bad)))
     assert [f.id for f in pairs] == ["both-node", "good-matrix", "bad-matrix"]
     outlines = [e for e in drawn(pairs[2]).iter("rect") if e.get("class") == "changed"]
     assert len(outlines) == len(changed)

@@ -57,6 +57,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.progress import progress
         from nccl_insight.engine.compare import compare
         from nccl_insight.report.prose import fit
+        from nccl_insight.views.structure import structure
 
         if js not in {"inline", "cdn", "none"}:
             raise UsageError(f"--js {js!r}: use inline, cdn or none")
@@ -74,7 +75,7 @@ def register(app: typer.Typer) -> None:
 
             analyses, runs = redacted_pair(analyses, runs)
         comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
-        sides = ((analyses[0], runs[0]), (analyses[1], runs[1]))
+        sides = ((analyses[0], structure(runs[0])), (analyses[1], structure(runs[1])))
         rendered = [(target, _render(kind, comparison, js, sides)) for kind, target in outputs]
         for target, content in rendered:
             write_text(target, content)

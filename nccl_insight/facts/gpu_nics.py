@@ -5,20 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.tables.run import Run
 
-#: From near to far, and what each stands for (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
-DISTANCES: Mapping[str, str] = {
-    "PIX": "one PCIe switch",
-    "PXB": "several PCIe switches",
-    "PXN": "through another GPU",
-    "PHB": "through the CPU",
-    "NODE": "across PCIe host bridges of one socket",
-    "SYS": "through the link between sockets",
-}
+#: From near to far (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
+DISTANCES: Final = ("PIX", "PXB", "PXN", "PHB", "NODE", "SYS")
 _NUMBER = re.compile(r"[0-9]+$")
 
 

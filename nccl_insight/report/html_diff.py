@@ -10,16 +10,18 @@ from dataclasses import replace
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.model import Analysis, Ref, Severity
 from nccl_insight.report import diff
-from nccl_insight.report.figures import matrix, node
 from nccl_insight.report.figures.base import GREEN, GREY, OVERLAY, RED, Figure, axis, label, layout, rounded
+from nccl_insight.report.figures.matrix import matrix
+from nccl_insight.report.figures.node import node_diagram
 from nccl_insight.report.html.figures import figure_section
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, json_block, table
 from nccl_insight.report.html.page import Document, document
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 from nccl_insight.version import __version__
+from nccl_insight.views.matrix import differing
+from nccl_insight.views.structure import Structure
 
 ROWS = 100
 _TOP = 3
@@ -27,13 +29,13 @@ _HALF = 560.0
 _STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}
 
 
-Side = tuple[Analysis, Run]
+Side = tuple[Analysis, Structure]
 
 
 def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Side] | None = None) -> str:
     """The page; ``js`` as in :func:`nccl_insight.report.html.render`.
 
-    ``sides``: analysis and run of the good and the bad run; with them their nodes and transports are
+    ``sides``: analysis and structure of the good and the bad run; with them their nodes and transports are
     drawn side by side.
     """
     figures = [f for f in [_effects(comparison)] if f is not None]
@@ -209,42 +211,38 @@ def _rest(comparison: Comparison) -> Markup:
 
 def side_by_side(good: Side, bad: Side) -> list[Figure]:
     """Node and transport matrix of both runs in pairs; pairs of ranks that talk otherwise are outlined."""
-    changed = matrix.differing(good[1], bad[1])
-    pairs: list[Figure] = []
-    for build in (node.node_diagram, matrix.matrix):
-        both = [build(*good), build(*bad)]
-        if all(f is not None for f in both):
-            first, second = both
-            if first and second and first.svg == second.svg:
-                said = f"{first.summary} The same in both runs."
-                pairs.append(replace(first, id=f"both-{first.id}", summary=said, wide=True))
-                continue
-            for name, side, figure in zip(("good", "bad"), (good, bad), both, strict=True):
-                assert figure is not None
-                shown = figure.svg
-                if figure.id == "matrix" and name == "bad" and changed:
-                    again = matrix.matrix(*side, outlined=changed)
-                    shown = again.svg if again else shown
-                said = figure.summary
-                if figure.id == "matrix" and name == "bad":
-                    count = plural(len(changed), "connection differs", "connections differ")
-                    said += f" {count} from the good run" + ("; they are outlined." if changed else ".")
-                title = (
-                    f"{figure.title}: the run that worked"
-                    if name == "good"
-                    else f"{figure.title}: the run to explain"
-                )
-                pairs.append(
-                    replace(
-                        figure,
-                        id=f"{name}-{figure.id}",
-                        title=title,
-                        summary=said,
-                        svg=shown,
-                        wide=_width(shown) > _HALF,
-                    )
-                )
-    return pairs
+    found: list[Figure] = []
+    if good[1].nodes and bad[1].nodes:
+        found += _pair(node_diagram(good[0], good[1].nodes), node_diagram(bad[0], bad[1].nodes))
+    if good[1].matrix and bad[1].matrix:
+        changed = differing(good[1].matrix, bad[1].matrix)
+        first, second = matrix(good[0], good[1].matrix), matrix(bad[0], bad[1].matrix)
+        if changed and first.svg != second.svg:
+            second = replace(second, svg=matrix(bad[0], bad[1].matrix, outlined=changed).svg)
+        count = plural(len(changed), "connection differs", "connections differ")
+        told = f" {count} from the good run" + ("; they are outlined." if changed else ".")
+        found += _pair(first, second, told)
+    return found
+
+
+def _pair(good: Figure, bad: Figure, told: str = "") -> list[Figure]:
+    """The figure of both runs, once where they are the same. ``told``: of the difference."""
+    if good.svg == bad.svg:
+        said = f"{good.summary} The same in both runs."
+        return [replace(good, id=f"both-{good.id}", summary=said, wide=True)]
+    return [
+        replace(
+            figure,
+            id=f"{name}-{figure.id}",
+            title=f"{figure.title}: {title}",
+            summary=figure.summary + said,
+            wide=_width(figure.svg) > _HALF,
+        )
+        for name, title, figure, said in (
+            ("good", "the run that worked", good, ""),
+            ("bad", "the run to explain", bad, told),
+        )
+    ]
 
 
 def _width(drawing: str) -> float:

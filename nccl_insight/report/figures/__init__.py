@@ -26,13 +26,19 @@ from nccl_insight.report.figures import (
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run
 from nccl_insight.views import calls as call_views
+from nccl_insight.views import cluster as cluster_views
 from nccl_insight.views import copies as copy_views
 from nccl_insight.views import groups as group_views
+from nccl_insight.views import matrix as matrix_views
 from nccl_insight.views import memory as memory_views
+from nccl_insight.views import nics as nic_views
+from nccl_insight.views import node as node_views
 from nccl_insight.views import ranks as rank_views
+from nccl_insight.views import rings as ring_views
 from nccl_insight.views import steps as step_views
 from nccl_insight.views import timeline as time_views
 from nccl_insight.views import traces as trace_views
+from nccl_insight.views import trees as tree_views
 from nccl_insight.views import waits as wait_views
 
 Builder = Callable[[Analysis, Run], "Figure | None"]
@@ -50,15 +56,15 @@ def _of(view: Callable[[Run], V | None], draw: Callable[[Analysis, V], Figure | 
 
 
 BUILDERS: tuple[Builder, ...] = (
-    node.node_diagram,
+    _of(node_views.nodes, node.node_diagram),
     lambda analysis, run: journey.journey(analysis),
     _of(group_views.groups, groups.groups),
     _of(wait_views.waits, waits.who_waits),
-    tiles.tile_map,
-    matrix.matrix,
-    rings.rings,
-    trees.trees,
-    nics.nic_use,
+    _of(cluster_views.cluster, tiles.tile_map),
+    _of(matrix_views.matrix, matrix.matrix),
+    _of(ring_views.rings, rings.rings),
+    _of(tree_views.trees, trees.trees),
+    _of(nic_views.gpu_nics, nics.nic_use),
     _of(memory_views.memory, memory.memory),
     _of(rank_views.metrics, ranks.comparison),
     _of(rank_views.init_times, ranks.init_timing),

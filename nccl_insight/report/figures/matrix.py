@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.figures.nodes import KIND, KINDS, WORST, Place, named_ranks, place, rank_pairs
-from nccl_insight.tables.run import Run
+from nccl_insight.report.figures.nodes import KIND, KINDS, named_ranks
 from nccl_insight.units import plural
+from nccl_insight.views.matrix import Matrix
+from nccl_insight.views.place import KINDS as WORST
+from nccl_insight.views.place import Place
 
 _RANKS = 64
 _NODES = 64
@@ -19,53 +21,29 @@ _PATTERNS = 3
 _Points = dict[str, list[tuple[int, int]]]
 
 
-def differing(good: Run, bad: Run) -> frozenset[tuple[int, int]]:
-    """Pairs of ranks that talk over different transports in two runs, or in one of them only."""
-    kinds = [
-        {(s, d): k for s, d, k in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows()}
-        for run in (good, bad)
-    ]
-    if not all(kinds):
-        return frozenset()
-    return frozenset(
-        pair for pair in kinds[0].keys() | kinds[1].keys() if kinds[0].get(pair) != kinds[1].get(pair)
-    )
-
-
-def matrix(analysis: Analysis, run: Run, outlined: frozenset[tuple[int, int]] = frozenset()) -> Figure | None:
+def matrix(analysis: Analysis, view: Matrix, outlined: frozenset[tuple[int, int]] = frozenset()) -> Figure:
     """Rank x rank by transport; for large jobs GPU x GPU inside alike nodes and node x node between them.
 
     ``outlined``: pairs of ranks to draw a border around.
     """
-    frame = rank_pairs(run)
-    if frame.is_empty():
-        return None
-    where = place(run)
-    ranks = sorted(set(frame["src_rank"]) | set(frame["dst_rank"]))
-    counts = Counter(frame["kind"])
-    said = f"{plural(frame.height, 'rank-to-rank connection')}: " + ", ".join(
-        f"{n:,} {KIND[k].name}" for k, n in counts.most_common()
+    where = view.place
+    ranks = sorted({p.src for p in view.pairs} | {p.dst for p in view.pairs})
+    said = f"{plural(len(view.pairs), 'rank-to-rank connection')}: " + ", ".join(
+        f"{n:,} {KIND[k].name}" for k, n in view.counts
     )
-    order = {k: n for n, k in enumerate(WORST)}
-    listed = sorted(
-        frame.iter_rows(named=True), key=lambda r: (order[r["kind"]], r["src_rank"], r["dst_rank"])
-    )[:50]
-    rows = tuple(
-        (str(r["src_rank"]), str(r["dst_rank"]), KIND[r["kind"]].name, r["detail"], str(r["n_channels"]))
-        for r in listed
-    )
+    rows = tuple((str(p.src), str(p.dst), KIND[p.kind].name, p.detail, str(p.n_channels)) for p in view.worst)
     if len(ranks) <= _RANKS or where is None:
         drawing, title = (
-            _by_rank(run, ranks[:_RANKS], where, named_ranks(analysis), outlined),
+            _by_rank(view, ranks[:_RANKS], named_ranks(analysis), outlined),
             "Transport matrix",
         )
         said += f"; the first {_RANKS} of {len(ranks)} ranks are drawn" if len(ranks) > _RANKS else ""
     else:
-        drawing, title = _by_node(run, where), "Transport matrix, alike nodes folded"
-        said += local_patterns(run, where)
+        drawing, title = _by_node(view, where), "Transport matrix, alike nodes folded"
+        said += _alike(view, where)
     return Figure(
         "matrix", title, said + ".", ("From rank", "To rank", "Transport", "As printed", "Channels"), rows,
-        frame.height, (0, 1, 4), "Connected pairs, slowest transports first", svg=drawing, wide=len(ranks) > 16,
+        len(view.pairs), (0, 1, 4), "Connected pairs, slowest transports first", svg=drawing, wide=len(ranks) > 16,
     )  # fmt: skip
 
 
@@ -88,13 +66,10 @@ def _squares(points: Sequence[tuple[int, int]], css: str, left: float, top: floa
 
 
 def _by_rank(
-    run: Run,
-    ranks: list[int],
-    where: Place | None,
-    named: frozenset[int],
-    outlined: frozenset[tuple[int, int]],
+    view: Matrix, ranks: list[int], named: frozenset[int], outlined: frozenset[tuple[int, int]]
 ) -> str:
     """Rank by rank, a line between nodes, hosts at the side."""
+    where = view.place
     node = {r: (where.node_of.get(r, -1) if where else -1) for r in ranks}
     ranks = sorted(ranks, key=lambda r: (node[r], r))
     spot = {r: n for n, r in enumerate(ranks)}
@@ -104,9 +79,9 @@ def _by_rank(
     left, top = 64.0 + (120.0 if len(set(node.values())) > 1 else 0.0), 44.0
     side = cell * size
     points: _Points = defaultdict(list)
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        if src in spot and dst in spot:
-            points[kind].append((spot[dst], spot[src]))
+    for pair in view.pairs:
+        if pair.src in spot and pair.dst in spot:
+            points[pair.kind].append((spot[pair.dst], spot[pair.src]))
     parts = [svg.rect(left, top, side, side, "cell none", radius=0)]
     for rank, n in spot.items():
         parts.append(
@@ -165,28 +140,13 @@ def _by_rank(
     return svg.drawing(left + max(side, wide) + 12, top + side + 38, "Transport matrix", [*parts, *keys])
 
 
-def _patterns(run: Run, where: Place) -> dict[int, list[tuple[int, int, str]]]:
-    """Connections inside each node, by numbers of its GPUs."""
-    index = {r: (n, members.index(r)) for n, members in enumerate(where.ranks_of) for r in members}
-    patterns: dict[int, list[tuple[int, int, str]]] = {n: [] for n in range(len(where.hosts))}
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        here, there = index.get(src), index.get(dst)
-        if here and there and here[0] == there[0]:
-            patterns[here[0]].append((here[1], there[1], kind))
-    return patterns
-
-
-def _by_node(run: Run, where: Place) -> str:
+def _by_node(view: Matrix, where: Place) -> str:
     """Inside: one small matrix per class of alike nodes. Between: node by node, neighbors sharing a cell where many."""
-    patterns = _patterns(run, where)
-    classes: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for node, found in patterns.items():
-        classes[tuple(sorted(found))].append(node)
-    ordered = sorted(classes.values(), key=lambda members: (-len(members), members[0]))
     parts: list[str] = []
     kinds: set[str] = set()
     y = 40.0
-    for members in ordered[:_PATTERNS]:
+    for pattern in view.patterns[:_PATTERNS]:
+        members = pattern.nodes
         gpus = len(where.ranks_of[members[0]])
         cell = min(20.0, 170 / max(1, gpus))
         count = len(members)
@@ -194,25 +154,24 @@ def _by_node(run: Run, where: Place) -> str:
         parts.append(svg.text(20, y - 10, title, "t b", 34))
         parts.append(svg.rect(20, y, cell * gpus, cell * gpus, "cell none", radius=0))
         points: _Points = defaultdict(list)
-        for src, dst, kind in patterns[members[0]]:
+        for src, dst, kind in pattern.links:
             points[kind].append((dst, src))
         kinds |= set(points)
         parts += [_squares(points[k.key], f"k-{k.key}", 20, y, cell) for k in KINDS if k.key in points]
         if not points:
             parts.append(svg.text(20 + cell * gpus / 2, y + cell * gpus / 2, "none printed", "t c s"))
         y += cell * gpus + 48
-    if len(ordered) > _PATTERNS:
-        parts.append(svg.text(20, y - 10, f"and {len(ordered) - _PATTERNS} more patterns", "t s"))
+    if len(view.patterns) > _PATTERNS:
+        parts.append(svg.text(20, y - 10, f"and {len(view.patterns) - _PATTERNS} more patterns", "t s"))
     each = -(-len(where.hosts) // _NODES)
     size = -(-len(where.hosts) // each)
-    cells: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        here, there = where.node_of.get(src), where.node_of.get(dst)
-        if here is not None and there is not None and here != there:
-            cells[there // each, here // each][kind] += 1
+    cells: dict[tuple[int, int], str] = {}
+    for here, there, kind in view.between:
+        at = there // each, here // each
+        cells[at] = min(kind, cells.get(at, kind), key=WORST.index)
     between: _Points = defaultdict(list)
-    for at, found_kinds in cells.items():
-        between[next((k for k in WORST if found_kinds[k]), "other")].append(at)
+    for at, kind in cells.items():
+        between[kind].append(at)
     kinds |= set(between)
     left, top = 320.0, 40.0
     cell = min(16.0, 560 / max(1, size))
@@ -238,15 +197,15 @@ def _by_node(run: Run, where: Place) -> str:
     return svg.drawing(max(left + side + 170, 20 + wide), height + 14, "Transport matrix", [*parts, *keys])
 
 
-def local_patterns(run: Run, where: Place) -> str:
+def _alike(view: Matrix, where: Place) -> str:
     """Whether all nodes have the same pattern inside, and which differ."""
-    patterns = {n: tuple(sorted(p)) for n, p in _patterns(run, where).items() if p}
-    shapes = Counter(patterns.values())
-    if not shapes:
+    patterns = [p for p in view.patterns if p.links]
+    if not patterns:
         return ""
-    usual, votes = shapes.most_common(1)[0]
-    if len(shapes) == 1:
+    votes = len(patterns[0].nodes)
+    if len(patterns) == 1:
         return f"; inside, all {votes} nodes are connected alike"
-    odd = [where.hosts[n] for n, p in sorted(patterns.items()) if p != usual]
+    odd = [where.hosts[n] for n in sorted(n for p in patterns[1:] for n in p.nodes)]
+    known = votes + len(odd)
     more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
-    return f"; inside, {votes} of {len(patterns)} nodes are connected alike, different are {', '.join(odd[:6])}{more}"
+    return f"; inside, {votes} of {known} nodes are connected alike, different are {', '.join(odd[:6])}{more}"

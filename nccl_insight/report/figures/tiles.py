@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.transports import net_links
 from nccl_insight.model import Analysis, Severity
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.report.figures.nodes import KIND, Place, place, rank_pairs, trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.report.figures.nodes import KIND, trouble
 from nccl_insight.units import format_ranks, plural
+from nccl_insight.views.cluster import Class, Cluster
+from nccl_insight.views.place import Place
 
 _MOST = 1024
 _LABELED = 64
@@ -33,19 +30,17 @@ class Layer:
     said: tuple[str, ...]
 
 
-def tile_map(analysis: Analysis, run: Run) -> Figure | None:
-    """One tile per node of the largest communicator, for jobs of two nodes and more."""
-    where = place(run)
-    if where is None or len(where.hosts) < 2:
-        return None
-    classes, words = _classes(run, where)
+def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
+    """One tile per node of the largest communicator."""
+    where, classes = view.place, view.class_of
+    words = [_words(item) for item in view.classes]
     layers = [
         layer
         for layer in (
             _findings(analysis, where),
-            _alike(classes, words, where),
-            _init(run, where),
-            _nics(run, where),
+            _alike(classes, words),
+            _levels("init time", view.init_s, "s"),
+            _nics(view),
         )
         if layer
     ]
@@ -104,59 +99,17 @@ def _findings(analysis: Analysis, where: Place) -> Layer:
     return Layer("findings", legend, tuple(buckets), tuple(said))
 
 
-def _classes(run: Run, where: Place) -> tuple[list[int], list[str]]:
-    """Class of each node, the commonest first, and each class in words: what is on it and how it is used."""
-    listed = dict(
-        nics(run)
-        .group_by("host")
-        .agg(pl.struct("name", "speed_gbit").n_unique().alias("n"))
-        .select("host", "n")
-        .iter_rows()
-    )
-    uses: dict[str, set[tuple[int, int]]] = defaultdict(set)
-    rows = net_links(run).drop_nulls(["local_host", "local_rank_id", "net_dev"])
-    for host, rank, nic in rows.select("local_host", "local_rank_id", "net_dev").unique().iter_rows():
-        node = where.node_of.get(rank)
-        if node is not None:
-            uses[str(host)].add((where.ranks_of[node].index(rank), int(nic)))
-    inside: dict[int, Counter[str]] = defaultdict(Counter)
-    between: dict[int, set[str]] = defaultdict(set)
-    for src, dst, kind in rank_pairs(run).select("src_rank", "dst_rank", "kind").iter_rows():
-        here, there = where.node_of.get(src), where.node_of.get(dst)
-        if here is not None and here == there:
-            inside[here][kind] += 1
-        elif here is not None:
-            between[here].add(kind)
-    shapes = []
-    for node, host in enumerate(where.hosts):
-        shapes.append(
-            (
-                len(where.ranks_of[node]),
-                listed.get(host, 0),
-                frozenset(uses[host]),
-                frozenset(inside[node]),
-                frozenset(between[node]),
-            )
-        )
-    common = [shape for shape, _ in Counter(shapes).most_common()]
-    number = {shape: n for n, shape in enumerate(common)}
-    words = [_words(*shape) for shape in common]
-    return [number[s] for s in shapes], words
-
-
-def _words(
-    gpus: int, listed: int, uses: frozenset[tuple[int, int]], inside: frozenset[str], between: frozenset[str]
-) -> str:
-    parts = [plural(gpus, "rank")]
-    parts += (
-        [plural(listed, "NIC") + (f", {len({n for _, n in uses})} used" if uses else "")] if listed else []
-    )
-    parts += ["inside " + " and ".join(sorted(KIND[k].name for k in inside))] if inside else []
-    parts += ["to others " + " and ".join(sorted(KIND[k].name for k in between))] if between else []
+def _words(item: Class) -> str:
+    """What is on nodes of a class and how it is used."""
+    used = f", {item.nics_used} used" if item.used else ""
+    parts = [plural(item.ranks, "rank")]
+    parts += [plural(item.nics, "NIC") + used] if item.nics else []
+    parts += ["inside " + " and ".join(sorted(KIND[k].name for k in item.inside))] if item.inside else []
+    parts += ["to others " + " and ".join(sorted(KIND[k].name for k in item.between))] if item.between else []
     return ", ".join(parts)
 
 
-def _alike(classes: Sequence[int], words: Sequence[str], where: Place) -> Layer:
+def _alike(classes: Sequence[int], words: Sequence[str]) -> Layer:
     counts = Counter(classes)
     legend = [(f"t-{n}", f"{counts[n]:,}: {words[n]}") for n in range(min(len(words), _CLASSES))]
     if len(words) > _CLASSES:
@@ -166,23 +119,9 @@ def _alike(classes: Sequence[int], words: Sequence[str], where: Place) -> Layer:
     )
 
 
-def _init(run: Run, where: Place) -> Layer | None:
-    table = run.table("init_timings").drop_nulls(["rank", "total_s"])
-    if table.is_empty():
-        return None
-    took = dict(table.group_by("rank").agg(pl.col("total_s").max()).iter_rows())
-    worst = [max((took[r] for r in ranks if r in took), default=None) for ranks in where.ranks_of]
-    return _levels("init time", worst, "s")
-
-
-def _nics(run: Run, where: Place) -> Layer | None:
-    counted: Mapping[str, int] = dict(
-        nics(run).group_by("host").agg(pl.col("name").n_unique().alias("n")).iter_rows()
-    )
-    values = [counted.get(host) for host in where.hosts]
-    if len({v for v in values if v is not None}) < 2 and None not in values:
-        return None
-    return _levels("NICs", [None if v is None else float(v) for v in values], "") if counted else None
+def _nics(view: Cluster) -> Layer | None:
+    known = {n for n in view.nics if n is not None}
+    return None if len(known) < 2 and None not in view.nics else _levels("NICs", view.nics, "")
 
 
 def _levels(name: str, values: Sequence[float | None], unit: str) -> Layer | None:
