@@ -56,7 +56,7 @@ _LIMITED = (
     "env_comm_id_multi", "env_magic_invalid",
 )  # fmt: skip
 # NCCL continues with its default: a line of INFO, of ATTN from 2.32.3 on.
-_REPLACED = ("env_invalid", "env_invalid_empty", "note_invalid_ras_factor")
+_REPLACED = ("env_invalid", "env_invalid_empty", "note_ras_factor_invalid")
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 
