@@ -13,7 +13,7 @@ import polars as pl
 
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.chunks import ChunkIndex, FileLines, file_sha256
-from nccl_insight.inputs.find import InputFile, find_inputs
+from nccl_insight.inputs.find import InputFile, discard, fetched, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format, discover, side
@@ -215,7 +215,10 @@ def _digest(file: InputFile) -> bytes:
 def _trace(file: InputFile, kind: str | None) -> bytes:
     format_ = _chosen(file, discover(), kind)
     assert format_ is not None
-    return shares.packed(_read(file, format_))
+    own = fetched(file)
+    part = _read(own, format_)
+    discard([own] if own is not file else [])
+    return shares.packed(replace(part, file=file))
 
 
 def _take(share: Share, details: bool) -> bytes:
@@ -398,7 +401,8 @@ def load(
     """Reads logs, traces and side files of one job into a run.
 
     Args:
-        paths: a file, directory (one run of many files), glob or ``-`` for standard input, or several.
+        paths: a file, directory (one run of many files), glob, URL (extra ``remote``) or ``-`` for standard input, or
+            several.
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
         details: keep the large tables of inner workings (memory, proxy, registration) that no diagnosis needs.
         engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
@@ -410,7 +414,7 @@ def load(
         UsageError: a path does not exist or the format is unknown.
         NotJudgedError: the paths name no file.
     """
-    files = find_inputs(paths, limits)
+    files = find_inputs(paths, limits, in_place=engine == "ray")
     if communication:
         files = [replace(file, communication=tuple(communication)) for file in files]
     parts, logs = read_inputs(files, input_format, details, engine)

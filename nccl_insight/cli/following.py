@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.inputs.limits import DEFAULT
+from nccl_insight.inputs.remote import is_url
 from nccl_insight.model import Analysis
 from nccl_insight.tables.run import Run
 
@@ -41,10 +42,12 @@ def follow(
     are judged once and not again, which ``warn`` is told.
 
     Raises:
-        UsageError: standard input or a pipe cannot be followed.
+        UsageError: standard input, a pipe or a URL cannot be followed.
     """
     if "-" in paths or piped(paths):
         raise UsageError("--follow needs files; standard input and pipes are read to their end anyway")
+    if any(map(is_url, paths)):
+        raise UsageError("--follow needs files; URLs are read once")
     seen: dict[str, tuple[int, ...]] = {}
     shown: tuple[tuple[str, str], ...] | None = None
     waiting: tuple[tuple[str, str], ...] | None = None

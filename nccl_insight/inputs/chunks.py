@@ -131,7 +131,7 @@ def boundary(file: InputFile, at: int) -> int:
 def file_sha256(file: InputFile) -> str:
     """Hash of the file's bytes as they lie on disk."""
     digest = hashlib.sha256()
-    with file.path.open("rb") as raw:
+    with file.raw() as raw:
         while block := raw.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

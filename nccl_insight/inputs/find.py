@@ -1,4 +1,4 @@
-"""Finding inputs: files, directories, globs, archives, ``-`` and pipes become a numbered list, once."""
+"""Finding inputs: files, directories, globs, URLs, archives, ``-`` and pipes become a numbered list, once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.inputs import temporary
+from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.inputs.stream import Stream, compression_of
@@ -36,6 +38,8 @@ _SKIPPED_SUFFIXES = frozenset(
 )  # fmt: skip
 # Zips hold anything; within a directory only those are opened that say that they are one.
 _ZIP_SUFFIX: Final = ".zip"
+_ARCHIVE_SUFFIXES: Final = (".zip", ".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
+_TRANSFERS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class InputFile:
 
     Attributes:
         input_id: number within the run.
-        path: where the bytes are; a temporary copy for pipes and files of archives.
+        path: where the bytes are; a temporary copy for pipes, URLs and files of archives.
         display: the name shown to the user, printable whatever the bytes of the file's name.
         size_bytes: size as it lies on disk.
         compression: ``gzip``, ``zstd``, ``xz``, ``bzip2`` or nothing.
@@ -52,6 +56,7 @@ class InputFile:
         damage: what is known to be wrong before anything was read.
         limits: how much of it is read.
         communication: regular expressions of kernel names that count as communication, beside those that are known.
+        remote: the URL that is read in place, so that other machines can; ``path`` has nothing then.
     """
 
     input_id: int
@@ -63,6 +68,7 @@ class InputFile:
     damage: str = ""
     limits: Limits = field(default=DEFAULT, repr=False)
     communication: tuple[str, ...] = field(default=(), repr=False)
+    remote: remote.Remote | None = None
 
     @property
     def small(self) -> bool:
@@ -72,11 +78,15 @@ class InputFile:
     @property
     def temporary(self) -> bool:
         """Whether the bytes are a copy that only this process has."""
-        return self.origin is None or self.path != self.origin
+        return self.remote is None and (self.origin is None or self.path != self.origin)
 
     def open(self) -> Stream:
         """The decompressed bytes. Reading never raises; ``damage`` of the stream tells what was wrong."""
-        return Stream(self.path, self.compression, self.limits, self.damage)
+        return Stream(self.remote or self.path, self.compression, self.limits, self.damage)
+
+    def raw(self) -> IO[bytes]:
+        """The bytes as they lie on disk. Raises OSError."""
+        return self.remote.open() if self.remote else self.path.open("rb")
 
     def head(self) -> bytes:
         """The first 64 KiB, decompressed; empty when nothing can be read."""
@@ -90,6 +100,8 @@ class _Found:
     display: str
     origin: Path | None
     damage: str = ""
+    remote: remote.Remote | None = None
+    packed: str = ""
 
 
 def shown(name: str | os.PathLike[str]) -> str:
@@ -261,9 +273,88 @@ def _readable(path: Path, display: str, limits: Limits) -> _Found:
     raise UsageError(f"{display}: is a device or a socket, not a file or a pipe")
 
 
-def _expand(argument: str, limits: Limits) -> Iterator[_Found]:
+def _at_url(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
+    """The files of a URL: copies, or as they are where other machines are to read them (archives are always copied).
+
+    Raises:
+        UsageError: see :func:`nccl_insight.inputs.remote.listed`; a file that the argument names cannot be read.
+    """
+    wanted = (
+        pair
+        for pair in remote.listed(argument)
+        if not pair[1] or PurePosixPath(pair[0].url).suffix.lower() not in _SKIPPED_SUFFIXES
+    )
+    pairs = list(islice(wanted, limits.files))
+    most = limits.spool_mib << 20
+    ends = accumulate(file.size_bytes or 0 for file, _ in pairs)
+    refused = next((n for n, end in enumerate(ends) if end > most), len(pairs))
+
+    def found(pair: tuple[remote.Remote, bool]) -> _Found:
+        file, within = pair
+        try:
+            place = _in_place(file) if in_place else None
+            return place or _copied(file, most if file.size_bytes is None else file.size_bytes)
+        except OSError as error:
+            if not within:
+                raise UsageError(f"{shown(file.display)}: cannot be read ({error})") from error
+            return _Found(_nothing(), shown(file.display), None, f"it cannot be read ({error})")
+
+    kept = pairs if in_place else pairs[:refused]
+    with ThreadPoolExecutor(_TRANSFERS) as pool:
+        for begin in range(0, len(kept), 8 * _TRANSFERS):
+            group = kept[begin : begin + 8 * _TRANSFERS]
+            for (_, within), one in zip(group, pool.map(found, group), strict=True):
+                if one.remote is not None:
+                    yield one
+                else:
+                    yield from _opened(one, within, limits)
+    if len(kept) < len(pairs):
+        note = f"the URL has more than {limits.spool_mib:,} MiB (limit spool-mib); the rest was not read"
+        yield _Found(_nothing(), shown(pairs[len(kept)][0].display), None, note)
+
+
+def _copied(file: remote.Remote, most_bytes: int) -> _Found:
+    """A copy of a file behind a URL; what a broken transfer gave before it broke is kept. Raises OSError at once."""
+    display = shown(file.display)
+    with file.open() as stream:
+        path = temporary.place("input" + "".join(PurePosixPath(file.display).suffixes[-2:]))
+        damage, left = "", most_bytes
+        with path.open("wb") as out:
+            while True:
+                try:
+                    block = stream.read1(min(_COPY_BYTES, left + 1))
+                except OSError as error:
+                    damage = f"the transfer broke off ({error})"
+                    break
+                out.write(block[:left])
+                if not block or len(block) > left:
+                    break
+                left -= len(block)
+    if file.size_bytes is None and len(block) > left:
+        damage = f"it gives more than {most_bytes >> 20:,} MiB (limit spool-mib); the rest was not read"
+    elif file.size_bytes is not None and left and not damage:
+        damage = f"the transfer ended {left:,} bytes before the end"
+    return _Found(path, display, None, damage)
+
+
+def _in_place(file: remote.Remote) -> _Found | None:
+    """The file as it is, ``None`` where it has to be copied: it may be an archive, or its size is unknown."""
+    name = PurePosixPath(file.display)
+    if file.size_bytes is None or name.suffix.lower() in _ARCHIVE_SUFFIXES or ".tar" in name.suffixes:
+        return None
+    with file.open() as stream:
+        head = stream.read(512)
+    if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
+        return None
+    return _Found(Path(file.display), shown(file.display), None, "", file, compression_of(head))
+
+
+def _expand(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
     if argument == "-":
         yield from _opened(_standard_input(limits), False, limits)
+        return
+    if remote.is_url(argument):
+        yield from _at_url(argument, limits, in_place)
         return
     for path, within in _listed(argument):
         try:
@@ -276,11 +367,14 @@ def _expand(argument: str, limits: Limits) -> Iterator[_Found]:
 
 
 def find_inputs(
-    arguments: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], limits: Limits = DEFAULT
+    arguments: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    limits: Limits = DEFAULT,
+    in_place: bool = False,
 ) -> list[InputFile]:
     """The inputs that the arguments name, numbered in order; a directory is one run of many files.
 
-    Pipes and standard input are copied and archives unpacked, so call it once a run.
+    Pipes, standard input and files behind URLs are copied and archives unpacked, so call it once a run. With
+    ``in_place`` URLs are not copied: who reads them, on whatever machine, asks for what it needs.
 
     Raises:
         UsageError: a path does not exist or cannot be read.
@@ -289,35 +383,47 @@ def find_inputs(
     if isinstance(arguments, (str, os.PathLike)):
         arguments = [arguments]
     inputs: list[InputFile] = []
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int] | str] = set()
     for argument in arguments:
-        for found in _expand(os.fspath(argument), limits):
-            status = found.path.stat()
-            if (status.st_dev, status.st_ino) in seen:
+        for found in _expand(os.fspath(argument), limits, in_place):
+            known, size, packed = _identity(found)
+            if known in seen:
                 continue
-            seen.add((status.st_dev, status.st_ino))
-            with found.path.open("rb") as raw:
-                packed = compression_of(raw.read(8))
+            seen.add(known)
             damage = found.damage
             if len(inputs) + 1 == limits.files:
                 damage = f"there are more inputs than {limits.files:,} (limit files); the rest was not read"
             inputs.append(
                 InputFile(
-                    len(inputs),
-                    found.path,
-                    found.display,
-                    status.st_size,
-                    packed,
-                    found.origin,
-                    damage,
-                    limits,
+                    len(inputs), found.path, found.display, size, packed, found.origin, damage, limits,
+                    remote=found.remote,
                 )
-            )
+            )  # fmt: skip
             if len(inputs) == limits.files:
                 return inputs
     if not inputs:
         raise NotJudgedError("no input files found; name a log, a trace or a directory that holds them")
     return inputs
+
+
+def _identity(found: _Found) -> tuple[tuple[int, int] | str, int, str]:
+    """What tells whether it was seen already, its size and its compression."""
+    if found.remote is not None:
+        return found.remote.url, found.remote.size_bytes or 0, found.packed
+    status = found.path.stat()
+    with found.path.open("rb") as raw:
+        return (status.st_dev, status.st_ino), status.st_size, compression_of(raw.read(8))
+
+
+def fetched(file: InputFile) -> InputFile:
+    """An input that is read in place as a copy of this process, for readers that need a file."""
+    if file.remote is None:
+        return file
+    try:
+        copy = _copied(file.remote, file.size_bytes)
+    except OSError as error:
+        copy = _Found(_nothing(), file.display, None, f"it cannot be read ({error})")
+    return replace(file, path=copy.path, damage=file.damage or copy.damage, remote=None)
 
 
 def watched(arguments: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -24,7 +24,7 @@ class Limits:
         archive_files: files that are taken from one archive.
         archive_depth: archives within archives that are opened; 1 opens none within another.
         files: inputs of one run.
-        spool_mib: MiB that are copied from standard input or a pipe.
+        spool_mib: MiB that are copied from standard input, a pipe, or the files of a URL.
         follow_mib: MiB of inputs up to which ``analyze --follow`` judges them again when they grow.
         pipe_wait_s: seconds to wait for somebody to write to a pipe.
         line_kib: KiB of a line that are read; longer lines are cut there.

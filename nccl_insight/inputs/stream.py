@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
 from nccl_insight.inputs.limits import DEFAULT, Limits
+from nccl_insight.inputs.remote import Remote
 
 MAGIC: Final = {
     "gzip": b"\x1f\x8b",
@@ -203,17 +204,21 @@ class Stream(io.RawIOBase):
     """
 
     def __init__(
-        self, path: Path, compression: str = "", limits: Limits = DEFAULT, known_damage: str = ""
+        self, path: Path | Remote, compression: str = "", limits: Limits = DEFAULT, known_damage: str = ""
     ) -> None:
         super().__init__()
         self.damage = ""
         self._known = known_damage
-        self._path = path
         self._compression = compression
         self._limits = limits
         self._raw: IO[bytes] = io.BytesIO()
+        self._size = 0
         try:
-            self._raw = path.open("rb", buffering=_RAW_BYTES if compression else -1)
+            if isinstance(path, Remote):
+                self._raw, self._size = path.open(), path.size_bytes or 0
+            else:
+                self._raw = path.open("rb", buffering=_RAW_BYTES if compression else -1)
+                self._size = os.fstat(self._raw.fileno()).st_size
         except OSError as error:
             self.damage = self._known or f"it cannot be opened ({error.strerror or error})"
             self._compression = ""
@@ -224,7 +229,7 @@ class Stream(io.RawIOBase):
         self._held = memoryview(b"")
         self._blocks = _UNPACK[self._compression](self._raw) if self._compression else None
         if self._compression:
-            self._most = self._limits.expanded_bytes(os.fstat(self._raw.fileno()).st_size)
+            self._most = self._limits.expanded_bytes(self._size)
 
     @property
     def packed(self) -> bool:
