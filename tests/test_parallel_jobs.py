@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -213,3 +214,27 @@ def test_a_slow_nic_names_its_node_and_a_slow_link_both_ends(
     ]
     assert [f.ranks for f in findings] == [expected]
     assert words in findings[0].title
+
+
+def test_a_late_host_is_one_finding(tmp_path: Path) -> None:
+    job = job_shapes.sharded(Layout(1, 4, 2), Plan(slow=lambda r, _s: 1.2 if r in (2, 3) else 1.0))
+    paths = job.write(tmp_path, host=lambda r: f"node{r // 2}")
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"] == [((2, 3), ("node1",))]
+
+
+def test_waiting_in_kernels_without_metadata_is_not_the_ranks_own(tmp_path: Path) -> None:
+    """Ranks 2 and 3 reduce with symmetric memory: rank 3 waits there for rank 2 and is late in its data group."""
+    job = job_shapes.sharded(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if r == 2 else 1.0))
+    paths = job.write(tmp_path)
+    for path in paths:
+        content = json.loads(path.read_text())
+        for item in content["traceEvents"]:
+            if str(item["args"].get("Process Group Name", "")).startswith("tp"):
+                item["name"] = (
+                    "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 4>(x)"
+                )
+                item["args"] = {k: item["args"][k] for k in ("device", "stream", "correlation")}
+        path.write_text(json.dumps(content))
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert [(f.name, f.ranks) for f in findings if f.name in LATE] == [("straggler-rank", (2,))]

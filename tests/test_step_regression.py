@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from nccl_insight import api
+from nccl_insight.facts.chance import larger_by_chance
 from nccl_insight.facts.steps import regression
 from nccl_insight.tables.run import Run, build_run
 
@@ -83,6 +85,16 @@ def test_few_steps_are_not_judged() -> None:
     run = run_of(lambda rank, step: 130.0 if step >= 5 else 80.0)
     few = build_run({"steps": run.table("steps").filter(pl.col("step") < 9)})
     assert regression(few, 1.15) is None
+
+
+def test_twenty_steps_are_enough_where_both_parts_are_apart() -> None:
+    """All eleven after are longer than all nine before: that is 1 of 167,960 orders."""
+    run = run_of(lambda rank, step: 110.0 if step >= 9 else 80.0)
+    found = regression(build_run({"steps": run.table("steps").filter(pl.col("step") < 20)}), 1.15)
+    assert found is not None
+    assert (found.step, found.before, found.after) == (9, 9, 11)
+    assert larger_by_chance(range(9), range(10, 21)) == pytest.approx(1 / math.comb(20, 9))
+    assert larger_by_chance([1, 4, 6, 2], [3, 7, 5]) == pytest.approx(7 / 35)
 
 
 def test_long_recordings_are_cut_at_the_same_step() -> None:

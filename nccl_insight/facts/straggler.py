@@ -35,6 +35,7 @@ from nccl_insight.tables.run import Run
 
 _FEW_RANKS: Final = 4
 _COMPARABLE: Final = 0.2
+_ELSEWHERE: Final = 0.5
 _PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
@@ -162,8 +163,9 @@ def _arrivals(run: Run) -> Arrivals | None:
             placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
             found.setdefault(item.ranks, []).append(placed)
     stragglers = [_merged(items) for items in found.values()]
-    stragglers = _whole_stages(stragglers, parts)
+    stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    stragglers = [s for s in stragglers if not _held_elsewhere(run, s.ranks, s.delay_ns)]
     if not stragglers:
         stragglers = _often(parts, scale)
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
@@ -172,6 +174,7 @@ def _arrivals(run: Run) -> Arrivals | None:
         o for part, events in [*parts, *staged] for o in late_once(part, events, scale) if o.rank not in named
     ]
     once = [o for o in once if not follows(o, once) and not one_of_many(o, [e for _, e in parts])]
+    once = [o for o in once if not _held_elsewhere(run, (o.rank,), o.delay_ns)]
     latest = pl.col("own_ns").max().over("match_id")
     # What one rank waits in two groups for the same work counts once: no more than it stood in the collective.
     waits = rows.with_columns(
@@ -210,6 +213,19 @@ def _whole_stages(
         ranks = tuple(sorted(s.rank for s in bundle))
         rest.append(replace(most, ranks=ranks, groups=len(bundle)))
     return rest
+
+
+def _whole_hosts(run: Run, found: list[Straggler]) -> list[Straggler]:
+    """Late ranks that are all the ranks of one host, among several hosts, as one: it is their host."""
+    clocks = run.table("trace_clocks").drop_nulls(["rank", "host"])
+    hosts = [set(ranks) for ranks in clocks.group_by("host").agg("rank").sort("host")["rank"].to_list()]
+    for host in hosts if len(hosts) > 1 else ():
+        own = [s for s in found if set(s.ranks) <= host]
+        if len(own) > 1 and {r for s in own for r in s.ranks} == host:
+            most = max(own, key=lambda s: s.delay_ns)
+            together = replace(most, ranks=tuple(sorted(host)), groups=len(own))
+            found = [s for s in found if s not in own] + [together]
+    return found
 
 
 def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: Scale) -> list[Straggler]:
@@ -253,6 +269,31 @@ def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: Scale) -> 
             steps=tuple(sorted(mine["step"].to_list())), of_steps=each["step"].n_unique(),
         )
     ]  # fmt: skip
+
+
+def _held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> bool:
+    """Whether a rank stood in communication of other libraries for most of its delay, longer than others in the same.
+
+    These kernels have no metadata, so nobody can tell who waited for whom in each; but their sum tells who waited. The
+    rank for which the others wait is short in them.
+    """
+    excess = run.memo("facts.straggler.excess", _excess)
+    return bool(ranks) and all(excess.get(r, 0) >= _ELSEWHERE * delay_ns for r in ranks)
+
+
+def _excess(run: Run) -> dict[int, int]:
+    """Time of each rank in kernels of other libraries beyond the shortest rank's, among ranks with as many of them."""
+    rows = run.table("other_communication").filter(pl.col("rank").is_not_null())
+    if rows.is_empty():
+        return {}
+    least = pl.col("duration_ns").min().over("kernel", "count")
+    return dict(
+        rows.with_columns(more=pl.col("duration_ns") - least)
+        .group_by("rank")
+        .agg(pl.col("more").sum())
+        .sort("rank")
+        .iter_rows()
+    )
 
 
 def _merged(items: Sequence[Straggler]) -> Straggler:

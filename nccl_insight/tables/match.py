@@ -276,9 +276,18 @@ def _transfers(collectives: pl.DataFrame) -> pl.DataFrame:
             sign=pl.struct("size_bytes", "dtype").hash(),
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         )
-        .unique(["rank", "op", "start_ns", "duration_ns", "group"], keep="first", maintain_order=True)
+        .unique(["rank", "op", "start_ns", "duration_ns", "group", "seq"], keep="first", maintain_order=True)
+        .with_columns(seq=_number_in_pair())
         .sort("group", "rank", "start_ns", "seq")
     )  # fmt: skip
+
+
+def _number_in_pair() -> pl.Expr:
+    """Inspector numbers a rank's transfers, whoever the peer is; in a pair their order counts, if none is missing."""
+    sends = pl.col("op") == "Send"
+    whole = sends.sum().over("group") == (~sends).sum().over("group")
+    order = pl.col("seq").rank("ordinal").over("group", "op").cast(pl.Int64)
+    return pl.when(pl.col("source") != _COUNTED_BY_TYPE).then("seq").when(whole).then(order)
 
 
 def _candidates(collectives: pl.DataFrame) -> pl.DataFrame:
