@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from nccl_insight.facts.parts import _cuts, _lives
-from nccl_insight.facts.parts import _Process as Process
+from nccl_insight.facts.parts.cuts import cuts_of
+from nccl_insight.facts.parts.processes import Process, lives_of
 
 
 def cuts_by_definition(
@@ -78,7 +78,7 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
             sorted(draw.randrange(30) for _ in range(draw.choice(some))) for some in counts
         )
         wanted = cuts_by_definition(own, failures, restarts, bare)
-        assert _cuts(own, failures, restarts, bare) == wanted, (own, failures, restarts, bare)
+        assert cuts_of(own, failures, restarts, bare) == wanted, (own, failures, restarts, bare)
         cuts += len(wanted)
     assert cuts > 500
 
@@ -96,4 +96,4 @@ def test_lives_of_a_process_begin_between_lines_of_one_rank() -> None:
             before = {(r["rank"], r["nranks"]) for r in rows if r["line"] < line}
             if any((r["rank"], r["nranks"]) in before for r in rows if r["line"] >= line):
                 wanted.add(line)
-        assert _lives(rows, lines) == sorted(wanted)
+        assert lives_of(rows, lines) == sorted(wanted)
