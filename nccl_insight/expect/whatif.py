@@ -7,7 +7,7 @@ from typing import Final
 
 from nccl_insight.errors import UsageError
 from nccl_insight.expect.machine import Machine, build, parse_nics
-from nccl_insight.expect.model import can_reduce_in_switch
+from nccl_insight.expect.rates import can_reduce_in_switch
 
 KEYS: Final = ("nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls", "algorithm")
 _ALGORITHMS: Final = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvlstree": "NVLS"}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lark import Lark, Token, Tree, UnexpectedInput
 
 from nccl_insight.language.compile import Compiled, compile_message
-from nccl_insight.language.load import definitions
+from nccl_insight.language.definitions import definitions
 from nccl_insight.language.syntax import Grammar
 
 _WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/(?:[^/\\\n]|\\.)+/|//[^\n]*|(?P<name>_?[A-Za-z][A-Za-z0-9_]*)')

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.flight_recorder import Mismatch, Operation, verdict
+from nccl_insight.facts.flight_recorder import verdict
+from nccl_insight.facts.flight_recorder.differences import Mismatch
+from nccl_insight.facts.flight_recorder.entries import Operation
 from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Confidence, Hit, Ref
 from nccl_insight.tables.run import Run

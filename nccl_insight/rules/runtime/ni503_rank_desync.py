@@ -41,7 +41,8 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
-from nccl_insight.facts.flight_recorder import Lagging, Starved, Verdict, verdict
+from nccl_insight.facts.flight_recorder import Verdict, verdict
+from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity

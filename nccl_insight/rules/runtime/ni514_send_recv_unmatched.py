@@ -35,7 +35,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut, sums
-from nccl_insight.facts.flight_recorder import unpaired
+from nccl_insight.facts.flight_recorder.pairs import unpaired
 from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run

@@ -33,7 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.absent import absences, refuted
-from nccl_insight.facts.flight_recorder import Stalled, verdict
+from nccl_insight.facts.flight_recorder import verdict
+from nccl_insight.facts.flight_recorder.waits import Stalled
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._faults import ANY
 from nccl_insight.rules._traces import hosts_of

@@ -1,0 +1,138 @@
+"""Entries of the dumps by process group, and how far each rank got."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group in the dumps. ``members`` is None where no dump lists them."""
+
+    key: str
+    name: str
+    desc: str
+    members: tuple[int, ...] | None
+
+    @property
+    def label(self) -> str:
+        """``74 (EXPERT_MODEL_PARALLEL_GROUP)``."""
+        return f"{self.name} ({self.desc})" if self.desc and self.desc != "undefined" else self.name
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective as the dumps describe it; ``input_id`` is the dump it was taken from."""
+
+    seq: int
+    op_name: str
+    sizes: str
+    dtypes: str
+    created_ns: int
+    input_id: int
+    rank: int
+
+    @property
+    def label(self) -> str:
+        """``all_to_all 4027x5120 BFloat16``."""
+        sizes = self.sizes.strip("[]").replace("],[", " ").replace(",", "x")
+        return " ".join(p for p in (self.op_name, sizes, self.dtypes) if p)
+
+    @property
+    def name(self) -> str:
+        """``collective 1,204 (all_reduce 1024 Float)``."""
+        return f"collective {self.seq:,} ({self.label})"
+
+
+def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:
+    """Ranks whose dump tells when operations started (torch records that only with timing enabled)."""
+    return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
+
+
+def _key() -> pl.Expr:
+    members = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
+    return pl.concat_str(pl.col("process_group"), pl.col("pg_desc").fill_null(""), members, separator="\x1f")
+
+
+def entries_of(run: Run) -> pl.DataFrame:
+    """Entries of known ranks, one dump a rank kept (a rank may be dumped as pickle and as JSON)."""
+    table = run.table("flight_recorder")
+    known = table.filter(pl.col("rank").is_not_null())
+    first = known.group_by("rank").agg(pl.col("input_id").min().alias("_first"))
+    return (
+        known.join(first, on="rank")
+        .filter(pl.col("input_id") == pl.col("_first"))
+        .with_columns(
+            _key().alias("key"), (pl.col("retired") | (pl.col("state") == "completed")).alias("done")
+        )
+        .drop("_first")
+    )
+
+
+def status_of(run: Run) -> pl.DataFrame:
+    return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
+
+
+def groups_of(run: Run, entries: pl.DataFrame) -> dict[str, Group]:
+    found = entries.unique("key", maintain_order=True).select(
+        "key", "process_group", "pg_desc", "group_ranks"
+    )
+    return {
+        key: Group(key, name or "?", desc or "", tuple(members) if members is not None else None)
+        for key, name, desc, members in found.iter_rows()
+    }
+
+
+def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
+    """Per group and rank: last collective issued (``enqueued``) and last one known to be finished (``finished``).
+
+    The counters of ``pg_status`` mix collectives and point-to-point operations, so they are used only in groups
+    without the latter.
+    """
+    seen = (
+        entries.group_by("key", "rank", maintain_order=True)
+        .agg(
+            pl.col("process_group").first(),
+            pl.col("is_p2p").any().alias("_p2p"),
+            pl.col("collective_seq").filter(~pl.col("is_p2p")).max().alias("_last"),
+            pl.col("collective_seq").filter(~pl.col("is_p2p") & ~pl.col("done")).min().alias("_open"),
+        )
+        .with_columns(pl.col("_p2p").any().over("key"))
+        .filter(pl.col("_last").is_not_null())
+    )
+    counters = (
+        status_of(run)
+        .group_by("rank", "process_group")
+        .agg(pl.col("last_enqueued").max(), pl.col("last_completed").max())
+    )
+    seen = seen.join(counters, on=["rank", "process_group"], how="left")
+    usable = ~pl.col("_p2p")
+    return seen.with_columns(
+        pl.max_horizontal("_last", pl.when(usable).then(pl.col("last_enqueued"))).alias("enqueued"),
+        pl.coalesce(pl.col("_open") - 1, pl.col("_last")).alias("finished"),
+    )
+
+
+def operation_of(row: dict[str, object]) -> Operation:
+    def number(name: str) -> int:
+        value = row.get(name)
+        return value if isinstance(value, int) else 0
+
+    return Operation(
+        number("collective_seq"), str(row.get("op_name") or "?"), str(row.get("input_sizes") or ""),
+        str(row.get("input_dtypes") or ""), number("time_created_ns"), number("input_id"), number("rank"),
+    )  # fmt: skip
+
+
+def unnamed_counters(run: Run) -> dict[int, int]:
+    """By rank, the highest counter of groups whose id no entry ties to a name.
+
+    A dump of unfinished operations leaves out groups in which a rank has nothing open; such a rank may have
+    finished what others still show as open.
+    """
+    rows = status_of(run).filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
+    return dict(rows.group_by("rank").agg(pl.col("last_enqueued").max()).iter_rows())

@@ -1,0 +1,93 @@
+"""Definitions of a grammar file as they stand there: name, body and directives, nothing parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nccl_insight.errors import GrammarError
+
+if TYPE_CHECKING:
+    pass
+
+
+_HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
+_DIRECTIVES = {
+    "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
+    "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
+}  # fmt: skip
+# Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
+OWN_BLOCKS = {"define", "default-diagnosis", "default-role", "default-table", "default-headless"}
+_INHERITED = {"default-table": "table", "default-headless": "headless"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One definition of a file as it stands there: name, text behind the colon, directives, file and line."""
+
+    name: str
+    body: str
+    directives: dict[str, str]
+    where: str
+
+
+def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
+    """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
+    block: dict[str, str] = {}
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        text_of = line.strip()
+        if text_of.startswith("//!"):
+            key, _, value = text_of[3:].partition(":")
+            _add(block, key.strip(), value.strip())
+            block.setdefault("where", f"{name}:{number}")
+        elif block and not text_of.startswith("//"):
+            if OWN_BLOCKS & block.keys():
+                yield block
+            block = {}
+
+
+def _add(directives: dict[str, str], key: str, value: str) -> None:
+    """Notes a directive; cases add up, one a line."""
+    directives[key] = f"{directives[key]}\n{value}" if key == "when" and key in directives else value
+
+
+def definitions(name: str, text: str) -> Iterator[Definition]:
+    """The definitions of a file in order; messages with the table and ``headless`` that hold for the file.
+
+    Raises:
+        GrammarError: a line that is neither definition, continuation, comment nor known directive.
+    """
+    directives: dict[str, str] = {}
+    inherited: dict[str, str] = {}
+    header: tuple[str, str, int, dict[str, str]] | None = None
+    body: list[str] = []
+
+    def flush() -> Iterator[Definition]:
+        if header is not None:
+            first, rest, number, given = header
+            yield Definition(first, "\n".join([rest, *body]), given, f"{name}:{number}")
+
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("//!"):
+            key, _, value = stripped[3:].partition(":")
+            if key.strip() not in _DIRECTIVES:
+                raise GrammarError(f"{name}:{number}: unknown directive {key.strip()!r}")
+            _add(directives, key.strip(), value.strip())
+        elif not stripped and OWN_BLOCKS & directives.keys():
+            inherited |= {_INHERITED[k]: v for k, v in directives.items() if k in _INHERITED}
+            directives = {}
+        elif not stripped or stripped.startswith("//"):
+            continue
+        elif line[0] in " \t|" and header is not None:
+            body.append(line)
+        elif match := _HEADER.match(line):
+            yield from flush()
+            given = {**inherited, **directives} if match[1].islower() and match[1][0] != "_" else directives
+            header, body = (match[1], line[match.end() :], number, given), []
+            directives = {}
+        else:
+            raise GrammarError(f"{name}:{number}: not a definition: {stripped[:60]}")
+    yield from flush()
