@@ -88,8 +88,9 @@ class Result(Analysis):
             UsageError: the file cannot be written, or ``js`` is none of these.
         """
         from nccl_insight.report import html
+        from nccl_insight.views.page import page
 
-        document = html.render(self, self._run(), js=js)
+        document = html.render(self, page(self._run(), self), js=js)
         if path is not None:
             with writing(Path(path)) as out:
                 out.write(document.encode("utf-8", "backslashreplace"))
@@ -98,8 +99,9 @@ class Result(Analysis):
     def figures(self) -> dict[str, Any]:
         """The report's figures by name: plotly figures for charts, drawings (SVG) for structure."""
         from nccl_insight.report import notebook
+        from nccl_insight.views.figures import figures
 
-        return notebook.figures(self, self._run())
+        return notebook.figures(self, figures(self._run()))
 
     def _run(self) -> Run:
         return self.run if self.run is not None else build_run({})

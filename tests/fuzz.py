@@ -39,9 +39,10 @@ from nccl_insight.errors import InsightError
 from nccl_insight.inputs.limits import changed
 from nccl_insight.redact import collect, redact_analysis, redact_run
 from nccl_insight.redact.files import blocks
-from nccl_insight.report import html, json_, junit, lint_report, markdown, text
+from nccl_insight.report import json_, junit, lint_report, markdown, text
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.settings.lint.check import lint_text
+from tests import pages
 from tests.runs import RUNS, TINY_SHM
 from tests.test_fuzz import mutate, seeds
 
@@ -309,7 +310,7 @@ def judge_bundle(path: Path) -> None:
     redactor = collect(run, blocks(run.inputs[0]))
     analysis, run = redact_analysis(analysis, redactor), redact_run(run, redactor)
     json.loads(json_.render(analysis))
-    page = html.render(analysis, run, js="none")
+    page = pages.render(analysis, run, js="none")
     for shown in (page, text.render(analysis), markdown.render(analysis), junit.render(analysis)):
         if "\x1b" in shown:
             raise AssertionError("terminal control in a report")

@@ -11,14 +11,15 @@ import polars as pl
 from nccl_insight.facts.gpu_nics import topology
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Analysis
-from nccl_insight.report import html, html_diff
-from nccl_insight.report.figures import build
+from nccl_insight.report import html_diff
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.matrix import differing, matrix
 from nccl_insight.views.rings import ring_orders
 from nccl_insight.views.structure import structure
+from tests import pages
 from tests import render_samples as samples
+from tests.pages import build
 
 MS = 1_000_000
 
@@ -218,7 +219,7 @@ def test_a_thousand_nodes_fit_the_budget() -> None:
     figure = figures(run, analysis)["cluster"]
     assert len(re.findall(r'data-c="', figure.svg)) == 1024
     assert "2 classes of alike nodes" in figure.summary
-    assert len(html.render(analysis, run, js="none").encode()) < 1_000_000
+    assert len(pages.render(analysis, run, js="none").encode()) < 1_000_000
 
 
 def test_connections_that_differ_are_outlined() -> None:

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 import nccl_insight
-from nccl_insight.report import html
-from nccl_insight.report.figures import build
 from nccl_insight.report.steps import steps_of
+from tests import pages
+from tests.pages import build
 from tests.runs import HEALTHY, TINY_SHM
 
 
 def page(path: Path) -> str:
     run = nccl_insight.load([path])
-    return html.render(nccl_insight.analyze(run), run, js="none")
+    return pages.render(nccl_insight.analyze(run), run, js="none")
 
 
 def text(markup: str) -> str:

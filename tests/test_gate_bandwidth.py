@@ -14,7 +14,7 @@ from nccl_insight.expect.hardware import copies, find_gpu, gpus, networks
 from nccl_insight.live.capture.schedule import rails, rounds
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
 from nccl_insight.live.preflight.model import Check, Status
-from nccl_insight.report.figures import build
+from tests.pages import build
 
 H100 = "NVIDIA H100 80GB HBM3"
 IB = Surroundings(nics=8, nic_gbit=400.0, layer="InfiniBand", pcie_generation=5)

@@ -18,6 +18,7 @@ import pytest
 
 from nccl_insight.engine.compare import compare
 from nccl_insight.report import html, html_diff, markdown
+from tests import pages
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 from tests.test_render_html import hostile_run
@@ -56,7 +57,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def write(name: str, js: html.JsMode = "inline") -> Path:
         path = folder / f"{name}-{js}.html"
         if not path.exists():
-            path.write_text(html.render(*samples.ALL[name](), js=js), encoding="utf-8")
+            path.write_text(pages.render(*samples.ALL[name](), js=js), encoding="utf-8")
         return path
 
     return write
@@ -372,7 +373,7 @@ def test_hostile_text_runs_nothing_and_asks_for_nothing(
     # A page with plotly takes seconds to open: several payloads share one there.
     together = [" ".join(PAYLOADS[first::6]) for first in range(6)]
     for payload in together if js == "inline" else PAYLOADS:
-        path.write_text(html.render(*hostile_run(payload), js=js, command=payload), encoding="utf-8")
+        path.write_text(pages.render(*hostile_run(payload), js=js, command=payload), encoding="utf-8")
         _open(browser, path)
         if js == "inline":
             browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")

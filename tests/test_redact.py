@@ -19,10 +19,11 @@ from nccl_insight import api
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
 from nccl_insight.redact.files import blocks, is_text
-from nccl_insight.report import bundle, html, json_, junit, markdown, text
+from nccl_insight.report import bundle, json_, junit, markdown, text
 from nccl_insight.tables.run import build_run
+from nccl_insight.views.page import page
+from tests import pages, runs
 from tests import render_samples as samples
-from tests import runs
 
 SHARED = runs.SHARED
 IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)")
@@ -142,7 +143,7 @@ def test_tables_lines_and_analysis_are_redacted_and_the_findings_stay() -> None:
     assert safe.table("ranks")["host"].n_unique() == run.table("ranks")["host"].n_unique()
     outputs = {
         "text": text.render(hidden, verbosity=2), "json": json_.render(hidden), "md": markdown.render(hidden),
-        "junit": junit.render(hidden), "html": html.render(hidden, safe, js="none"), "cdn": html.render(hidden, safe, js="cdn"),
+        "junit": junit.render(hidden), "html": pages.render(hidden, safe, js="none"), "cdn": pages.render(hidden, safe, js="cdn"),
     }  # fmt: skip
     for name, out in outputs.items():
         assert "gpu-node" not in out, name
@@ -160,7 +161,14 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
     redactor = collect(run, [LOG])
     hidden, safe = redact_analysis(api.analyze(run), redactor), redact_run(run, redactor)
     target = tmp_path / "ticket.zip"
-    bundle.write(target, hidden, safe, redactor, command=f"nccl-insight analyze --token=abc {log}")
+    bundle.write(
+        target,
+        hidden,
+        page(safe, hidden),
+        safe.inputs,
+        redactor,
+        command=f"nccl-insight analyze --token=abc {log}",
+    )
     first = target.read_bytes()
     with zipfile.ZipFile(target) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -181,7 +189,14 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
         ):
             assert secret not in data, (name, secret)
     assert json.loads(members["analysis.json"])["redacted"] is True
-    bundle.write(target, hidden, safe, redactor, command=f"nccl-insight analyze --token=abc {log}")
+    bundle.write(
+        target,
+        hidden,
+        page(safe, hidden),
+        safe.inputs,
+        redactor,
+        command=f"nccl-insight analyze --token=abc {log}",
+    )
     assert target.read_bytes() == first
 
 
@@ -197,7 +212,8 @@ def test_a_large_log_is_shortened_in_the_bundle_and_says_so(tmp_path: Path) -> N
     bundle.write(
         target,
         analysis,
-        build_run({}, inputs=find_inputs([str(log)])),
+        page(build_run({}), analysis),
+        find_inputs([str(log)]),
         collect(build_run({}), ["ares-gpu017:1:2 [0] NCCL INFO"]),
     )
     with zipfile.ZipFile(target) as archive:

@@ -20,10 +20,11 @@ import pytest
 
 from nccl_insight import api
 from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
-from nccl_insight.report import figures, html, json_
+from nccl_insight.report import json_
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.html.markup import json_block
 from nccl_insight.tables.run import Run, build_run
+from tests import pages
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
 
@@ -75,7 +76,7 @@ def _page(name: str, **options: Any) -> Page:
 
 def _html(name: str, **options: Any) -> str:
     analysis, run = samples.ALL[name]()
-    return html.render(analysis, run, **{"js": "none", **options})
+    return pages.render(analysis, run, **{"js": "none", **options})
 
 
 def _policy(text: str) -> dict[str, list[str]]:
@@ -197,7 +198,7 @@ def test_machine_readable_copy_is_the_json_output() -> None:
     copy = dict(_page("failing").data("nccl-insight"))
     drawn = copy.pop("figures")
     assert copy == json.loads(json_.render(analysis))
-    built = figures.build(analysis, run)
+    built = pages.build(analysis, run)
     assert [(f["id"], f["total"], len(f["rows"])) for f in drawn] == [
         (f.id, f.total, len(f.rows)) for f in built
     ]
@@ -215,7 +216,7 @@ def test_a_huge_machine_readable_copy_is_shortened_and_says_so() -> None:
     big = Analysis(
         "findings", many, Job(hosts=hosts, nranks=4096), Coverage(), inputs, samples.TOOL, not_judged=gaps
     )
-    text = html.render(big, build_run({}), js="none")
+    text = pages.render(big, build_run({}), js="none")
     assert len(text.encode()) <= 400_000
     assert Page(text).data("nccl-insight")["shortened"] is True
     assert "and 4,046 more" in text
@@ -244,7 +245,7 @@ def test_document_structure_is_semantic(name: str) -> None:
 
 def test_every_figure_has_a_sentence_and_a_table() -> None:
     for sample in samples.ALL.values():
-        for figure in figures.build(*sample()):
+        for figure in pages.build(*sample()):
             assert len(figure.summary) > 20
             assert figure.rows
             assert all(len(row) == len(figure.columns) for row in figure.rows)
@@ -257,7 +258,7 @@ def test_every_figure_has_a_sentence_and_a_table() -> None:
 def test_figures_are_valid_for_plotly() -> None:
     graph_objects = pytest.importorskip("plotly.graph_objects")
     for sample in samples.ALL.values():
-        for figure in figures.build(*sample()):
+        for figure in pages.build(*sample()):
             assert (figure.plot is None) == bool(figure.svg)
             if figure.plot is None:
                 continue
@@ -265,7 +266,7 @@ def test_figures_are_valid_for_plotly() -> None:
 
 
 def test_which_figures_a_run_gets() -> None:
-    got = {name: [f.id for f in figures.build(*sample())] for name, sample in samples.ALL.items()}
+    got = {name: [f.id for f in pages.build(*sample())] for name, sample in samples.ALL.items()}
     log = ["node", "cluster", "matrix", "rings", "trees", "nics", "ranks", "init", "calls"]
     assert got["failing"] == got["thousand"] == log
     assert got["healthy"] == [i for i in log if i != "cluster"], "a few nodes, all alike: no map"
@@ -278,14 +279,14 @@ def test_which_figures_a_run_gets() -> None:
 
 
 def test_figure_sentences_state_the_facts() -> None:
-    said = {f.id: f.summary for f in figures.build(*samples.failing())}
+    said = {f.id: f.summary for f in pages.build(*samples.failing())}
     assert "8 nodes with 64 ranks in 2 classes of alike nodes" in said["cluster"]
     assert "findings name gpu-node-05" in said["cluster"]
     assert said["matrix"].startswith("96 rank-to-rank connections: 64 P2P (GPU memory)")
     assert "each crosses between nodes 8 times, the minimum for 8 nodes" in said["rings"]
     assert "initialization, s: ranks 32-39 (on gpu-node-05)" in said["ranks"]
     assert "the slowest, rank 34, took 3.54 s, most of it in connections" in said["init"]
-    traced = {f.id: f.summary for f in figures.build(*samples.traced())}
+    traced = {f.id: f.summary for f in pages.build(*samples.traced())}
     # 9 ms in each of 12 steps, as in the finding
     assert traced["stragglers"].startswith("Rank 5: delays the others by 108 ms in all (last in 12 of 60")
     assert traced["longest-waits"].startswith("Longest: 9 ms in AllReduce of step 0, for rank 5")
@@ -303,7 +304,7 @@ def test_the_matrix_of_very_many_nodes_has_a_bounded_number_of_cells(tmp_path: P
     log = tmp_path / "wide.log"
     log.write_text("\n".join(lines) + "\n")
     run = api.load([str(log)])
-    (matrix,) = (f for f in figures.build(api.analyze(run), run) if f.id == "matrix")
+    (matrix,) = (f for f in pages.build(api.analyze(run), run) if f.id == "matrix")
     assert matrix.plot is None
     (cells,) = re.findall(r'<path d="([^"]+)" class="k-rdma"', matrix.svg)
     # Ten neighbors share a cell: each group of them talks inside itself and to the next group.
@@ -312,19 +313,19 @@ def test_the_matrix_of_very_many_nodes_has_a_bounded_number_of_cells(tmp_path: P
 
 
 def test_a_large_job_is_drawn_by_node() -> None:
-    by_id = {f.id: f for f in figures.build(*samples.thousand())}
+    by_id = {f.id: f for f in pages.build(*samples.thousand())}
     matrix = by_id["matrix"]
     assert "inside each of 128 nodes" in matrix.svg
     assert "between 128 nodes, 2 neighbors per cell" in matrix.svg
     assert "inside, all 128 nodes are connected alike" in matrix.summary
     assert matrix.total > 50
     assert len(re.findall(r'<rect data-c="', by_id["cluster"].svg)) == 128
-    page = html.render(*samples.thousand(), js="none")
+    page = pages.render(*samples.thousand(), js="none")
     assert len(page.encode()) < 400_000
 
 
 def test_a_run_without_tables_still_gives_a_complete_page() -> None:
-    text = html.render(
+    text = pages.render(
         Analysis("not_judged", (), Job(), Coverage(), (), samples.TOOL), build_run({}), js="inline"
     )
     page = Page(text)
@@ -351,7 +352,7 @@ def test_gaps_in_the_tables_never_stop_the_report(name: str, seed: int) -> None:
             elif dice < 0.36 and dtype.is_numeric():
                 gaps.append((pl.col(column) * 0).alias(column))
         tables[table] = frame.gather_every(chance.choice((1, 1, 2, 20))).with_columns(gaps)
-    Page(html.render(analysis, build_run(tables), js="cdn"))
+    Page(pages.render(analysis, build_run(tables), js="cdn"))
 
 
 def test_policy_forbids_everything_but_the_scripts_of_this_file() -> None:
@@ -423,8 +424,8 @@ def hostile_run(payload: str) -> tuple[Analysis, Run]:
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_hostile_text_adds_no_element_and_no_attribute(payload: str) -> None:
-    harmless = Page(html.render(*hostile_run("harmless"), js="cdn", command="harmless"))
-    text = html.render(*hostile_run(payload), js="cdn", command=payload)
+    harmless = Page(pages.render(*hostile_run("harmless"), js="cdn", command="harmless"))
+    text = pages.render(*hostile_run(payload), js="cdn", command=payload)
     text.encode()
     assert len(text) < 900_000
     page = Page(text)
@@ -461,7 +462,7 @@ def test_a_hostile_log_leaves_no_executable_markup(tmp_path: Path) -> None:
     run = api.load([str(log)])
     analysis = api.analyze(run)
     assert analysis.findings
-    text = html.render(analysis, run, js="cdn", command=str(log))
+    text = pages.render(analysis, run, js="cdn", command=str(log))
     page = Page(text)
     assert not {"img", "iframe", "object", "embed", "form", "input", "base", "math", "mtext"} & {
         t for t, _ in page.tags

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.report.figures import build
 from nccl_insight.tables.run import build_run
 from tests import render_samples as samples
+from tests.pages import build
 from tests.runs import SHARED
 
 MS = 1_000_000

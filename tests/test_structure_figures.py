@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import nccl_insight
-from nccl_insight.report import html
-from nccl_insight.report.figures import build
+from tests import pages
 from tests import render_samples as samples
+from tests.pages import build
 from tests.runs import HEALTHY
 
 STEPS = (
@@ -66,23 +66,23 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     text = HEALTHY.read_text().replace("node00", "<b>x</b>&\"'")
     (tmp_path / "run.log").write_text(text)
     run = nccl_insight.load([tmp_path / "run.log"])
-    page = html.render(nccl_insight.analyze(run), run, js="none")
+    page = pages.render(nccl_insight.analyze(run), run, js="none")
     assert "<b>x</b>" not in page
 
 
 def test_pictures_are_there_without_scripts_and_sizes_hold() -> None:
     run = nccl_insight.load([HEALTHY])
     analysis = nccl_insight.analyze(run)
-    plain = html.render(analysis, run, js="none")
+    plain = pages.render(analysis, run, js="none")
     assert plain.count('<svg class="draw') == 6
     assert len(plain.encode()) < 400_000
-    assert len(html.render(analysis, run, js="inline").encode()) < 1_600_000
+    assert len(pages.render(analysis, run, js="inline").encode()) < 1_600_000
 
 
 def test_sizes_hold_at_a_thousand_ranks() -> None:
     analysis, run = samples.thousand()
-    assert len(html.render(analysis, run, js="none").encode()) < 400_000
-    assert len(html.render(analysis, run, js="inline").encode()) < 1_600_000
+    assert len(pages.render(analysis, run, js="none").encode()) < 400_000
+    assert len(pages.render(analysis, run, js="inline").encode()) < 1_600_000
 
 
 def test_the_chart_library_is_the_one_that_was_looked_at() -> None:

@@ -18,7 +18,6 @@ from nccl_insight.cli.frames import show_frame
 from nccl_insight.engine.policy.config import resolve
 from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
-from nccl_insight.report import html
 from nccl_insight.report.explain_log import render as explain_log
 from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
@@ -27,6 +26,7 @@ from nccl_insight.rules import discover
 from nccl_insight.settings.check.values import check_value
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.sql import columns, overview, select
+from tests import pages
 from tests import render_samples as samples
 from tests.cli import run_cli
 from tests.runs import TINY_SHM
@@ -143,7 +143,7 @@ def test_a_phrase_gets_no_unit_in_the_report() -> None:
     )
     bare = replace(samples.finding("NI999", "other", observed="12", expected=">= 180"), unit="GB/s")
     analysis, run = samples.failing()
-    page = html.render(replace(analysis, findings=(finding, bare)), run, js="none")
+    page = pages.render(replace(analysis, findings=(finding, bare)), run, js="none")
     assert "<dd>0 of 368 with GDRDMA</dd>" in page
     assert "<dd>GDRDMA where it can be</dd>" in page
     assert "<dd>12 GB/s</dd>" in page

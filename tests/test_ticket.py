@@ -14,6 +14,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report import markdown, sarif, ticket
 from nccl_insight.report.lint_report import render_sarif
 from nccl_insight.settings.lint import lint_text
+from nccl_insight.views.platform import platform
 from tests import render_samples as samples
 from tests.cli import run_cli
 from tests.hostile import PAYLOADS
@@ -77,7 +78,7 @@ def _questions(text: str) -> list[str]:
 
 def test_the_form_is_filled_with_what_the_log_tells() -> None:
     run = nccl_insight.load(TINY_SHM)
-    text = ticket.github_issue(nccl_insight.analyze(run), run)
+    text = ticket.github_issue(nccl_insight.analyze(run), platform(run))
     assert _questions(text) == FORM
     answers = dict(zip(FORM, re.split(r"^### .+$", text, flags=re.M)[1:], strict=True))
     assert answers["How is this issue impacting you?"].strip() in IMPACTS
@@ -95,7 +96,7 @@ def test_what_the_inputs_do_not_tell_is_asked_for_not_made_up() -> None:
     bare = dataclasses.replace(
         analysis, job=dataclasses.replace(analysis.job, nccl_versions=(), cuda_versions=())
     )
-    text = ticket.github_issue(bare, run)
+    text = ticket.github_issue(bare, platform(run))
     assert "_not in the inputs: strings libnccl.so" in text
     assert "_Please choose: lower performance" in text
 
@@ -131,7 +132,7 @@ def test_hostile_text_stays_text(payload: str) -> None:
         for f in analysis.findings
     )
     hostile = dataclasses.replace(analysis, findings=found, headline=short)
-    text = ticket.github_issue(hostile, run)
+    text = ticket.github_issue(hostile, platform(run))
     assert _questions(re.sub(r"(?s)(`{3,})log.*?\n\1$", "", text)) == FORM
     assert len(text) < markdown.LIMIT
     outside = re.sub(r"(?sm)^(`{3,})\w*\n.*?^\1$", "", text)
@@ -180,7 +181,7 @@ def test_an_analysis_of_nothing_has_its_forms() -> None:
     empty = Analysis(
         "not_judged", (), samples.healthy()[0].job, samples.healthy()[0].coverage, (), samples.TOOL
     )
-    assert _questions(ticket.github_issue(empty, run)) == FORM
+    assert _questions(ticket.github_issue(empty, platform(run))) == FORM
     assert ticket.chat(empty).startswith("NOT JUDGED")
 
 
@@ -188,7 +189,7 @@ def test_markdown_holds_the_platform_and_folds_the_evidence() -> None:
     run = nccl_insight.load([TINY_SHM])
     analysis = nccl_insight.analyze(run)
     command = "nccl-insight analyze run.log --token hunter2"
-    text = markdown.render(analysis, ticket.platform(analysis, run, command))
+    text = markdown.render(analysis, ticket.platform(analysis, platform(run), command))
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert "| NCCL | 2.27.7+cuda12.8 |" in rows
     assert "| Ranks and nodes | 4 ranks on 1 node |" in rows

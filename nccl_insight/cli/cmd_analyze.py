@@ -28,14 +28,17 @@ def _render(
         return json_.render(analysis)
     if kind == "md":
         from nccl_insight.cli.redacting import command_line
+        from nccl_insight.views.platform import platform
 
-        return markdown.render(analysis, ticket.platform(analysis, run, command_line(redactor)))
+        return markdown.render(analysis, ticket.platform(analysis, platform(run), command_line(redactor)))
     if kind == "sarif":
         return sarif.render(analysis)
     if kind == "chat":
         return ticket.chat(analysis)
     if kind == "github-issue":
-        return ticket.github_issue(analysis, run)
+        from nccl_insight.views.platform import platform
+
+        return ticket.github_issue(analysis, platform(run))
     if kind == "junit":
         return (
             junit.render(analysis)
@@ -45,8 +48,9 @@ def _render(
     if kind == "html":
         from nccl_insight.cli.redacting import command_line
         from nccl_insight.report import html
+        from nccl_insight.views.page import page
 
-        return html.render(analysis, run, js=js, command=command_line(redactor))
+        return html.render(analysis, page(run, analysis), js=js, command=command_line(redactor))
     return text.render(analysis)
 
 

@@ -14,6 +14,7 @@ from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
 from nccl_insight.redact.files import blocks, is_text
 from nccl_insight.report import bundle
 from nccl_insight.tables.run import Run
+from nccl_insight.views.page import page
 
 
 def redacted(analysis: Analysis, run: Run) -> tuple[Analysis, Run, Redactor]:
@@ -35,7 +36,7 @@ def write_bundle(path: Path, analysis: Analysis, run: Run, redactor: Redactor | 
     Raises:
         UsageError: the zip cannot be written.
     """
-    bundle.write(path, analysis, run, redactor, command=command_line(redactor))
+    bundle.write(path, analysis, page(run, analysis), run.inputs, redactor, command=command_line(redactor))
 
 
 def command_line(redactor: Redactor | None = None) -> str:

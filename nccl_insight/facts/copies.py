@@ -62,7 +62,9 @@ def copy_sentences(run: Run) -> list[str]:
         slow = pairs.filter("odd").sort("gbps").select("src", "dst", "gbps")
         odd = [f"GPU {src} to {dst} {gbps:.1f} GB/s" for src, dst, gbps in slow.iter_rows()]
         count = plural(pairs.height, "pair")
-        sentences.append(f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}")
+        sentences.append(
+            f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}"
+        )
     return sentences
 
 

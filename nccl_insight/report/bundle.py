@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nccl_insight.inputs.find import STDIN, InputFile
@@ -14,8 +14,8 @@ from nccl_insight.redact import NOT_PROMISED, Redactor
 from nccl_insight.redact.files import PACKED_SUFFIXES, blocks, is_text
 from nccl_insight.report import html, json_, markdown
 from nccl_insight.report.html.details import scrub
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes
+from nccl_insight.views.page import Page
 from nccl_insight.writing import writing
 
 _EDGE = 4 << 20
@@ -25,7 +25,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def write(
     path: Path,
     analysis: Analysis,
-    run: Run,
+    view: Page,
+    files: Sequence[InputFile],
     redactor: Redactor | None = None,
     *,
     command: str | None = None,
@@ -35,21 +36,21 @@ def write(
     Args:
         path: the zip to write; an existing one is replaced.
         analysis: already redacted when ``redactor`` is given.
-        run: already redacted when ``redactor`` is given; its text inputs go in, large ones with their first and last
-            4 MiB, compressed ones as plain text.
+        view: already redacted when ``redactor`` is given.
+        files: the inputs. Text goes in, of large ones the first and last 4 MiB, compressed ones as plain text.
         redactor: replaces names in the logs; None bundles them as they are.
         command: the command line to name, secrets masked.
     """
     if command is not None and redactor is not None:
         command = redactor.text(command)
     members: dict[str, bytes] = {
-        "report.html": html.render(analysis, run, command=command).encode(),
+        "report.html": html.render(analysis, view, command=command).encode(),
         "analysis.json": json_.render(analysis).encode(),
         "ticket.md": markdown.render(analysis).encode(),
     }
     left_out = []
     damaged = []
-    for file in run.inputs:
+    for file in files:
         own = "standard-input.log" if file.display == STDIN else Path(file.display).name
         name = f"input{file.input_id + 1}-{own}"
         if redactor:

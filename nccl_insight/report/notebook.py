@@ -13,7 +13,7 @@ from nccl_insight.report import diff
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.page import asset
-from nccl_insight.tables.run import Run
+from nccl_insight.views.figures import Figures
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Drawing:
         return f'<div class="nccl-insight"><style>{_style()}</style>{self.svg}</div>'
 
 
-def figures(analysis: Analysis, run: Run) -> dict[str, Any]:
+def figures(analysis: Analysis, views: Figures) -> dict[str, Any]:
     """Figures by name in the order of the report; charts are ``plotly.graph_objects.Figure``."""
-    return {f.id: _shown(f) for f in figure_set.build(analysis, run)}
+    return {f.id: _shown(f) for f in figure_set.build(analysis, views)}
 
 
 def difference_text(comparison: Comparison) -> str:

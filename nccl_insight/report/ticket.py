@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import polars as pl
-
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.report import markdown, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.report.steps import steps_of
-from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
+from nccl_insight.views.platform import Platform
 
 _MOST_FINDINGS: Final = 6
 _MOST_SETTINGS: Final = 60
@@ -32,7 +28,7 @@ _HANGS: Final = (
 )
 
 
-def github_issue(analysis: Analysis, run: Run, command: str = "") -> str:
+def github_issue(analysis: Analysis, view: Platform, command: str = "") -> str:
     """The fields of NVIDIA/nccl's issue form (``.github/ISSUE_TEMPLATE/ISSUE.yaml``) as markdown.
 
     Always below 60,000 characters. Fields that the inputs do not tell hold an italic request, so that nothing made up
@@ -42,9 +38,9 @@ def github_issue(analysis: Analysis, run: Run, command: str = "") -> str:
         f"<!-- Title: [Issue]: {markdown.escape(words.cause(analysis))} -->", "",
         "### How is this issue impacting you?", "", _impact(analysis), "",
         "### Share Your Debug Logs", "", *_logs(analysis), "",
-        "### Steps to Reproduce the Issue", "", *_steps(analysis, run), "",
+        "### Steps to Reproduce the Issue", "", *_steps(analysis, view), "",
         "### NCCL Version", "", _version(analysis), "",
-        "### Your platform details", "", *_platform(analysis, run), "",
+        "### Your platform details", "", *_platform(analysis, view), "",
         "### Error Message & Behavior", "", *_behavior(analysis), "",
         *_made_by(analysis, command),
     ]  # fmt: skip
@@ -55,16 +51,16 @@ def github_issue(analysis: Analysis, run: Run, command: str = "") -> str:
     return markdown.close_fence(text[: markdown.LIMIT - len(ending) - 64]) + ending
 
 
-def platform(analysis: Analysis, run: Run, command: str = "") -> list[str]:
+def platform(analysis: Analysis, view: Platform, command: str = "") -> list[str]:
     """Lines of markdown on version, GPUs, topology, network, settings and command, for :func:`markdown.render`."""
-    rows = ["### Job and platform", "", *_platform(analysis, run)[:-1], ""]
+    rows = ["### Job and platform", "", *_platform(analysis, view)[:-1], ""]
     rows = [line for line in rows if not line.endswith(" | _not in the inputs_ |")]
     at = next((n for n, line in enumerate(rows) if line.startswith("| Ranks")), len(rows) - 1)
     rows[at:at] = [f"| NCCL | {_version(analysis)} |"] if analysis.job.nccl_versions else []
     if command:
         last = max(n for n, line in enumerate(rows) if line.startswith("|"))
         rows.insert(last + 1, f"| Command | {markdown.code_span(scrub(one_line(command, 400)))} |")
-    return [*rows, *_settings(run), ""]
+    return [*rows, *_settings(view), ""]
 
 
 def chat(analysis: Analysis) -> str:
@@ -150,20 +146,19 @@ def _logs(analysis: Analysis) -> list[str]:
     return rows
 
 
-def _steps(analysis: Analysis, run: Run) -> list[str]:
-    rows = ["_The command that starts the job:_", "", "```sh", "", "```", "", *_settings(run)]
+def _steps(analysis: Analysis, view: Platform) -> list[str]:
+    rows = ["_The command that starts the job:_", "", "```sh", "", "```", "", *_settings(view)]
     if analysis.progress is not None:
         rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
     rows.append("_Is it sporadic? Did it work with an older NCCL?_")
     return rows
 
 
-def _settings(run: Run) -> list[str]:
+def _settings(view: Platform) -> list[str]:
     """What the user set, folded."""
     rows: list[str] = []
-    chosen = user_settings(run)
-    if chosen:
-        shown = sorted({f"{one_line(s.name, 120)}={one_line(s.value, 200)}" for s in chosen})
+    if view.settings:
+        shown = sorted({f"{one_line(name, 120)}={one_line(value, 200)}" for name, value in view.settings})
         more = f"\n# and {len(shown) - _MOST_SETTINGS} more" if len(shown) > _MOST_SETTINGS else ""
         body = markdown.fence(["\n".join(shown[:_MOST_SETTINGS]) + more], "sh")
         rows += [
@@ -187,12 +182,12 @@ def _version(analysis: Analysis) -> str:
     return markdown.escape(versions + ("" if "cuda" in versions else cuda))
 
 
-def _platform(analysis: Analysis, run: Run) -> list[str]:
+def _platform(analysis: Analysis, view: Platform) -> list[str]:
     job = analysis.job
     rows = [["Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]]]
-    rows.append(["GPUs", _gpus(run, job.gpus)])
+    rows.append(["GPUs", _gpus(view, job.gpus)])
     rows.append(
-        ["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(run))))]
+        ["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(view))))]
     )
     rows.append(["CUDA", ", ".join(one_line(v, 40) for v in job.cuda_versions)])
     rows.append(["Driver", ", ".join(one_line(v, 40) for v in job.driver_versions)])
@@ -206,23 +201,17 @@ def _platform(analysis: Analysis, run: Run) -> list[str]:
     ]
 
 
-def _gpus(run: Run, count: int | None) -> str:
-    from nccl_insight.facts.expected import gpu_of
-
-    known = gpu_of(run)
-    number = plural(count, "GPU") if count else ""
-    return " ".join(filter(None, (number, known.name if known else "")))
+def _gpus(view: Platform, count: int | None) -> str:
+    return " ".join(filter(None, (plural(count, "GPU") if count else "", view.gpu)))
 
 
-def _nics(run: Run) -> str:
-    listed = nics(run)
-    if listed.is_empty():
+def _nics(view: Platform) -> str:
+    known = view.nics
+    if known is None:
         return ""
-    per_host = int(str(listed.group_by("host").agg(pl.col("name").n_unique().alias("n"))["n"].max()))
-    speeds = sorted({int(s) for s in listed["speed_gbit"].drop_nulls()})
-    names = sorted({str(n) for n in listed["name"].drop_nulls()})[:8]
-    speed = f" of {' and '.join(map(str, speeds))} Gb/s" if speeds else ""
-    return f"{plural(per_host, 'NIC')} per node{speed} ({', '.join(one_line(n, 40) for n in names)})"
+    speed = f" of {' and '.join(map(str, known.speeds_gbit))} Gb/s" if known.speeds_gbit else ""
+    names = ", ".join(one_line(n, 40) for n in known.names)
+    return f"{plural(known.per_host, 'NIC')} per node{speed} ({names})"
 
 
 def _behavior(analysis: Analysis) -> list[str]:

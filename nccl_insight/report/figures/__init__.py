@@ -24,63 +24,39 @@ from nccl_insight.report.figures import (
     waits,
 )
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.tables.run import Run
-from nccl_insight.views import calls as call_views
-from nccl_insight.views import cluster as cluster_views
-from nccl_insight.views import copies as copy_views
-from nccl_insight.views import groups as group_views
-from nccl_insight.views import matrix as matrix_views
-from nccl_insight.views import memory as memory_views
-from nccl_insight.views import nics as nic_views
-from nccl_insight.views import node as node_views
-from nccl_insight.views import ranks as rank_views
-from nccl_insight.views import rings as ring_views
-from nccl_insight.views import steps as step_views
-from nccl_insight.views import timeline as time_views
-from nccl_insight.views import traces as trace_views
-from nccl_insight.views import trees as tree_views
-from nccl_insight.views import waits as wait_views
+from nccl_insight.views.figures import Figures
 
-Builder = Callable[[Analysis, Run], "Figure | None"]
 V = TypeVar("V")
 
 
-def _of(view: Callable[[Run], V | None], draw: Callable[[Analysis, V], Figure | None]) -> Builder:
-    """A figure of what a view shows; none where there is nothing to show."""
-
-    def build(analysis: Analysis, run: Run) -> Figure | None:
-        shown = view(run)
-        return None if shown is None else draw(analysis, shown)
-
-    return build
-
-
-BUILDERS: tuple[Builder, ...] = (
-    _of(node_views.nodes, node.node_diagram),
-    lambda analysis, run: journey.journey(analysis),
-    _of(group_views.groups, groups.groups),
-    _of(wait_views.waits, waits.who_waits),
-    _of(cluster_views.cluster, tiles.tile_map),
-    _of(matrix_views.matrix, matrix.matrix),
-    _of(ring_views.rings, rings.rings),
-    _of(tree_views.trees, trees.trees),
-    _of(nic_views.gpu_nics, nics.nic_use),
-    _of(memory_views.memory, memory.memory),
-    _of(rank_views.metrics, ranks.comparison),
-    _of(rank_views.init_times, ranks.init_timing),
-    _of(call_views.calls, activity.calls),
-    _of(step_views.steps, timeline.steps),
-    _of(time_views.timeline, timeline.timeline),
-    _of(time_views.gaps, timeline.gaps),
-    _of(trace_views.durations, traces.durations),
-    _of(trace_views.bandwidth, traces.bandwidth),
-    _of(copy_views.host_copies, copies.host),
-    _of(copy_views.peer_copies, copies.peers),
-    _of(trace_views.stragglers, traces.stragglers),
-    _of(trace_views.longest_waits, traces.longest_waits),
-)
-
-
-def build(analysis: Analysis, run: Run) -> Sequence[Figure]:
+def build(analysis: Analysis, views: Figures) -> Sequence[Figure]:
     """The figures that the run has data for, in the order of the report."""
-    return [figure for builder in BUILDERS if (figure := builder(analysis, run)) is not None]
+
+    def of(draw: Callable[[Analysis, V], Figure | None], view: V | None) -> Figure | None:
+        return None if view is None else draw(analysis, view)
+
+    found = (
+        of(node.node_diagram, views.node),
+        journey.journey(analysis),
+        of(groups.groups, views.groups),
+        of(waits.who_waits, views.waits),
+        of(tiles.tile_map, views.cluster),
+        of(matrix.matrix, views.matrix),
+        of(rings.rings, views.rings),
+        of(trees.trees, views.trees),
+        of(nics.nic_use, views.nics),
+        of(memory.memory, views.memory),
+        of(ranks.comparison, views.ranks),
+        of(ranks.init_timing, views.init),
+        of(activity.calls, views.calls),
+        of(timeline.steps, views.steps),
+        of(timeline.timeline, views.timeline),
+        of(timeline.gaps, views.gaps),
+        of(traces.durations, views.durations),
+        of(traces.bandwidth, views.busbw),
+        of(copies.host, views.host_copies),
+        of(copies.peers, views.peer_copies),
+        of(traces.stragglers, views.stragglers),
+        of(traces.longest_waits, views.longest_waits),
+    )
+    return [figure for figure in found if figure is not None]

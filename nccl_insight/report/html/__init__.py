@@ -13,35 +13,35 @@ from nccl_insight.report.html.findings import findings
 from nccl_insight.report.html.markup import el, join
 from nccl_insight.report.html.page import page
 from nccl_insight.report.html.summary import summary
-from nccl_insight.tables.run import Run
+from nccl_insight.views.page import Page
 
 JsMode = Literal["inline", "cdn", "none"]
 
 
-def render(analysis: Analysis, run: Run, *, js: JsMode | str = "inline", command: str | None = None) -> str:
-    """The report as one HTML document; the same analysis and run always give the same bytes.
+def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", command: str | None = None) -> str:
+    """The report as one HTML document; the same analysis and view always give the same bytes.
 
     Args:
         analysis: what was found.
-        run: tables for figures, settings and versions, and the lines around the evidence.
+        view: figures, settings and versions, and the lines around the evidence (:func:`nccl_insight.views.page.page`).
         js: ``inline`` embeds the chart library, ``cdn`` links it, ``none`` leaves out all scripts; the
             report holds the same facts in each case. Anything else is a UsageError.
         command: the command line to show; values that look like secrets are masked.
     """
     if js not in ("inline", "cdn", "none"):
         raise UsageError(f"--js {js}: must be inline, cdn or none")
-    figures = figure_set.build(analysis, run)
+    figures = figure_set.build(analysis, view.figures)
     interactive = js != "none"
     first = figures[0] if analysis.status == "ok" and figures and figures[0].svg else None
     body = join(
         [
             el("div", summary(analysis, figure_panel(first, interactive) if first else None)),
-            findings(analysis, run, figures) if analysis.findings else None,
+            findings(analysis, view.context, figures) if analysis.findings else None,
             figure_section(
                 figures[1:] if first else figures, interactive=interactive, findings=analysis.findings
             ),
-            environment(run),
-            gaps(analysis, run),
+            environment(view.environment) if view.environment else None,
+            gaps(analysis, view.notes),
             provenance(analysis, command),
         ]
     )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import polars as pl
-
 from nccl_insight.model import Analysis, Severity
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.settings import catalogue as envdata
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ranks, plural
+from nccl_insight.views.environment import Environment, Notes
 
 ROWS = 50
 REASONS = 8
@@ -24,115 +22,76 @@ _SECRET = re.compile(
 _USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 
-def environment(run: Run) -> Markup | None:
-    """Versions of every rank, odd ones first, and the settings that NCCL reported; None where no log tells them."""
-    if run.table("processes").is_empty() and run.table("env").is_empty():
-        return None
+def environment(view: Environment) -> Markup:
+    """Versions of every rank, odd ones first, and the settings that NCCL reported."""
     return el(
         "section",
         el(
             "div",
             el("h2", "Versions and settings", id="environment"),
-            _versions(run),
-            _settings(run),
+            _versions(view),
+            _settings(view),
             class_="wrap",
         ),
     )
 
 
-def _versions(run: Run) -> Markup:
-    ranks = (
-        run.lazy("ranks")
-        .filter(pl.col("nranks") == pl.col("nranks").max())
-        .unique(["host", "pid", "rank"], keep="first", maintain_order=True)
-        .select("host", "pid", "rank")
-    )
-    keys = ["nccl_version", "cuda_version", "driver_version", "library", "network"]
-    processes = run.lazy("processes").with_columns(pl.col("library", "driver_version").cast(pl.String))
-    groups = (
-        processes.join(ranks, on=["host", "pid"], how="left", nulls_equal=True)
-        .group_by(keys)
-        .agg(
-            pl.col("rank").drop_nulls().unique().sort().alias("ranks"),
-            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
-            pl.len().alias("count"),
-        )
-        .sort(["count", *keys], nulls_last=True)
-        .collect()
-    )
-    if groups.is_empty():
+def _versions(view: Environment) -> Markup:
+    if not view.versions:
         return el("p", "No version was reported.")
-    rows: list[list[Child]] = []
-    for row in groups.head(ROWS).iter_rows(named=True):
-        odd = groups.height > 1 and row["count"] < groups["count"].max()
-        label = f"{row['nccl_version'] or 'unknown'}" + (" (differs)" if odd else "")
-        rows.append(
-            [
-                label,
-                row["cuda_version"] or "unknown",
-                driver(row["driver_version"] or "unknown"),
-                row["library"] or "unknown",
-                row["network"] or "unknown",
-                format_ranks(row["ranks"], 12) or "unknown",
-                words.host_list(tuple(row["hosts"]), 6),
-            ]
-        )
+    rows: list[list[Child]] = [
+        [
+            f"{v.nccl or 'unknown'}" + (" (differs)" if v.odd else ""),
+            v.cuda or "unknown",
+            driver(v.driver or "unknown"),
+            v.library or "unknown",
+            v.network or "unknown",
+            format_ranks(v.ranks, 12) or "unknown",
+            words.host_list(v.hosts, 6),
+        ]
+        for v in view.versions
+    ]
     header = ["NCCL", "CUDA", "Driver", "Library", "Network", "Ranks", "Hosts"]
     caption = (
-        "Versions by rank, the odd ones first" if groups.height > 1 else "Versions: the same on every rank"
+        "Versions by rank, the odd ones first" if view.n_versions > 1 else "Versions: the same on every rank"
     )
-    return table(caption, header, rows, total=groups.height)
+    return table(caption, header, rows, total=view.n_versions)
 
 
-def _settings(run: Run) -> Markup:
-    keys = ["name", "value", "origin"]
-    groups = (
-        run.lazy("env")
-        .filter(pl.col("name").is_not_null())
-        .with_columns(pl.col("origin").cast(pl.String))
-        .group_by(keys)
-        .agg(
-            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
-            pl.struct("host", "pid").n_unique().alias("processes"),
-            pl.struct("input_id", "line").first().alias("at"),
-        )
-        .with_columns(pl.col("value").n_unique().over("name").alias("values"))
-        .sort([pl.col("values") == 1, "name", "processes", "value", "origin"], nulls_last=True)
-        .collect()
-    )
-    if groups.is_empty():
+def _settings(view: Environment) -> Markup:
+    if not view.settings:
         return el("p", "No setting was reported. NCCL prints them with NCCL_DEBUG=INFO.")
     known = envdata.catalogue()
     rows: list[list[Child]] = []
-    for row in groups.head(ROWS).iter_rows(named=True):
-        variable = known.get(row["name"])
+    for row in view.settings:
+        variable = known.get(row.name)
         default = variable.default if variable and variable.default is not None else ""
         remarks = []
-        if row["values"] > 1:
-            remarks.append(f"{row['values']} different values")
-        if variable is None and not known.known(row["name"]):
+        if row.values > 1:
+            remarks.append(f"{row.values} different values")
+        if variable is None and not known.known(row.name):
             remarks.append("not a name that NCCL knows")
         if variable and variable.deprecated:
             remarks.append("deprecated")
         rows.append(
             [
-                el("code", one_line(row["name"], 80)),
-                el("code", one_line(row["value"] or "", 200)),
-                row["origin"] or "unknown",
+                el("code", one_line(row.name, 80)),
+                el("code", one_line(row.value or "", 200)),
+                row.origin or "unknown",
                 one_line(str(default), 80) or "not known",
-                _on(row["processes"], tuple(row["hosts"])),
+                _on(row.processes, row.hosts),
                 ", ".join(remarks),
             ]
         )
     header = ["Setting", "Value", "Set by", "Default", "Where", "Unusual"]
-    return table("Settings that NCCL reported, differing ones first", header, rows, total=groups.height)
+    return table("Settings that NCCL reported, differing ones first", header, rows, total=view.n_settings)
 
 
 def _on(processes: int, hosts: tuple[str, ...]) -> str:
     return f"{plural(processes, 'process', 'processes')} on {words.host_list(hosts, 3) or 'unknown hosts'}"
 
 
-def gaps(analysis: Analysis, run: Run) -> Markup:
+def gaps(analysis: Analysis, notes: Notes) -> Markup:
     """What was not judged, suppressed or not understood."""
     parts: list[Child] = [el("h2", "What was not analyzed", id="gaps")]
     if any(f.severity is not Severity.INFO for f in analysis.findings):
@@ -185,13 +144,9 @@ def gaps(analysis: Analysis, run: Run) -> Markup:
                 "were read and not judged.",
             )
         )
-    notes = run.table("notes")
-    if notes.height:
-        rows = [
-            [r["kind"] or "", one_line(r["detail"] or "", 300), r["line"] or ""]
-            for r in notes.head(20).iter_rows(named=True)
-        ]
-        parts.append(table("Notes of the readers", ["Kind", "Detail", "Line"], rows, total=notes.height))
+    if notes.total:
+        rows = [[kind, one_line(detail, 300), line or ""] for kind, detail, line in notes.notes]
+        parts.append(table("Notes of the readers", ["Kind", "Detail", "Line"], rows, total=notes.total))
     return el("section", el("div", parts, class_="wrap"))
 
 

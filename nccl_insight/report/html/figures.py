@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from nccl_insight.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.html.findings import CARDS, related
+from nccl_insight.report.html.findings import related
 from nccl_insight.report.html.markup import Markup, el, prose, table
+from nccl_insight.views.context import FINDINGS
 
 _LINKED = 6
 
@@ -44,7 +45,7 @@ def _paired(figures: Sequence[Figure]) -> list[Figure]:
 
 
 def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding]) -> Markup | None:
-    shown = [f for f in findings[:CARDS] if figure.id in {r.id for r in related(f, figures)}]
+    shown = [f for f in findings[:FINDINGS] if figure.id in {r.id for r in related(f, figures)}]
     loud = [f for f in shown if f.severity is not Severity.INFO][:_LINKED]
     if not loud:
         return None

@@ -12,13 +12,10 @@ from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.report.steps import steps_of
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
+from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
 
-CARDS = 40
 ROWS = 200
-EVIDENCE = 6
-AROUND = 2
 LINE_LIMIT = 500
 _RELATED = 4
 _FILTERED = 4
@@ -56,23 +53,25 @@ def related(finding: Finding, figures: Sequence[Figure]) -> tuple[Figure, ...]:
     return tuple(there[name] for name in wanted if name in there)[:_RELATED]
 
 
-def findings(analysis: Analysis, run: Run, figures: Sequence[Figure] = ()) -> Markup:
+def findings(
+    analysis: Analysis, context: Mapping[tuple[str, int], str], figures: Sequence[Figure] = ()
+) -> Markup:
     """The section with all findings: the first ones in full, the others in a table.
 
-    ``figures``: those of the report; each card links to the ones that show what it is about.
+    ``context``: lines around the evidence by (path, line). ``figures``: those of the report; each card links to the
+    ones that show what it is about.
     """
     items = analysis.findings
     title = el("h2", "Findings", id="findings")
     if not items:
         return el("section", el("div", title, el("p", "No findings."), class_="wrap"))
     anchors: dict[str, str] = {}
-    for item in items[:CARDS]:
+    for item in items[:FINDINGS]:
         anchors.setdefault(item.name, item.anchor)
         anchors.setdefault(item.code, item.anchor)
         anchors.setdefault(item.anchor, item.anchor)
-    context = _context(items[:CARDS], run)
-    cards = [_card(item, anchors, context, related(item, figures)) for item in items[:CARDS]]
-    return el("section", el("div", title, _filter(items), cards, _rest(items[CARDS:]), class_="wrap"))
+    cards = [_card(item, anchors, context, related(item, figures)) for item in items[:FINDINGS]]
+    return el("section", el("div", title, _filter(items), cards, _rest(items[FINDINGS:]), class_="wrap"))
 
 
 def _filter(items: Sequence[Finding]) -> Markup | None:
@@ -325,17 +324,3 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
     )
     said = f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
     return _block(caption, rows, said)
-
-
-def _context(items: Sequence[Finding], run: Run) -> dict[tuple[str, int], str]:
-    """Text of the lines around the evidence, by (path, line)."""
-    inputs = dict(run.table("inputs").select("path", "input_id").iter_rows())
-    wanted = {
-        (inputs[e.input], line): e.input
-        for item in items
-        for e in item.evidence[:EVIDENCE]
-        if e.line and e.input in inputs
-        for line in range(max(1, e.line - AROUND), e.line + AROUND + 1)
-    }
-    found = run.reader.lines(sorted(wanted))
-    return {(wanted[key], key[1]): text for key, text in found.items() if key in wanted}
