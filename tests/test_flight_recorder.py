@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from nccl_insight import api
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.wire import recorded
 from nccl_insight.inputs.find import InputFile, find_inputs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Role, Severity
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.rules._links import traced_efficiency
@@ -382,6 +383,40 @@ def test_one_side_of_a_transfer_never_came(tmp_path: Path, mine: str, ranks: tup
     )
     (hit,) = [h for h in ni514_send_recv_unmatched.check(run) if isinstance(h, Hit)]
     assert hit.ranks == ranks
+
+
+def test_transfers_without_a_partner_follow_from_the_rank_that_is_behind(tmp_path: Path) -> None:
+    # Rank 1 never came to collective 2. Rank 0 waits there and so never came to the send that rank 3 waits for.
+    waiting = [done(1), entry(2, state="started")]
+    by_rank = {0: waiting, 1: [done(1)], 2: waiting, 3: [*waiting, p2p(3, "recv 3<-0", state="started")]}
+    run = dumps(tmp_path, by_rank)
+    (pair,) = [h for h in ni514_send_recv_unmatched.check(run) if isinstance(h, Hit)]
+    assert pair.caused_by == ("rank-desync",)
+    assert pair.title == "Rank 3 waits to receive from rank 0, which never posted the send"
+    assert [(f.name, f.role) for f in api.analyze(run).findings[:2]] == [
+        ("rank-desync", Role.ROOT),
+        ("send-recv-unmatched", Role.CASCADE),
+    ]
+
+
+def test_the_rank_that_is_behind_because_of_a_transfer_is_no_root(tmp_path: Path) -> None:
+    # Rank 1 is not in collective 2: it waits for a send of rank 4, which nobody holds up.
+    waiting = [done(1), entry(2, state="started")]
+    late = [done(1), p2p(2, "recv 1<-4", state="started", process_group=["9", "pipe"])]
+    by_rank = {0: waiting, 1: late, 2: waiting, 3: waiting, 4: [done(1, process_group=["8", "other"])]}
+    for rank, entries in by_rank.items():
+        content = dump(entries)
+        content["pg_config"] |= {
+            "9": {"name": "9", "desc": "pipe", "ranks": "[0, 1, 2, 3, 4]"},
+            "8": {"name": "8", "desc": "other", "ranks": "[4]"},
+        }
+        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    run = load(tmp_path)
+    found = api.analyze(run).findings
+    assert [(f.name, f.role) for f in found[:2]] == [
+        ("send-recv-unmatched", Role.ROOT),
+        ("rank-desync", Role.CASCADE),
+    ]
 
 
 def test_both_sides_open_or_coalesced_is_no_missing_receive(tmp_path: Path) -> None:

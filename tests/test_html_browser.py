@@ -6,8 +6,10 @@ Needs Chromium with chromedriver and selenium; the accessibility check also need
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from nccl_insight import api
 from nccl_insight.engine.compare import compare
 from nccl_insight.report import html, html_diff, markdown
 from tests import pages
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS
+from tests.runs import HEALTHY, TINY_SHM
 from tests.test_render_html import hostile_run
 
 pytestmark = pytest.mark.browser
@@ -355,14 +359,36 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
     assert set(outlines) == {"solid"}
 
 
-def test_printing_shows_what_is_folded(browser: Any, report: Callable[..., Path]) -> None:
-    _open(browser, report("failing"))
+def test_printing_opens_the_evidence_and_nothing_else(browser: Any, tmp_path: Path) -> None:
+    run = api.load(TINY_SHM)
+    path = tmp_path / "shm.html"
+    path.write_text(html.render(api.analyze(run), run), encoding="utf-8")
+    _open(browser, path, dark=True)
+    background = "return getComputedStyle(document.body).backgroundColor"
+    dark = browser.execute_script(background)
     browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    folded = "return [...document.querySelectorAll('details')].filter(d => !d.closest('figure')).every(d => d.open)"
-    assert browser.execute_script(folded)
+    told = "return [...document.querySelectorAll('details')].map(d => [d.open, !!d.closest('.finding')])"
+    details = browser.execute_script(told)
+    assert any(inside for _, inside in details)
+    assert all(open_ is inside for open_, inside in details)
+    assert browser.execute_script(background) != dark, "paper is white"
     browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
     assert not browser.execute_script("return [...document.querySelectorAll('details')].some(d => d.open)")
-    assert browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})["data"]
+    assert browser.execute_script(background) == dark
+
+
+@pytest.mark.parametrize("js", ["inline", "none"])
+@pytest.mark.parametrize("paper", [(8.27, 11.69), (8.5, 11)], ids=["A4", "letter"])
+def test_a_healthy_report_of_16_ranks_prints_on_two_pages(
+    browser: Any, tmp_path: Path, js: html.JsMode, paper: tuple[float, float]
+) -> None:
+    run = api.load(HEALTHY)
+    path = tmp_path / "healthy.html"
+    path.write_text(html.render(api.analyze(run), run, js=js), encoding="utf-8")
+    _open(browser, path)
+    size = {"paperWidth": paper[0], "paperHeight": paper[1], "printBackground": True}
+    data = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", size)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b", data)) in (1, 2)
 
 
 @pytest.mark.parametrize("js", ["inline", "none"])

@@ -87,8 +87,13 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
         parts.append(
             f"{plural(calls, 'call')} logged" + (f", ranks {format_ranks(silent)} behind" if silent else "")
         )
-    gone = counts["destroyed"]
-    parts.append(f"destroyed: {gone} of {total}" if gone else "none destroyed")
+    ends = rows.filter(pl.col("destroyed").is_not_null())["end"].cast(pl.String)
+    aborted = int((ends == "aborted").sum())
+    gone = counts["destroyed"] - aborted
+    if gone or not aborted:
+        parts.append(f"destroyed: {gone} of {total}" if gone else "none destroyed")
+    if aborted:
+        parts.append(f"aborted: {aborted} of {total}")
     return ", ".join(parts)
 
 
@@ -174,6 +179,8 @@ def _ending(run: Run) -> str:
     rows = run.table("milestones")
     if rows.height:
         ends = set(rows["end"].cast(pl.String).drop_nulls())
+        if ends == {"aborted"}:
+            return "the log ends after all communicators were aborted (ncclCommAbort)"
         if ends <= {"destroyed", "aborted"}:
             return "the log ends after all communicators were closed"
         if "silent" in ends:

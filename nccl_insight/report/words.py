@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity
 from nccl_insight.report.sanitize import one_line
@@ -33,6 +35,17 @@ def cause(analysis: Analysis) -> str:
     return {"ok": "No problem found", "inconclusive": "No cause found"}.get(
         analysis.status, "Nothing to judge"
     )
+
+
+def common_folder(paths: Iterable[str]) -> str:
+    """The folder that two or more different paths share, with its slash; empty where it would save nothing."""
+    several = sorted({path for path in paths if path})
+    if len(several) < 2:
+        return ""
+    # Of sorted paths, what the first and the last share is shared by all of them.
+    pairs = zip(several[0].split("/")[:-1], several[-1].split("/")[:-1], strict=False)
+    folder = "/".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return f"{folder}/" if folder else ""
 
 
 def verdict_counts(analysis: Analysis) -> str:

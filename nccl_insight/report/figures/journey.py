@@ -12,7 +12,7 @@ from nccl_insight.units import format_ranks
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
     ("init_completed", "init done"), ("connected", "connected"), ("first_call", "first call"),
-    ("last_call", "last call"), ("destroyed", "destroyed"),
+    ("last_call", "last call"), ("destroyed", "closed"),
 )  # fmt: skip
 _SINGLE = 16
 _SHOWN = 24

@@ -83,6 +83,7 @@ def drawing(width: float, height: float, title: str, parts: Iterable[str]) -> st
     """The whole drawing: smaller where its place is narrow, never larger than drawn."""
     # A drawing shrinks on a narrow screen only as far as its words stay readable; then its place scrolls.
     css = "draw w9" if width >= 900 else "draw w6" if width >= 600 else "draw"
+    css += " tall" if height > 0.55 * width else ""  # half a page wide on paper
     return (
         f'<svg class="{css}" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" role="img" '
         f'aria-label="{escape(one_line(title, 300))}">' + "".join(parts) + "</svg>"

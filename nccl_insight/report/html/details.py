@@ -173,9 +173,10 @@ def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
 def provenance(analysis: Analysis, command: str | None) -> Markup:
     """Inputs with their hashes, the command, the tool, and what redaction covers."""
     rows: list[list[Child]]
+    folder = words.common_folder(i.path for i in analysis.inputs)
     rows = [
         [
-            el("span", one_line(i.path, 300)),
+            el("span", one_line(i.path.removeprefix(folder), 300)),
             i.kind,
             format_bytes(i.size_bytes),
             f"{i.lines:,}",
@@ -198,7 +199,13 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
         el(
             "div",
             el("h2", "Where this comes from", id="provenance"),
-            table("Inputs", header, rows, total=len(analysis.inputs), numeric=[2, 3])
+            table(
+                f"Inputs in {one_line(folder, 300)}" if folder else "Inputs",
+                header,
+                rows,
+                total=len(analysis.inputs),
+                numeric=[2, 3],
+            )
             if rows
             else el("p", "No inputs."),
             el("dl", [[el("dt", k), el("dd", v)] for k, v in facts], class_="facts"),

@@ -277,19 +277,18 @@ def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], st
 
 def _measured(items: Sequence[Evidence]) -> Markup:
     """Evidence that is no line: what was counted, measured or looked for in vain, and in which input."""
-    rows = [
-        el(
-            "tr",
-            el(
-                "td",
-                sanitize(e.text, LINE_LIMIT),
-                el("div", one_line(e.input, 300) or "all inputs", class_="src"),
-            ),
-            class_="hit",
-        )
-        for e in items
-    ]
-    return _block(el("caption", "Over the whole input"), rows, "Evidence over the whole input")
+    folder = words.common_folder(e.input for e in items)
+    rows = []
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        # Lines of one input that stand together name it once, under the last of them.
+        told = after is not None and after.input == item.input
+        path = one_line(item.input.removeprefix(folder), 300) or "all inputs"
+        source = None if told else el("div", path, class_="src")
+        rows.append(el("tr", el("td", sanitize(item.text, LINE_LIMIT), source), class_="hit"))
+    caption = "Over whole inputs" + (f" in {one_line(folder, 300)}" if folder else "")
+    return _block(
+        el("caption", caption if folder else "Over the whole input"), rows, "Evidence over the whole input"
+    )
 
 
 def _block(caption: Markup, rows: Sequence[Markup], said: str) -> Markup:

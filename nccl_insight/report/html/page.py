@@ -77,7 +77,7 @@ def document(frame: Document, body: Markup, figures: Sequence[Figure], js: str) 
     plots = [f for f in figures if f.plot is not None] if js != "none" else []
     theme, script = (asset("theme.js"), asset("report.js")) if js != "none" else ("", "")
     library, library_source = _plotly(js) if plots else (Markup(""), "")
-    style = asset("report.css")
+    style = f"{asset('report.css')}\n{asset('print.css')}"
     policy = _policy([s for s in (theme, script) if s], library_source, style, strict=not plots)
     head = el(
         "head",

@@ -42,6 +42,7 @@ from collections.abc import Iterator
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Verdict, verdict
+from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.facts.watchdog import DEFAULT
@@ -74,25 +75,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
     for item in absences(run):
         if item.lead.source == DUMPS and judged is not None:
-            yield with_others(_from_dumps(item, judged), item)
+            yield with_others(_from_dumps(run, item, judged), item)
         elif item.lead.source == RAS:
             yield with_others(_from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
             yield with_others(_from_watchdog(item), item)
 
 
-def _from_dumps(item: Absent, judged: Verdict) -> Hit:
+def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
     if item.lead.proof == "undumped":
         return _undumped(item, judged)
     if item.lead.proof == "not-entered":
         return _not_entered(item, judged)
     starved = [s for s in judged.starved if set(s.missing) & set(judged.suspects)]
-    parts: list[str] = []
+    parts = [_missing_text(starved[0])] if starved else []
     if judged.lagging:
         worst = max(judged.lagging, key=lambda g: (len(g.behind), -g.operation.created_ns))
         parts.append(_lag_text(worst))
-    if starved:
-        parts.append(_missing_text(starved[0]))
     facts = [
         *(Ref(s.operation.input_id, 0, _missing_text(s)) for s in starved[:4]),
         *(Ref(g.operation.input_id, 0, _lag_text(g)) for g in judged.lagging[:4]),
@@ -106,9 +105,11 @@ def _from_dumps(item: Absent, judged: Verdict) -> Hit:
     )
     if judged.undumped:
         explanation += f" No dump of ranks {format_ranks(judged.undumped)}: nothing is known about them."
+    if pairs_explain(run):
+        explanation += " Each of them waits in a send or receive whose partner never came."
     return Hit(
         title=f"{_who(item, judged.suspects)} "
-        f"{'are' if len(judged.suspects) > 1 else 'is'} behind the others: {'; '.join(parts)}",
+        f"{'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
         next_step=_NEXT,
         explanation=explanation,
         observed="; ".join(parts),
@@ -116,6 +117,7 @@ def _from_dumps(item: Absent, judged: Verdict) -> Hit:
         ranks=judged.suspects,
         hosts=item.hosts,
         confidence=Confidence.HIGH if starved else Confidence.MEDIUM,
+        caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
         evidence=tuple(facts),
     )
 

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut, sums
+from nccl_insight.facts.flight_recorder.links import pairs_follow
 from nccl_insight.facts.flight_recorder.pairs import unpaired
 from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
@@ -65,18 +66,23 @@ def _recorded(run: Run) -> Iterator[Hit]:
     if not found:
         return
     first = found[0]
-    other = "receive" if first.op == "Send" else "send"
-    verb = "to" if first.op == "Send" else "from"
+    other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
-    more = f" and {plural(len(found) - 1, 'further pair')}" if len(found) > 1 else ""
+    more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
+    follows = pairs_follow(run)
+    held_up = (
+        " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
+        if follows
+        else ""
+    )
     yield Hit(
-        title=f"Rank {first.waits} waits in a {first.op.lower()} {verb} rank {first.missing}, which never posted the "
-        f"{other}{more}",
-        next_step="py-spy dump --pid <pid of the rank that never came>; compare the order of sends and receives in "
+        title=f"Rank {first.waits} waits to {verb} rank {first.missing}, which never posted the {other}{more}",
+        next_step=f"py-spy dump --pid <pid of rank {first.missing}>; compare the order of sends and receives in "
         "the program",
         explanation="Both ranks gave a Flight Recorder dump: the operation is open on one of them and the other has "
-        "none for it.",
-        observed=f"{plural(first.count, 'open ' + first.op.lower())} of rank {first.waits}",
+        f"none for it.{held_up}",
+        caused_by=("rank-desync",) if follows else (),
+        observed=f"{plural(first.count, 'open send' if first.op == 'Send' else 'open receive')} of rank {first.waits}",
         expected=f"a {other} of rank {first.missing} for each",
         ranks=ranks,
         evidence=tuple(
@@ -105,7 +111,7 @@ def _counted(run: Run) -> Iterator[Hit]:
     counts = counts.sort("comm_id", "src", "dst")
     for comm_id, part in counts.group_by("comm_id", maintain_order=True):
         src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
-        more = f" and {part.height - 1} further pairs" if part.height > 1 else ""
+        more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
         yield Hit(
             title=f"Rank {src} sends {sends} times to rank {dst}, which receives {recvs} times{more}",
             next_step=_NEXT,

@@ -170,6 +170,16 @@
     if (width < 560) layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
     return layout;
   }
+  /* on paper: small type, half a page wide or the whole of it */
+  var PAPER = { half: 318, whole: 676, height: 138 };
+  function small(layout, wide) {
+    layout.width = wide ? PAPER.whole : PAPER.half; layout.height = PAPER.height;
+    layout.font.size = 7.5; layout.margin = { l: 34, r: 8, t: 18, b: 26 };
+    Object.keys(layout).forEach(function (key) { if (/^[xy]axis\d*$/.test(key) && layout[key].title) layout[key].title.font.size = 7.5; });
+    (layout.annotations || []).forEach(function (a) { a.font.size = 7.5; });
+    layout.legend = Object.assign({}, layout.legend, { font: { size: 7 } });
+    return layout;
+  }
   function draw(box) {
     var id = box.id.slice(5), figure = figures[id];
     if (!figure || drawn[id] || !window.Plotly) return;
@@ -182,11 +192,17 @@
     });
     box.setAttribute("data-drawn", "1");
   }
-  function retheme() {
+  function retheme(paper) {
     Object.keys(drawn).forEach(function (id) {
       var box = document.getElementById("plot-" + id);
       var visible = (box.data || []).map(function (t) { return t.visible; });
-      Plotly.react(box, figures[id].data.map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }), narrow(paint(figures[id].layout), box.clientWidth));
+      var layout = paint(figures[id].layout), figure = box.closest("figure");
+      var named = figures[id].data.filter(function (t) { return t.name && t.showlegend !== false && t.visible !== false; }).length;
+      figure.classList.toggle("row", !!paper && (named > 4 || id === "timeline"));
+      var whole = figure.matches(".row");
+      Plotly.react(box, figures[id].data.map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }),
+        paper ? small(layout, whole) : narrow(layout, box.clientWidth));
+      if (!paper) Plotly.Plots.resize(box);
     });
   }
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".plot"));
@@ -209,12 +225,16 @@
     say("Figure shows " + select.options[select.selectedIndex].text);
   });
 
-  /* paper: everything open and drawn */
+  /* paper: light, the evidence open, charts drawn small; their tables, the reasons and the rest stay folded */
+  var theme;
   addEventListener("beforeprint", function () {
-    document.querySelectorAll("details").forEach(function (d) { if (!d.open && !d.closest("figure")) { d.open = true; d.setAttribute("data-print", ""); } });
-    boxes.forEach(draw);
+    document.querySelectorAll(".finding details").forEach(function (d) { if (!d.open) { d.open = true; d.setAttribute("data-print", ""); } });
+    theme = root.getAttribute("data-theme"); root.setAttribute("data-theme", "light");
+    boxes.forEach(draw); retheme(true);
   });
   addEventListener("afterprint", function () {
     document.querySelectorAll("details[data-print]").forEach(function (d) { d.open = false; d.removeAttribute("data-print"); });
+    if (theme) root.setAttribute("data-theme", theme); else root.removeAttribute("data-theme");
+    retheme();
   });
 })();
