@@ -21,6 +21,7 @@ from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.inputs.stream import Stream, compression_of
+from nccl_insight.inputs.one_value import lines_within
 
 HEAD_BYTES = 64 * 1024
 STDIN: Final = "<stdin>"
@@ -150,7 +151,10 @@ def _opened(
 ) -> Iterator[_Found]:
     """The file itself, or the files of the archive that it is. ``within``: a directory or an archive gave it."""
     if found.damage or not is_archive(found.path):
-        yield found
+        lines = None if found.damage else lines_within(found.path)
+        if lines is not None and found.path != found.origin:
+            temporary.discard(found.path)
+        yield found if lines is None else replace(found, path=lines)
         return
     if within and is_zip(found.path):
         if found.path.suffix.lower() != _ZIP_SUFFIX:
