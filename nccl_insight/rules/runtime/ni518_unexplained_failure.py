@@ -12,8 +12,8 @@ A log with such lines is not healthy, even if the reason is not known here.
 How it decides
 --------------
 Only where no other failure was recognized in the log. A framework's exception or a failing test is an
-error, result traces that reached init or group calls together with a warning are a warning, single
-warnings are information.
+error, and so are result codes that reached init or group calls of NCCL: they are printed only where a call fails.
+Such codes that end on the way are a warning, single warnings are information.
 
 What to do
 ----------
@@ -57,6 +57,10 @@ _THROWN = (
 )  # fmt: skip
 
 
+# A probe that fails prints one line, sometimes; a call that fails one for each function on the way.
+_TRAIL_LEAST = 2
+
+
 def _named() -> frozenset[str]:
     """What a finding of another rule can tell, and what tells nothing."""
     from nccl_insight.rules import discover
@@ -72,6 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
+    traces = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("message").str.starts_with("err_result_trace"))
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
     if thrown.height:
@@ -80,6 +85,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity, shown = Severity.WARNING, pl.concat([unknown, reached])
     elif unknown.height:
         severity, shown = Severity.INFO, unknown
+    elif traces.height >= _TRAIL_LEAST:
+        yield from _only_trail(run, traces, reached.height > 0)
+        return
     else:
         return
     if thrown.height and not unknown.height:
@@ -98,6 +106,26 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity=severity,
         quiet=severity,
         rows=found,
+    )
+
+
+def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
+    """Result codes on the way out of a call, and not a line that says why."""
+    severity = Severity.ERROR if reached else Severity.WARNING
+    yield from report(
+        run,
+        "unexplained-failure",
+        "A call of NCCL failed, and only the trail of its result codes says so"
+        if reached
+        else "A function of NCCL failed, and only its result codes say so",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the NCCL WARN, or the "
+        "last line of the same thread in front of the trail, is the reason",
+        explanation="Every function on the way prints where it was and the result (2: a system call or library "
+        "failed, 3: internal, 5: wrong use). The reason was not printed, or is not in this input.",
+        expected="no failing call",
+        severity=severity,
+        quiet=severity,
+        rows=Trouble(traces),
     )
 
 

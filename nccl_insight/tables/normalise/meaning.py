@@ -11,6 +11,7 @@ import polars as pl
 from nccl_insight.language.meanings import Case, Meaning, Test
 from nccl_insight.language.syntax import Message
 from nccl_insight.tables.normalise.fallback import FALLBACK
+from nccl_insight.tables.normalise.strerror import in_english
 from nccl_insight.tables.schema import is_loud
 
 # A warning of which the grammar knows the wording, and which says of no meaning: its values feed another table.
@@ -79,13 +80,15 @@ def _condition(frame: pl.DataFrame, case: Case) -> pl.Expr | None:
 def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
     """The rows of one message with ``diagnosis`` and ``role`` (both str; null where a case says that there is none)."""
     diagnosis, role = pl.lit(meaning.diagnosis), pl.lit(meaning.role)
+    given = in_english(rows) if meaning.cases else rows
     for case in reversed(meaning.cases):
-        condition = _condition(rows, case)
+        condition = _condition(given, case)
         if condition is None:
             continue
         diagnosis = pl.when(condition).then(pl.lit(case.diagnosis or meaning.diagnosis)).otherwise(diagnosis)
         role = pl.when(condition).then(pl.lit(case.role or meaning.role)).otherwise(role)
-    return rows.with_columns(diagnosis=diagnosis, role=role)
+    decided = given.with_columns(diagnosis=diagnosis, role=role).select("diagnosis", "role")
+    return rows.with_columns(decided.get_columns())
 
 
 def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
