@@ -17,6 +17,7 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
+from nccl_insight.readers.embedded.tracebacks import rank_in_tag
 from nccl_insight.tables.run import Run
 
 KILLED: Final = "process-killed"
@@ -136,6 +137,8 @@ def _of_line(
         ranks.add(process[1])
     else:
         own = row.get("rank") if message in _RANKED else None
+        if own is None and message in _OWN:
+            own = rank_in_tag(str(row.get("launcher") or ""))
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
         tasks += tuple(int(t) for t in (row.get(f"jax_task_{n}") for n in (2, 3, 4)) if t is not None)
         for number in tasks:
@@ -165,6 +168,11 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
                   "hydra_killed", "hydra_exit",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
                   "vllm_worker_died", "mpi_abort", "mpich_abort", *SILENT[2:])  # fmt: skip
+
+
+# What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
+_OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
+               "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed", "shell_core")  # fmt: skip
 
 
 def _reason(row: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
@@ -32,7 +33,8 @@ _NOTEWORTHY: Final = (
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = with_time(run, run.table("errors"), *ERROR_STAMPS)
+    errors = _with_raised(run, run.table("errors"))
+    errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
@@ -52,6 +54,25 @@ def _build(run: Run) -> pl.DataFrame:
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
     return _late_use(_host_memory(errors.with_columns(cause=cause, loud=loud)))
+
+
+def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
+    """The errors, and exceptions of programs that say what is wrong with the machine's CUDA."""
+    raised = run.table("tracebacks")
+    if raised.is_empty():
+        return errors
+    said = told(raised, "exception-cuda")
+    raised = raised.with_columns(diagnosis=said, message=pl.lit("program_exception"), role=pl.lit("root"))
+    raised = raised.filter(pl.col("diagnosis").is_not_null())
+    columns = [c for c in raised.columns if errors.schema.get(c) == raised.schema[c]]
+    if raised.is_empty():
+        return errors
+    known = identities(run)
+    rows = raised.select(columns)
+    if "rank" in columns and "host" in columns:
+        place = pl.col("rank").replace_strict(known.host_of_rank, default=None, return_dtype=pl.String)
+        rows = rows.with_columns(host=pl.coalesce("host", place))
+    return pl.concat([errors, rows], how="diagonal").sort("input_id", "line", maintain_order=True)
 
 
 def _late_use(rows: pl.DataFrame) -> pl.DataFrame:

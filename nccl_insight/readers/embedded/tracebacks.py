@@ -39,7 +39,7 @@ _NUMBERED: Final = re.compile(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
 _RANK: Final = (
     re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"), re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
-    re.compile(r"\[[0-9]+,([0-9]{1,7})\]<std"),
+    re.compile(r"\[(?:[0-9]+,)?([0-9]{1,7})\]<std"),
     re.compile(r"^\s*([0-9]{1,7}): "), re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
     re.compile(r"\[[a-z]+([0-9]{1,7})(?:\|[0-9]+)?\]:"),
 )  # fmt: skip
@@ -47,6 +47,7 @@ _PID: Final = re.compile(r"\bpid=([0-9]{1,9})")
 _ADDRESS: Final = re.compile(r"\bip=([0-9A-Fa-f.:]+)")
 _LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
 _REACH: Final = 400
+_NEXT: Final = 3
 _TAG_MOST: Final = 300
 
 
@@ -59,6 +60,7 @@ class _Open:
     chained: bool
     place: str | None = None
     library: str | None = None
+    cut: bool = False
 
 
 @dataclass
@@ -80,7 +82,11 @@ class _Reader:
             return
         frame = _FRAME.search(text)
         if frame is not None:
-            opened = self._of(_key(text[: frame.start()]), line)
+            tag = text[: frame.start()]
+            opened = self._of(_key(tag), line)
+            if opened is None or opened.cut:
+                # The beginning of the traceback is not in the log.
+                opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
             if opened is not None:
                 place = f"{frame[1]}:{frame[2]}"
                 if _LIBRARY.search(frame[1]):
@@ -124,12 +130,12 @@ class _Reader:
         found = self.open.get(key)
         if found is None and not key and self.open:
             found = max(self.open.values(), key=lambda o: o.line)
-        return found if found is not None and line - found.line <= _REACH else None
+        return found if found is not None and line - found.line <= (_NEXT if found.cut else _REACH) else None
 
     def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
         inner = found["inner"]
         name = str(found["cls"])
-        rank = next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)
+        rank = rank_in_tag(tag)
         pid = _PID.search(tag)
         address = _ADDRESS.search(tag)
         time = _TIME.search(tag)
@@ -148,6 +154,11 @@ class _Reader:
                 "timestamp": time[0] if time else None,
             }
         )
+
+
+def rank_in_tag(tag: str) -> int | None:
+    """The rank that a launcher put in front of a line: ``[rank5]:``, ``[1,5]<stderr>:``, ``5: ``."""
+    return next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)
 
 
 def _key(tag: str) -> str:

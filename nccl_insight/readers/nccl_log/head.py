@@ -44,9 +44,10 @@ _TIMESTAMP: Final = (
 )
 _SOURCE: Final = r"^\S.*[:(]"
 _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
+_RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
 _FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"
 _RANK: Final = (
-    r"^\[[0-9]+,([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
+    r"^\[(?:[0-9]+,)?([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
 )  # fmt: skip
 
 COLUMNS: Final = {
@@ -80,6 +81,13 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         launcher=pl.when(clock).then("clean").otherwise("launcher"),
         host=pl.when(clock).then(None).otherwise("host"),
         pid=pl.when(clock).then(None).otherwise("pid"),
+    )
+    # An exception that quotes a rank in brackets: `torch.distributed.DistBackendError: [3] is setting up`.
+    raised = pl.col("host").str.contains(_RAISED).fill_null(False) & pl.col("pid").is_null()
+    full = full.with_columns(
+        launcher=pl.when(raised).then("clean").otherwise("launcher"),
+        host=pl.when(raised).then(None).otherwise("host"),
+        dev=pl.when(raised).then(None).otherwise("dev"),
     )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.

@@ -11,8 +11,8 @@ The ranks cannot find each other; init ends with ncclSystemError or ncclRemoteEr
 
 How it decides
 --------------
-A loud connect failure of that kind. Retries at level INFO are normal while peers start, and are reported
-as information only.
+A loud connect failure of that kind. Retries at level INFO are normal while peers start, and are information; a
+warning where a process tried several times and no init of it came to an end.
 
 What to do
 ----------
@@ -32,8 +32,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._faults import ANY, others
 from nccl_insight.tables.run import Run
 
@@ -41,6 +43,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
+_OFTEN = 4
 CAUSED_BY = others(ANY, "bootstrap-connect-refused", "bootstrap-connect-timeout")
 
 
@@ -63,4 +66,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "cannot reach (NCCL_SOCKET_IFNAME); a firewall rejects the port.",
         expected="the peer's listening socket accepts",
         rows=found,
+        quiet=Severity.WARNING if _in_vain(run, found) else Severity.INFO,
     )
+
+
+def _in_vain(run: Run, found: Trouble) -> bool:
+    """Whether a process tried again and again and the log knows of no init that it finished."""
+    tries = found.rows.group_by("host", "pid").agg(pl.col("repeats").fill_null(1).sum().alias("n"))
+    often = tries.filter(pl.col("n") >= _OFTEN)
+    done = run.table("ranks").filter(pl.col("init_complete")).select("host", "pid").unique()
+    return often.join(done, on=["host", "pid"], how="anti").height > 0

@@ -45,7 +45,7 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
-NEEDS = ("errors", "processes")
+NEEDS = ("errors", "processes", "tracebacks")
 _NEXT = (
     "nvidia-smi --query-gpu=driver_version --format=csv,noheader; ldconfig -p | grep libcuda.so   "
     "# inside the container, on each host named"

@@ -12,7 +12,8 @@ How it decides
 --------------
 At least two ranks of the communicator started and none of them got past the bootstrap (no rings, trees,
 connections, no Init COMPLETE), the missing numbers appear nowhere, and the log does not say that lines
-are missing. A single waiting rank is not enough: the others' logs may just not be there.
+are missing. A single waiting rank is not enough: the others' logs may just not be there. Or ranks say themselves
+that they waited in vain for the unique id that another rank puts into the store.
 
 What to do
 ----------
@@ -32,8 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, rank_words, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import report, trouble
 from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
 from nccl_insight.rules._init import waiting
 from nccl_insight.tables.run import Run
@@ -48,7 +51,8 @@ CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator that waits for ranks."""
+    """One finding a communicator that waits for ranks, and one for ranks that wait for another's unique id."""
+    yield from _no_id(run)
     for stuck in waiting(run):
         if not stuck.missing:
             continue
@@ -78,3 +82,24 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             evidence=refs(started),
             absence=f"no line of {rank_words(stuck.missing)} in any input",
         )
+
+
+def _no_id(run: Run) -> Iterator[Hit]:
+    """torch: ranks that did not get NCCL's unique id from the rank that makes it."""
+    found = trouble(run, "rank-missing-in-init")
+    if found is None:
+        return
+    late = tuple(sorted({int(r) for r in found.rows["other_rank"].drop_nulls()})) or (0,)
+    yield from report(
+        run,
+        "rank-missing-in-init",
+        f"{rank_words(late).capitalize()} never came to init: the others waited in vain for its unique id",
+        f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
+        "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
+        explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
+        "wait for it until the time-out of the process group.",
+        expected="the id within the time-out",
+        ranks=late,
+        hosts=identities(run).hosts(late),
+        rows=found,
+    )

@@ -37,7 +37,7 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
-NEEDS = ("errors",)
+NEEDS = ("errors", "tracebacks")
 CAUSED_BY: tuple[str, ...] = ()
 
 

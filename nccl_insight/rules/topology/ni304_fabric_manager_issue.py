@@ -39,7 +39,7 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
-NEEDS = ("errors",)
+NEEDS = ("errors", "tracebacks")
 _NEXT = (
     "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -iA3 fabric; dmesg -T | grep -i nvswitch   # "
     "on the hosts named"
