@@ -14,6 +14,11 @@ import nccl_insight
 from nccl_insight.inputs.one_value import lines_within
 from tests import planted
 
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines()
+
+
 FORMS: Final[dict[str, Callable[[str], str]]] = {
     "string": json.dumps,
     "lines": lambda text: json.dumps(text.splitlines()),
@@ -22,7 +27,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "member": lambda text: json.dumps({"job": 7, "log": text}),
     "events": lambda text: json.dumps({"events": [{"message": line} for line in text.splitlines()]}),
     "streams": lambda text: json.dumps(
-        {"data": {"result": [{"stream": {"pod": "a"}, "values": [["1700000000000000000", x] for x in text.splitlines()]}]}}
+        {"data": {"result": [{"stream": {"pod": "a"}, "values": [["1700000000000000000", x] for x in _lines(text)]}]}}
     ),
     "python list": lambda text: repr(text.splitlines()),
     "python bytes": lambda text: repr(text.encode()),

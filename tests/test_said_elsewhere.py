@@ -14,8 +14,8 @@ HEAD: Final = "gpu01:7:9 [0]"
 SAID: Final = {
     "refused, German": (f"{HEAD} misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.1.1.2<46417> failed : "
                         "Verbindungsaufbau abgelehnt", "bootstrap-connect-refused"),
-    "no route, Chinese": (f"{HEAD} misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.1.1.2<46417> failed : "
-                          "没有到主机的路由", "bootstrap-no-route"),
+    "no route, Chinese": (f"{HEAD} misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.1.1.2<4641> failed "
+                          ": 没有到主机的路由", "bootstrap-no-route"),
     "timed out, Japanese": (f"{HEAD} include/socket.h:403 NCCL WARN Connect to 10.0.0.1<7777> failed : "
                             "接続がタイムアウトしました", "bootstrap-connect-timeout"),
     "no space, French": (f"{HEAD} include/shm.h:28 NCCL WARN Call to posix_fallocate failed : Aucun espace disponible "
@@ -36,12 +36,12 @@ SAID: Final = {
     "shell, killed": ("/var/spool/slurmd/job9/slurm_script: line 20: 12345 Killed                  python train.py",
                       "process-killed"),
     "shell, one command": ("Segmentation fault (core dumped)", "process-crashed"),
-    "fallen off": ("[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed "
-                   "in this system has\n               NVRM: fallen off the bus and is not responding to commands.",
-                   "xid-error"),
-    "803, warning": ("/usr/lib/python3/torch/cuda/__init__.py:82: UserWarning: CUDA initialization: Unexpected error from "
-                     "cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination",
-                     "cuda-driver-mismatch"),
+    "fallen off": ("[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) "
+                   "installed in this system has\n               NVRM: fallen off the bus and is "
+                   "not responding to commands.", "xid-error"),
+    "803, warning": ("/usr/lib/python3/torch/cuda/__init__.py:82: UserWarning: CUDA initialization: Unexpected error "
+                     "from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver "
+                     "combination", "cuda-driver-mismatch"),
     "803, exception": ('Traceback (most recent call last):\n  File "train.py", line 21, in <module>\n'
                        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported "
                        "display driver / cuda driver combination", "cuda-driver-mismatch"),
@@ -51,13 +51,13 @@ SAID: Final = {
                        "NVIDIA driver on your system is too old (found version 11040).", "cuda-driver-too-old"),
     "803, MXNet": ("[1,0]<stderr>:CUDA: Check failed: e == cudaSuccess (803 vs. 0) : system has unsupported display "
                    "driver / cuda driver combination", "cuda-driver-mismatch"),
-    "HIP, fault": ("Memory access fault by GPU node-1 (Agent handle: 0x55d0aa00) on address 0x7f1200000. Reason: Page not "
-                   "present or supervisor privilege.", "cuda-unhandled"),
+    "HIP, fault": ("Memory access fault by GPU node-1 (Agent handle: 0x55d0aa00) on address 0x7f1200000. Reason: "
+                   "Page not present or supervisor privilege.", "cuda-unhandled"),
     "HIP, hang": ("99%|### | 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception by GPU node-9 (Agent handle: 0x64ff2728) "
                   "reason :GPU Hang", "cuda-unhandled"),
     "cut traceback": ('  File "/usr/lib/python3/torch/utils/data/_utils/signal_handling.py", line 66, in handler\n'
-                      "    _error_if_any_worker_fails()\nRuntimeError: DataLoader worker (pid 56811) is killed by signal: "
-                      "Bus error.", "application-exception"),
+                      "    _error_if_any_worker_fails()\nRuntimeError: DataLoader worker (pid 56811) is killed by "
+                      "signal: Bus error.", "application-exception"),
 }  # fmt: skip
 
 

@@ -172,7 +172,8 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
-               "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed", "shell_core")  # fmt: skip
+               "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed",
+               "shell_core")  # fmt: skip
 
 
 def _reason(row: Mapping[str, Any]) -> bool:

@@ -20,8 +20,8 @@ from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
-from nccl_insight.inputs.stream import Stream, compression_of
 from nccl_insight.inputs.one_value import lines_within
+from nccl_insight.inputs.stream import Stream, compression_of
 
 HEAD_BYTES = 64 * 1024
 STDIN: Final = "<stdin>"

@@ -47,7 +47,8 @@ _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
 _RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
 _FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"
 _RANK: Final = (
-    r"^\[(?:[0-9]+,)?([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]", r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
+    r"^\[(?:[0-9]+,)?([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]",
+    r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
 )  # fmt: skip
 
 COLUMNS: Final = {

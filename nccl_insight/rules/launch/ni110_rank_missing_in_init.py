@@ -46,7 +46,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks",)
+NEEDS = ("ranks", "errors")
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 

@@ -76,7 +76,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
-    traces = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("message").str.starts_with("err_result_trace"))
+    traces = rows.filter(
+        (pl.col("cause") == CONSEQUENCE) & pl.col("message").str.starts_with("err_result_trace")
+    )
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
     if thrown.height:
@@ -118,8 +120,8 @@ def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
         "A call of NCCL failed, and only the trail of its result codes says so"
         if reached
         else "A function of NCCL failed, and only its result codes say so",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the NCCL WARN, or the "
-        "last line of the same thread in front of the trail, is the reason",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the NCCL WARN, or "
+        "the last line of the same thread in front of the trail, is the reason",
         explanation="Every function on the way prints where it was and the result (2: a system call or library "
         "failed, 3: internal, 5: wrong use). The reason was not printed, or is not in this input.",
         expected="no failing call",
