@@ -13,7 +13,7 @@ How it decides
 At least two ranks of the communicator started and none of them got past the bootstrap (no rings, trees,
 connections, no Init COMPLETE), the missing numbers appear nowhere, and the log does not say that lines
 are missing. A single waiting rank is not enough: the others' logs may just not be there. Or ranks say themselves
-that they waited in vain for the unique id that another rank puts into the store.
+that they never got the unique id that another rank puts into the store.
 
 What to do
 ----------
@@ -93,7 +93,7 @@ def _no_id(run: Run) -> Iterator[Hit]:
     yield from report(
         run,
         "rank-missing-in-init",
-        f"{rank_words(late).capitalize()} never came to init: the others waited in vain for its unique id",
+        f"{rank_words(late).capitalize()} never came to init: the others did not get its unique id",
         f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
         "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
         explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
