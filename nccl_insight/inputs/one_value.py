@@ -18,6 +18,7 @@ import orjson
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.stream import Stream, compression_of
 
+_PEEK_BYTES: Final = 4096
 _HEAD_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 64 << 20
 _PYTHON_MOST_BYTES: Final = 4 << 20
@@ -47,7 +48,10 @@ def lines_within(path: Path) -> Path | None:
     with path.open("rb") as raw:
         packed = compression_of(raw.read(8))
     with Stream(path, packed) as stream:
-        head = stream.read(_HEAD_BYTES).removeprefix(_BOM)
+        head = stream.read(_PEEK_BYTES).removeprefix(_BOM)
+        if b"\n" in head.strip() and not _BEGINS.match(head):
+            return None
+        head += stream.read(_HEAD_BYTES)
         if not _may_wrap(head):
             return None
         data = head + stream.read(_MOST_BYTES - len(head))
