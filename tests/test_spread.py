@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from nccl_insight import loading
 from nccl_insight.api import analyze, load
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs import chunks
 from nccl_insight.inputs import find as inputs_find
 from nccl_insight.inputs.find import find_inputs
+from nccl_insight.loading import spread
 from nccl_insight.readers.nccl_log import shares
 from nccl_insight.readers.workers import RayWorkers, Workers
 
@@ -52,9 +52,9 @@ class Elsewhere:
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file counts as large from 3 kB on, and a share has about 5 kB."""
     monkeypatch.setattr(inputs_find, "_SMALL_BYTES", 3_000)
-    monkeypatch.setattr(loading, "_SHARE_LEAST", 5_000)
-    monkeypatch.setattr(loading, "_SHARE_MOST", 5_000)
-    monkeypatch.setattr(loading, "_GROUP_MOST", 3)
+    monkeypatch.setattr(spread, "_SHARE_LEAST", 5_000)
+    monkeypatch.setattr(spread, "_SHARE_MOST", 5_000)
+    monkeypatch.setattr(spread, "_GROUP_MOST", 3)
     monkeypatch.setattr(chunks, "_LEAST_BYTES", 4_001)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 4_001)
 
@@ -63,7 +63,7 @@ def verdict(
     paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Workers
 ) -> tuple[str, dict[str, Any]]:
     """JSON and tables of what workers read."""
-    monkeypatch.setattr(loading, "RayWorkers", lambda: workers)
+    monkeypatch.setattr(spread, "RayWorkers", lambda: workers)
     run = load(paths, engine="ray")
     return analyze(run).to_json(), tables(run)
 
@@ -119,7 +119,7 @@ def test_evidence_of_a_share_is_read_back(monkeypatch: pytest.MonkeyPatch, tmp_p
     text = "".join(f"node0:1:1 [0] NCCL INFO frobnicating {n}\n" for n in range(1, 1001))
     log.write_text(text)
     small_shares(monkeypatch)
-    monkeypatch.setattr(loading, "RayWorkers", Elsewhere)
+    monkeypatch.setattr(spread, "RayWorkers", Elsewhere)
     run = load([str(log)], engine="ray")
     wanted = [(0, 1), (0, 500), (0, 1000)]
     assert run.reader.lines(wanted) == {
@@ -183,7 +183,7 @@ def _die_once(mark: str, share: shares.Share, details: bool) -> bytes:
     try:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        return loading._take(share, details)
+        return spread._take(share, details)
     shares.take(share, details)
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from nccl_insight.errors import GrammarError
-from nccl_insight.language.charset import CharSets, charsets
+from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart
 from nccl_insight.language.syntax import (
     Choice,
     Column,
@@ -28,24 +28,6 @@ from nccl_insight.language.syntax import (
 _META: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _ONE_CLASS: Final = re.compile(r"\[(?:[^\]\\]|\\.)+\]\+")
 _LAZY_CLASS: Final = re.compile(r"(\[(?:[^\]\\]|\\.)+\])\+\?\)")
-
-
-@dataclass(frozen=True)
-class _Lit:
-    text: str
-
-
-@dataclass(frozen=True)
-class _Chars:
-    first: frozenset[str]
-
-
-@dataclass(frozen=True)
-class _End:
-    pass
-
-
-Start: TypeAlias = _Lit | _Chars | _End
 
 
 @dataclass(frozen=True)
@@ -96,30 +78,12 @@ def escape(text: str) -> str:
     return _META.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\t", r"\t")
 
 
-def _told_apart(one: Start, other: Start) -> bool:
-    if isinstance(one, _End) or isinstance(other, _End):
-        return not (isinstance(one, _End) and isinstance(other, _End))
-    if isinstance(one, _Lit) and isinstance(other, _Lit):
-        return not (one.text.startswith(other.text) or other.text.startswith(one.text))
-    if isinstance(one, _Lit):
-        assert isinstance(other, _Chars)
-        return one.text[0] not in other.first
-    if isinstance(other, _Lit):
-        return other.text[0] not in one.first
-    return not (one.first & other.first)
-
-
-def _show(start: Start) -> str:
-    if isinstance(start, _Lit):
-        return repr(start.text)
-    return "the end" if isinstance(start, _End) else "a value"
-
-
 class _Compiler:
     """One pass over a rule; collects problems instead of stopping at the first."""
 
     def __init__(self, grammar: Grammar, blanks: bool) -> None:
         self._grammar = grammar
+        self._starts = Starts(grammar)
         self._blanks = blanks
         self.problems: list[str] = []
         self.guards: list[Guard] = []
@@ -128,42 +92,6 @@ class _Compiler:
         # Columns on the way through the rule so far, and how each notation ends wherever it stands.
         self._passed: frozenset[str] = frozenset()
         self._ends: dict[str, tuple[str, ...]] = {}
-
-    def sets(self, expr: Terminal | Column) -> CharSets:
-        if isinstance(expr, Terminal):
-            return charsets(self._grammar.terminals[expr.name].pattern)
-        first: frozenset[str] = frozenset()
-        everything: frozenset[str] = frozenset()
-        inner = self._grammar.columns[expr.name].expr
-        for start in self.starts((inner,)):
-            first |= frozenset(start.text[0]) if isinstance(start, _Lit) else frozenset()
-            first |= start.first if isinstance(start, _Chars) else frozenset()
-        for piece in _leaves(inner):
-            everything |= frozenset(piece.text) if isinstance(piece, Literal) else self.sets(piece).all
-        return CharSets(first, everything, False)
-
-    def starts(self, items: tuple[Expr, ...]) -> list[Start]:
-        """What a text that begins with these items can start with."""
-        found: list[Start] = []
-        for index, item in enumerate(items):
-            rest = items[index + 1 :]
-            if isinstance(item, Literal):
-                return [*found, _Lit(item.text)]
-            if isinstance(item, Terminal):
-                return [*found, _Chars(self.sets(item).first)]
-            if isinstance(item, Column):
-                inner = self._grammar.columns[item.name].expr
-                return [*found, *self.starts((inner, *rest))]
-            if isinstance(item, Sequence):
-                return [*found, *self.starts((*item.items, *rest))]
-            if isinstance(item, Choice):
-                for option in item.options:
-                    found += self.starts((option, *rest))
-                return found
-            found += self.starts((item.item, *rest))
-            if item.least:
-                return found
-        return [*found, _End()]
 
     def emit(self, expr: Expr, follow: tuple[Expr, ...], captured: bool = True) -> str:
         """The pattern of an expression that ``follow`` stands behind."""
@@ -176,7 +104,7 @@ class _Compiler:
             ]
             return "".join(parts)
         if isinstance(expr, Choice):
-            starts = [self.starts((o, *follow)) for o in expr.options]
+            starts = [self._starts.starts((o, *follow)) for o in expr.options]
             for i, one in enumerate(starts):
                 for other in starts[i + 1 :]:
                     self._apart(one, other, "branches")
@@ -190,7 +118,11 @@ class _Compiler:
             return "(?:" + "|".join(emitted) + ")"
         if isinstance(expr, Repeat):
             if expr.least == 0 or expr.most is None:
-                self._apart(self.starts((expr.item,)), self.starts(follow), "an optional and what follows it")
+                self._apart(
+                    self._starts.starts((expr.item,)),
+                    self._starts.starts(follow),
+                    "an optional and what follows it",
+                )
             again = (expr, *follow) if expr.most is None else follow
             suffix = "?" if expr.most == 1 else "+" if expr.least else "*"
             count = len(self.groups)
@@ -239,22 +171,22 @@ class _Compiler:
     ) -> str:
         """``place``: the group and the notation of a captured value."""
         shown = place[1] if place else terminal.name
-        own = self.sets(terminal)
+        own = self._starts.sets(terminal)
         guarded: list[str] = []
-        for start, rest in self._openings(follow):
-            if isinstance(start, _End) or (isinstance(start, _Lit) and not set(start.text) <= own.all):
+        for start, rest in self._starts.openings(follow):
+            if isinstance(start, End) or (isinstance(start, Lit) and not set(start.text) <= own.all):
                 continue
-            if isinstance(start, _Chars):
+            if isinstance(start, Chars):
                 if start.first & own.all:
                     clash = min(start.first & own.all)
                     self.problems.append(f"{shown}: the value behind it may start with {clash!r}")
                 continue
-            nexts = self.starts(rest)
-            if all(isinstance(n, _End) for n in nexts):
+            nexts = self._starts.starts(rest)
+            if all(isinstance(n, End) for n in nexts):
                 continue
             if dtype == "str":
                 guarded.append(start.text)
-            elif any(_may_start(n, own.all) for n in nexts):
+            elif any(may_start(n, own.all) for n in nexts):
                 self.problems.append(f"{shown}: could swallow {start.text!r} behind it")
         if not guarded:
             return f"(?:{pattern})" if "|" in pattern else pattern
@@ -264,52 +196,12 @@ class _Compiler:
         self.guards.append(Guard(place[0], guarded[0], place[1]))
         return pattern + "?"
 
-    def _openings(self, items: tuple[Expr, ...]) -> list[tuple[Start, tuple[Expr, ...]]]:
-        """Like :meth:`starts`, each with what stands behind it."""
-        found: list[tuple[Start, tuple[Expr, ...]]] = []
-        for index, item in enumerate(items):
-            rest = items[index + 1 :]
-            if isinstance(item, Literal):
-                return [*found, (_Lit(item.text), rest)]
-            if isinstance(item, Terminal):
-                return [*found, (_Chars(self.sets(item).first), rest)]
-            if isinstance(item, Column):
-                return [*found, *self._openings((self._grammar.columns[item.name].expr, *rest))]
-            if isinstance(item, Sequence):
-                return [*found, *self._openings((*item.items, *rest))]
-            if isinstance(item, Choice):
-                for option in item.options:
-                    found += self._openings((option, *rest))
-                return found
-            found += self._openings((item.item, *rest))
-            if item.least:
-                return found
-        return [*found, (_End(), ())]
-
     def _apart(self, one: list[Start], other: list[Start], what: str) -> None:
         for a in one:
             for b in other:
-                if not _told_apart(a, b):
-                    self.problems.append(f"{what} cannot be told apart: {_show(a)} and {_show(b)}")
+                if not told_apart(a, b):
+                    self.problems.append(f"{what} cannot be told apart: {show(a)} and {show(b)}")
                     return
-
-
-def _may_start(start: Start, chars: frozenset[str]) -> bool:
-    if isinstance(start, _Lit):
-        return start.text[0] in chars
-    return isinstance(start, _Chars) and bool(start.first & chars)
-
-
-def _leaves(expr: Expr) -> list[Literal | Terminal]:
-    if isinstance(expr, Literal | Terminal):
-        return [expr]
-    if isinstance(expr, Sequence):
-        return [leaf for item in expr.items for leaf in _leaves(item)]
-    if isinstance(expr, Choice):
-        return [leaf for option in expr.options for leaf in _leaves(option)]
-    if isinstance(expr, Repeat):
-        return _leaves(expr.item)
-    return []
 
 
 def _trimmed(expr: Expr) -> Expr:
@@ -330,7 +222,7 @@ def _first_line(expr: Expr) -> Expr | None:
             head = item.text.split("\n", 1)[0].rstrip()
             kept = (*items[:index], Literal(head)) if head else items[:index]
             return Sequence(kept) if len(kept) > 1 else kept[0]
-        if any(isinstance(leaf, Literal) and "\n" in leaf.text for leaf in _leaves(item)):
+        if any(isinstance(leaf, Literal) and "\n" in leaf.text for leaf in leaves(item)):
             return Sequence(items[:index]) if index > 1 else items[0]
     return None
 
@@ -341,9 +233,9 @@ def _weight(expr: Expr) -> int:
 
 
 def _literal_prefixes(starts: list[Start]) -> tuple[str, ...]:
-    if not all(isinstance(s, _Lit) for s in starts):
+    if not all(isinstance(s, Lit) for s in starts):
         return ()
-    return tuple(sorted({s.text.split("\n", 1)[0] for s in starts if isinstance(s, _Lit)}))
+    return tuple(sorted({s.text.split("\n", 1)[0] for s in starts if isinstance(s, Lit)}))
 
 
 def _required(expr: Expr) -> str:
@@ -382,7 +274,7 @@ def compile_message(grammar: Grammar, message: Message, blanks: bool = False) ->
         columns=tuple(compiler.columns.items()),
         groups=tuple(compiler.groups),
         guards=tuple(compiler.guards),
-        prefixes=_literal_prefixes(compiler.starts((expr,))),
+        prefixes=_literal_prefixes(Starts(grammar).starts((expr,))),
         required=_required(expr),
         weight=_weight(expr),
     )
@@ -410,7 +302,7 @@ def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, i
     if message.literals is not None:
         return _outline_of(message.literals)
     expr = _trimmed(message.expr)
-    starts = _Compiler(grammar, False).starts((expr,))
+    starts = Starts(grammar).starts((expr,))
     return _literal_prefixes(starts), _required(expr), _weight(expr)
 
 

@@ -1,0 +1,152 @@
+"""Rows of all inputs to the tables of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.loading.reading import Part
+from nccl_insight.readers import side
+from nccl_insight.readers.embedded import endings, ras_text, tracebacks, value_checks
+from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
+from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
+from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
+from nccl_insight.readers.nccl_log.log import LogPart, cores
+from nccl_insight.readers.nccl_log.records import Fate
+from nccl_insight.tables import match, schema
+from nccl_insight.tables.assemble.base import stack
+from nccl_insight.tables.assemble.hosts import mend_hosts
+from nccl_insight.tables.assemble.tables import assemble
+from nccl_insight.tables.run import Deferred
+from nccl_insight.tables.schema import conform
+
+
+def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Tables of what other programs print between a log's lines: nccl-tests, RAS, nvidia-smi, launchers, Python."""
+    lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
+    nodes, links = scan_topology(lines)
+    found = {
+        "benchmarks": scan_lines(lines, file.display),
+        "ras": ras_text.scan_lines(lines),
+        "topology_nodes": nodes,
+        "topology_links": links,
+        "nvlinks": scan_nvlinks(lines),
+        "endings": endings.scan_lines(lines),
+        "tracebacks": tracebacks.scan_lines(lines),
+        "value_checks": value_checks.scan_lines(lines),
+        "benchmark_runs": scan_runs(lines),
+    }
+    source = pl.lit(file.input_id, pl.UInt16)
+    return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}
+
+
+def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
+    rows: list[tuple[int, str, str]] = []
+    if part.index.damage:
+        rows.append((part.index.lines, "log-truncated", f"reading ended early: {part.index.damage}"))
+    if part.index.long_line:
+        most = part.file.limits.line_kib
+        rows.append(
+            (
+                part.index.lines,
+                "log-truncated",
+                f"lines were read to their first {most:,} KiB (limit line-kib)",
+            )
+        )
+    if log is not None:
+        torn = log.torn_lines.get(part.file.input_id, ())
+        rows += [(line, "log-torn", "several writers tore this line") for line in torn[:20]]
+        count, line = log.repeats.get(part.file.input_id, (0, 0))
+        if count:
+            rows.append((line, "log-truncated", f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)"))
+    if not rows:
+        return None
+    return pl.DataFrame(
+        {
+            "input_id": [part.file.input_id] * len(rows),
+            "line": [r[0] for r in rows],
+            "kind": [r[1] for r in rows],
+            "detail": [r[2] for r in rows],
+        },
+        schema=dict(schema.SCHEMA["notes"]),
+    )
+
+
+def _input_row(part: Part, fate: Fate | None, benchmarks: bool) -> dict[str, object]:
+    kind = part.kind
+    if fate is not None and fate.parsed + fate.unknown + fate.torn == 0:
+        kind = "nccl_tests" if benchmarks else "unknown"
+    return {
+        "input_id": part.file.input_id,
+        "path": part.file.display,
+        "kind": kind,
+        "size_bytes": part.file.size_bytes,
+        "sha256": part.index.sha256,
+        "lines": fate.lines if fate else None,
+        "nccl_lines": fate.parsed + fate.unknown if fate else None,
+        "parsed_lines": fate.parsed if fate else None,
+        "unknown_lines": fate.unknown if fate else None,
+        "foreign_lines": fate.foreign if fate else None,
+        "torn_lines": fate.torn if fate else None,
+        "bad_bytes": part.index.bad_bytes if fate else None,
+    }
+
+
+def join_parts(
+    parts: Sequence[Part], logs: Sequence[LogPart], lazy: bool
+) -> tuple[dict[str, pl.DataFrame], dict[str, Deferred]]:
+    frames: dict[str, list[pl.DataFrame]] = {}
+
+    def add(name: str, frame: pl.DataFrame | None) -> None:
+        if frame is not None and frame.height:
+            frames.setdefault(name, []).append(conform(name, frame))
+
+    grammar = default_catalog().grammar
+    read, logs = logs, [mend_hosts(log) for log in logs]
+    later: dict[str, Deferred] = {}
+    if logs:
+        made, deferred = assemble(logs, grammar)
+        for log in (*read, *logs):
+            # The tables that are still to be made hold what they need, and let go of it.
+            log.chunks.clear()
+        later.update(deferred)
+        for name, frame in made.items():
+            add(name, frame)
+        for log in logs:
+            add("unknown", log.unknown)
+    owner = {input_id: log for log in logs for input_id in log.fates}
+    foreign = {
+        key[0]: rows
+        for log in logs
+        if log.foreign.height
+        for key, rows in log.foreign.partition_by("input_id", as_dict=True).items()
+    }
+    inputs: list[dict[str, object]] = []
+    for part in parts:
+        number = part.file.input_id
+        own = owner.get(number)
+        embedded = _embedded(part.file, foreign[number]) if number in foreign else {}
+        for name, frame in embedded.items():
+            add(name, frame)
+        add("notes", _notes(part, own))
+        for name, frame in (part.partial.tables if part.partial else {}).items():
+            add(name, frame)
+        if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
+            add("notes", side.notes(number, ("trace-truncated", part.file.damage)))
+        inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
+    # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
+    joined = {"tuning_choice"} if "collectives" in frames else set()
+    now = [
+        n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)
+    ]
+    with ThreadPoolExecutor(min(4, cores())) as pool:
+        for name, made_frames in zip(now, pool.map(lambda n: list(later[n].last()), now), strict=True):
+            frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
+            del later[name]
+    tables = {name: stack(group) for name, group in frames.items() if group}
+    tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
+    return match.finish(tables), later

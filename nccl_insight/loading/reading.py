@@ -1,0 +1,70 @@
+"""What an input is, and its rows by the reader of its kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.errors import UsageError
+from nccl_insight.inputs.chunks import ChunkIndex, file_sha256
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.language.catalog import default_catalog
+from nccl_insight.readers import Format
+from nccl_insight.readers.nccl_log.classify import Classifier
+from nccl_insight.readers.nccl_log.log import LogPart, neighbours, read_logs
+from nccl_insight.tables.run import Partial
+
+LOG: Final = "nccl_log"
+_LOG_HEAD: Final = re.compile(
+    rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version|\] (?:INFO|WARN) "
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one input gave: tables of a format, or a log."""
+
+    file: InputFile
+    kind: str
+    index: ChunkIndex
+    partial: Partial | None = None
+
+
+def kind_of(file: InputFile, formats: Sequence[Format]) -> Format | None:
+    """The format that is surest of an input, None for a log (which anything textual may be)."""
+    head = file.head()
+    scored = [(f.sniff(head, file.display), f) for f in formats]
+    score, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    if best is None or score < 0.5:
+        return None
+    return None if score < 0.9 and _LOG_HEAD.search(head) else best
+
+
+def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) -> Format | None:
+    if kind is None or kind == "auto":
+        return kind_of(file, formats)
+    if kind == LOG:
+        return None
+    for format_ in formats:
+        if format_.kind == kind:
+            return format_
+    names = ", ".join(sorted({LOG, *(f.kind for f in formats)}))
+    raise UsageError(f"unknown input format {kind!r}; known: {names}")
+
+
+def read_with(file: InputFile, format_: Format) -> Part:
+    index = ChunkIndex()
+    index.sha256 = file_sha256(file)
+    return Part(file, format_.kind, index, partial=format_.read(file))
+
+
+def read_log_groups(files: Sequence[InputFile], details: bool) -> tuple[list[Part], list[LogPart]]:
+    classifier = Classifier(default_catalog(), details)
+    parts = {file.input_id: Part(file, LOG, ChunkIndex()) for file in files}
+    logs = [
+        read_logs([(file, parts[file.input_id].index) for file in group], classifier, None, details)
+        for group in neighbours(files)
+    ]
+    return list(parts.values()), logs

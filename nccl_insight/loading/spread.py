@@ -1,0 +1,163 @@
+"""Reading on several workers: inputs cut into shares, whose rows are joined again in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from nccl_insight.inputs.chunks import file_sha256
+from nccl_insight.inputs.find import InputFile, discard, fetched
+from nccl_insight.loading.reading import LOG, Part, chosen_format, read_with
+from nccl_insight.readers import Format, discover
+from nccl_insight.readers.nccl_log import shares
+from nccl_insight.readers.nccl_log.log import LogPart, neighbours
+from nccl_insight.readers.nccl_log.shares import Share, Taken
+from nccl_insight.readers.workers import RayWorkers, Workers
+
+# Bytes that one task of another process reads, and how many results one joins.
+_SHARE_LEAST: Final = 32 * 1024 * 1024
+_SHARE_MOST: Final = 256 * 1024 * 1024
+_GROUP_MOST: Final = 1024
+_JOINED_AT_ONCE: Final = 4
+
+
+def _spread(
+    workers: Workers,
+    files: Sequence[InputFile],
+    kind: str | None,
+    details: bool,
+    share_bytes: int | None = None,
+) -> tuple[list[Part], list[LogPart], int]:
+    """Reads inputs with tasks of other processes; what they give is joined there too, as a tree.
+
+    ``share_bytes``: about how much a task reads. Gives, besides parts and logs, how many bytes came back.
+    """
+    formats = discover()
+    size = share_bytes or _share_bytes(files, workers.slots)
+    received = 0
+
+    def fetch(token: Any) -> Any:
+        nonlocal received
+        data = workers.result(token)
+        received += len(data)
+        return shares.unpacked(data)
+
+    far = [file for file in files if not file.temporary]
+    asked = [(group, workers.start(_kinds, group, kind)) for group in _groups(far, size)]
+    chosen: dict[int, Format | None] = {
+        f.input_id: chosen_format(f, formats, kind) for f in files if f.temporary
+    }
+    for group, token in asked:
+        numbers = fetch(token)
+        chosen.update(
+            (f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True)
+        )
+    logs = [file for file in files if chosen[file.input_id] is None]
+    begun = [(group, _begin(workers, group, details, size)) for group in neighbours(logs)]
+    digests = {
+        file.input_id: workers.start(_digest, file) for file in logs if not file.small and not file.temporary
+    }
+    traces = [file for file in files if chosen[file.input_id] is not None]
+    others = [(file, None if file.temporary else workers.start(_trace, file, kind)) for file in traces]
+    parts: list[Part] = []
+    for file, token in others:
+        format_ = chosen[file.input_id]
+        assert format_ is not None
+        parts.append(read_with(file, format_) if token is None else fetch(token))
+    read: list[LogPart] = []
+    for group, tokens in begun:
+        taken = shares.join([t if isinstance(t, Taken) else fetch(t) for t in tokens], final=True)
+        read.append(taken.log)
+        for file in group:
+            index = taken.indexes[file.input_id]
+            if file.input_id in digests:
+                index.sha256 = index.sha256 or fetch(digests[file.input_id])
+            parts.append(Part(file, LOG, index))
+    return sorted(parts, key=lambda part: part.file.input_id), read, received
+
+
+def _share_bytes(files: Sequence[InputFile], slots: int) -> int:
+    """Several shares for each worker, so that all end about together; none so small that starting it counts."""
+    total = sum(file.size_bytes for file in files)
+    return max(_SHARE_LEAST, min(_SHARE_MOST, total // (4 * slots)))
+
+
+def _groups(files: Sequence[InputFile], size: int) -> Iterator[list[InputFile]]:
+    """Files in their order, by at most so many and about so many bytes."""
+    group: list[InputFile] = []
+    held = 0
+    for file in files:
+        group.append(file)
+        held += file.size_bytes
+        if held >= size or len(group) >= _GROUP_MOST:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def _begin(workers: Workers, files: Sequence[InputFile], details: bool, size: int) -> list[Any]:
+    """Tasks that read logs, and tasks that join what those give, until one is left: all in the order of the files.
+
+    What only this process can read is read by it at once.
+    """
+    tokens: list[Any] = []
+    if any(file.temporary for file in files):
+        return [shares.take(share, details) for share in shares.shares(files, size)]
+    tokens = [workers.start(_take, share, details) for share in shares.shares(files, size)]
+    while len(tokens) > 1:
+        tokens = [
+            workers.start(_join_taken, *tokens[n : n + _JOINED_AT_ONCE])
+            for n in range(0, len(tokens), _JOINED_AT_ONCE)
+        ]
+    return tokens
+
+
+def _kinds(files: Sequence[InputFile], kind: str | None) -> bytes:
+    formats = discover()
+    found = [chosen_format(file, formats, kind) for file in files]
+    return shares.packed([-1 if format_ is None else formats.index(format_) for format_ in found])
+
+
+def _digest(file: InputFile) -> bytes:
+    return shares.packed(file_sha256(file))
+
+
+def _trace(file: InputFile, kind: str | None) -> bytes:
+    format_ = chosen_format(file, discover(), kind)
+    assert format_ is not None
+    own = fetched(file)
+    part = read_with(own, format_)
+    discard([own] if own is not file else [])
+    return shares.packed(replace(part, file=file))
+
+
+def _take(share: Share, details: bool) -> bytes:
+    return shares.packed(shares.take(share, details, workers=1))
+
+
+def _join_taken(*parts: bytes) -> bytes:
+    return shares.packed(shares.join([_taken(part) for part in parts]))
+
+
+def _taken(part: bytes) -> Taken:
+    taken = shares.unpacked(part)
+    assert isinstance(taken, Taken)
+    return taken
+
+
+def read_on_ray(
+    files: Sequence[InputFile], kind: str | None, details: bool
+) -> tuple[list[Part], list[LogPart]]:
+    """Inputs read on a Ray cluster, see :class:`RayWorkers`.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+    workers = RayWorkers()
+    try:
+        parts, logs, _ = _spread(workers, files, kind, details)
+    finally:
+        workers.close()
+    return parts, logs
