@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.topics import told
+from nccl_insight.readers.embedded.tracebacks import rank_in_tag
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
@@ -33,7 +34,7 @@ _NOTEWORTHY: Final = (
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = _with_raised(run, run.table("errors"))
+    errors = _with_raised(run, _placed(run, run.table("errors")))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
@@ -54,6 +55,25 @@ def _build(run: Run) -> pl.DataFrame:
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
     return _late_use(_host_memory(errors.with_columns(cause=cause, loud=loud)))
+
+
+def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
+    """Lines without a head, with the host that the launcher's tag names, where NCCL's lines know it."""
+    headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
+    tags = errors.filter(headless)["launcher"].unique().to_list()
+    if not tags:
+        return errors
+    known = identities(run)
+    found: dict[str, str] = {}
+    for tag in tags:
+        host, rank = known.host_in_tag(tag), rank_in_tag(tag)
+        host = host or (known.host_of_rank.get(rank) if rank is not None else None)
+        if host in known.ranks_of_host:
+            found[tag] = str(host)
+    if not found:
+        return errors
+    host = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
+    return errors.with_columns(host=pl.when(headless).then(host).otherwise("host"))
 
 
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:

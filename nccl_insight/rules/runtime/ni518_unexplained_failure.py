@@ -12,8 +12,8 @@ A log with such lines is not healthy, even if the reason is not known here.
 How it decides
 --------------
 Only where no other failure was recognized in the log. A framework's exception or a failing test is an
-error, and so are result codes that reached init or group calls of NCCL: they are printed only where a call fails.
-Such codes that end on the way are a warning, single warnings are information.
+error, and so are result codes that left NCCL through a group call. Codes with which a log ends are a warning, single
+warnings are information. Codes within a log prove nothing: probes that fail print them in healthy jobs, too.
 
 What to do
 ----------
@@ -57,8 +57,7 @@ _THROWN = (
 )  # fmt: skip
 
 
-# A probe that fails prints one line, sometimes; a call that fails one for each function on the way.
-_TRAIL_LEAST = 2
+_SHOWN = 8
 
 
 def _named() -> frozenset[str]:
@@ -76,9 +75,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
-    traces = rows.filter(
-        (pl.col("cause") == CONSEQUENCE) & pl.col("message").str.starts_with("err_result_trace")
-    )
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
     if thrown.height:
@@ -87,8 +83,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity, shown = Severity.WARNING, pl.concat([unknown, reached])
     elif unknown.height:
         severity, shown = Severity.INFO, unknown
-    elif traces.height >= _TRAIL_LEAST:
-        yield from _only_trail(run, traces, reached.height > 0)
+    elif (trail := _trail(run, rows)) is not None:
+        yield from _only_trail(run, *trail)
         return
     else:
         return
@@ -109,6 +105,25 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         quiet=severity,
         rows=found,
     )
+
+
+def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
+    """Result codes that left NCCL through a group call, or with which the log ends; and whether it was the former.
+
+    Others prove nothing: probes that fail (an optional network, DMA-BUF) print them in healthy jobs, too.
+    """
+    traces = rows.filter(
+        (pl.col("cause") == CONSEQUENCE) & pl.col("message").fill_null("").str.starts_with("err_result_trace")
+    )
+    left = telling(traces, "trail-end")
+    if left.height:
+        thread = ["input_id", "host", "pid"]
+        return traces.join(left.select(thread).unique(), on=thread, how="semi", nulls_equal=True), True
+    sizes = dict(run.table("inputs").select("input_id", "lines").iter_rows())
+    last = traces.filter(
+        pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64)
+    )
+    return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 else None
 
 
 def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
