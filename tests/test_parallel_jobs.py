@@ -238,3 +238,32 @@ def test_waiting_in_kernels_without_metadata_is_not_the_ranks_own(tmp_path: Path
         path.write_text(json.dumps(content))
     findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
     assert [(f.name, f.ranks) for f in findings if f.name in LATE] == [("straggler-rank", (2,))]
+
+
+def test_a_lost_receive_makes_nobody_late(tmp_path: Path) -> None:
+    """The trace of rank 5 lost a receive in which it waited long: what it did in that time is not known."""
+    job = job_shapes.alternating(Layout(2, 2, 2), Plan(steps=6))
+    paths = job.write(tmp_path)
+    path = next(p for p in paths if p.name == "rank5.json")
+    content = json.loads(path.read_text())
+    waits = [e for e in content["traceEvents"] if e["args"].get("Collective name") == "recv"]
+    longest = max(waits[6:], key=lambda e: float(e["dur"]))
+    content["traceEvents"].remove(longest)
+    path.write_text(json.dumps(content))
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert longest["dur"] > 1000
+    assert [(f.name, f.ranks) for f in findings if f.name in LATE] == []
+
+
+def test_numbers_that_nobody_has_are_not_lost(tmp_path: Path) -> None:
+    """An operation without a kernel takes a number in every step, on all ranks alike."""
+    job = job_shapes.alternating(Layout(2, 2, 2), Plan(slow=lambda r, _s: 1.2 if r == 6 else 1.0))
+    paths = job.write(tmp_path)
+    for path in paths:
+        content = json.loads(path.read_text())
+        for item in content["traceEvents"]:
+            if "Seq" in item["args"]:
+                item["args"]["Seq"] += item["args"]["Seq"] // 10
+        path.write_text(json.dumps(content))
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert [(f.name, f.ranks) for f in findings if f.name in LATE] == [("straggler-rank", (6,))]

@@ -21,6 +21,7 @@ _HANDOVER_NS: Final = 5_000
 """An operation that begins so shortly before the end of another may as well have waited for it."""
 _HELD: Final = 0.2
 """Share of a transfer that compute must leave exposed for the collective to have held a rank up."""
+_RARE: Final = 0.2
 _TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 
 
@@ -111,6 +112,7 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
         .filter(pl.col("released").is_not_null().all().over("match_id"))
         .with_columns(pl.min_horizontal("released", "start_ns"))
     )
+    known = _without_lost(known, table, "released", pl.col("start_ns"))
     waits = _waits(table)
     held = intervals.union(waits.select("rank", start_ns="exposed_from", end_ns="end_ns"), by="rank")
     queued = intervals.union(waits.select("run", start_ns="start_ns", end_ns="exposed_from"), by="run")
@@ -140,6 +142,44 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
             "exposed_ns",
         )
     )
+
+
+def _without_lost(rows: pl.DataFrame, table: pl.DataFrame, begin: str, end: pl.Expr) -> pl.DataFrame:
+    """The matches in which no member's trace lost an operation from ``begin`` to ``end``: it may have waited there.
+
+    An operation is lost where a rank lacks a number that another member of the group, or of the pair, has. Where that
+    is so often, the members number differently, and it says nothing.
+    """
+    op = pl.col("op").cast(pl.String)
+    first, second = pl.min_horizontal("rank", "peer"), pl.max_horizontal("rank", "peer")
+    forth = (op == "Send") == (pl.col("rank") == first)
+    lane = ["process_group", "low", "high", "forth"]
+    numbered = (
+        table.filter(
+            pl.col("seq").is_not_null() & pl.col("start_ns").is_not_null() & pl.col("rank").is_not_null()
+        )
+        .with_columns(
+            pl.when(op.is_in(["Send", "Recv"])).then(column).alias(name)
+            for name, column in (("low", first), ("high", second), ("forth", forth))
+        )
+        .with_columns(
+            number=pl.col("seq").rank("dense").over(lane),
+            end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+        )
+        .sort("start_ns", "seq")
+        .with_columns(
+            jump=pl.col("number").cast(pl.Int64).diff().over("rank", *lane) > 1,
+            before=pl.col("end_ns").shift(1).over("rank", *lane),
+        )
+    )
+    rare = pl.col("jump").mean().over("rank", *lane) < _RARE
+    gaps = numbered.filter(pl.col("jump") & rare & (pl.col("before") < pl.col("start_ns")))
+    if gaps.is_empty() or rows.is_empty():
+        return rows
+    holes = intervals.union(gaps.select("rank", start_ns="before", end_ns="start_ns"), by="rank")
+    windows = rows.select("rank", start_ns=begin, end_ns=end)
+    touched = rows.with_columns(touched=intervals.covered(windows, holes, by="rank") > 0)
+    return touched.filter(~pl.col("touched").any().over("match_id")).drop("touched")
 
 
 def _waits(table: pl.DataFrame) -> pl.DataFrame:
@@ -231,9 +271,13 @@ def _stages(run: Run) -> pl.DataFrame:
         .with_columns(matched=pl.len().over("group", "step"))
         .filter((pl.col("matched") == pl.col("members")) & (pl.col("members") > 1))
     )  # fmt: skip
+    rows = rows.with_columns(match_id=pl.struct("group", "step").rank("dense"))
+    rows = _without_lost(
+        rows, run.table("collectives"), "start_ns", pl.col("start_ns") + pl.col("duration_ns")
+    )
     own = pl.col("duration_ns") - pl.col("exposed_comm_ns")
     return rows.select(
-        pl.struct("group", "step").rank("dense").alias("match_id"), "rank", "step", "start_ns", "duration_ns",
+        "match_id", "rank", "step", "start_ns", "duration_ns",
         "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), group_ranks=pl.lit(None, pl.List(pl.Int32)),
         source=pl.lit("kernel"), label=pl.lit("pipeline"), own_ns=own, limit_ns=own,
         inherited_ns=pl.col("exposed_comm_ns"), by_clock=pl.lit(False),
