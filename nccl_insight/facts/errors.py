@@ -72,8 +72,8 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
             found[tag] = str(host)
     if not found:
         return errors
-    host = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
-    return errors.with_columns(host=pl.when(headless).then(host).otherwise("host"))
+    named = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
+    return errors.with_columns(host=pl.when(headless).then(named).otherwise("host"))
 
 
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
