@@ -42,6 +42,7 @@ from nccl_insight.redact.files import blocks
 from nccl_insight.report import json_, junit, lint_report, markdown, text
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.settings.lint.check import lint_text
+from nccl_insight.views.events import events as events_of
 from tests import pages
 from tests.runs import RUNS, TINY_SHM
 from tests.test_fuzz import mutate, seeds
@@ -315,7 +316,7 @@ def judge_bundle(path: Path) -> None:
         if "\x1b" in shown:
             raise AssertionError("terminal control in a report")
     ElementTree.fromstring(junit.render(analysis))
-    json.loads(chrome_json(run))
+    json.loads(chrome_json(events_of(run)))
 
 
 JUDGES: dict[str, Callable[[Path], None]] = {

@@ -12,6 +12,7 @@ from nccl_insight.facts.placement import Layout, layout
 from nccl_insight.report import explain_log
 from nccl_insight.report.prose import chain, listed
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.views.log import log
 from tests import runs
 
 SHARED = runs.SHARED
@@ -36,7 +37,7 @@ gpu02:11:11 [0] NCCL INFO {second} - Init COMPLETE
 
 
 def parts(run: Run) -> dict[str, str]:
-    return {part.title: "\n".join(part.lines) for part in explain_log.sections(run)}
+    return {part.title: "\n".join(part.lines) for part in explain_log.sections(log(run))}
 
 
 def test_a_small_job(tmp_path: Path) -> None:
@@ -62,13 +63,13 @@ def test_hostile_text_stays_on_its_line() -> None:
             "value": ["eth0\n\x1b]0;x\x07Settings"], "origin": ["environment"],
         }
     )  # fmt: skip
-    text = explain_log.render(build_run({"env": env}))
+    text = explain_log.render(log(build_run({"env": env})))
     assert "\x1b" not in text
     assert "- NCCL_SOCKET_IFNAME=eth0" in text
 
 
 def test_an_empty_run_is_told_too() -> None:
-    assert "No communicator is in the log." in explain_log.render(build_run({}))
+    assert "No communicator is in the log." in explain_log.render(log(build_run({})))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_lists() -> None:
 
 
 def test_width_wraps_long_lines() -> None:
-    text = explain_log.render(build_run({}), width=50)
+    text = explain_log.render(log(build_run({})), width=50)
     assert max(len(line) for line in text.splitlines()) <= 50
 
 

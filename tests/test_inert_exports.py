@@ -17,6 +17,7 @@ from nccl_insight.model import Severity
 from nccl_insight.report import sarif
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.tables.run import build_run
+from nccl_insight.views.events import events as events_of
 from tests.hostile import PAYLOADS
 from tests.runs import TINY_SHM
 
@@ -70,7 +71,7 @@ def test_the_timeline_shows_names_without_control() -> None:
     rows = pl.DataFrame(
         {"rank": [0], "start_ns": [5], "duration_ns": [7], "op": ["AllReduce"], "process_group": [name], "device": [0], "stream": [7]}
     )  # fmt: skip
-    data = chrome_json(build_run({"collectives": rows}))
+    data = chrome_json(events_of(build_run({"collectives": rows})))
     (event,) = [e for e in json.loads(data)["traceEvents"] if e["ph"] == "X"]
     shown = event["args"]["process_group"]
     assert "\x1b" not in shown

@@ -26,6 +26,7 @@ from nccl_insight.rules import discover
 from nccl_insight.settings.check.values import check_value
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.sql import columns, overview, select
+from nccl_insight.views.log import log
 from tests import pages
 from tests import render_samples as samples
 from tests.cli import run_cli
@@ -152,7 +153,7 @@ def test_a_phrase_gets_no_unit_in_the_report() -> None:
 
 def test_the_first_warning_is_a_text_not_a_list() -> None:
     errors = pl.DataFrame({"level": ["WARN", "WARN"], "text": ["libfabric:17778: no provider", "other"]})
-    told = explain_log(build_run({"errors": errors}))
+    told = explain_log(log(build_run({"errors": errors})))
     assert "2 warnings in the log, the first: libfabric:17778: no provider" in told
     assert "['" not in told
 

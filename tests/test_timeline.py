@@ -12,6 +12,7 @@ import polars as pl
 import nccl_insight
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.tables.run import build_run
+from nccl_insight.views.events import events as events_of
 from tests.cli import run_cli
 from tests.trace_maker import all_reduce, event, job, trace, write
 
@@ -85,7 +86,7 @@ def test_arrows_lead_from_the_last_to_those_that_waited(tmp_path: Path) -> None:
     for shift in (0.0, 7e6):
         folder = tmp_path / str(shift)
         folder.mkdir()
-        document = json.loads(chrome_json(nccl_insight.load(two_ranks(folder, shift))))
+        document = json.loads(chrome_json(events_of(nccl_insight.load(two_ranks(folder, shift)))))
         jsonschema.validate(document, SCHEMA)
         events = document["traceEvents"]
         slices = {e["pid"]: e for e in events if e.get("cat") == "collective"}
@@ -106,7 +107,7 @@ def test_the_command_writes_a_timeline(tmp_path: Path) -> None:
 
 
 def test_a_run_without_traces_has_an_empty_timeline() -> None:
-    assert json.loads(chrome_json(build_run({"inputs": pl.DataFrame()})))["traceEvents"] == []
+    assert json.loads(chrome_json(events_of(build_run({"inputs": pl.DataFrame()}))))["traceEvents"] == []
 
 
 def test_traces_in_words(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.report.timeline import chrome_json
+from nccl_insight.views.events import events as events_of
 from tests.test_timeline import two_ranks
 from tests.trace_maker import job
 
@@ -100,7 +101,7 @@ def test_perfetto_takes_every_event(
     perfetto: Callable[[bytes], Callable[[str], Any]], tmp_path: Path
 ) -> None:
     """Two ranks, five collectives each; compute begins each step, so the first step begins before any collective."""
-    document = chrome_json(nccl_insight.load(job(tmp_path, ranks=2, iterations=5)))
+    document = chrome_json(events_of(nccl_insight.load(job(tmp_path, ranks=2, iterations=5))))
     starts = {
         kind: min(e["ts"] for e in json.loads(document)["traceEvents"] if e.get("cat") == kind)
         for kind in ("step", "collective")
@@ -119,7 +120,7 @@ def test_perfetto_draws_the_arrow_from_the_last_rank(
     perfetto: Callable[[bytes], Callable[[str], Any]], tmp_path: Path
 ) -> None:
     """Rank 1 comes 40 us late; the arrow leads from its slice to what rank 0 does then."""
-    ask = perfetto(chrome_json(nccl_insight.load(two_ranks(tmp_path))))
+    ask = perfetto(chrome_json(events_of(nccl_insight.load(two_ranks(tmp_path)))))
     assert ask("select name, value from stats where severity in ('error', 'data_loss') and value > 0") == []
     assert ask(
         "select a.name, a.dur, p.name, b.name, b.dur, q.name from flow f join slice a on a.id = f.slice_out "

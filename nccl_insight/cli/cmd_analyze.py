@@ -202,8 +202,9 @@ def register(app: typer.Typer) -> None:
                 analysis, run = judge()
         if timeline is not None:
             from nccl_insight.report.timeline import chrome_json
+            from nccl_insight.views.events import events
 
-            write_text(timeline, chrome_json(run).decode())
+            write_text(timeline, chrome_json(events(run)).decode())
         redactor = None
         if policy.redact:
             from nccl_insight.cli.redacting import redacted

@@ -26,7 +26,8 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.api import load
         from nccl_insight.cli.output import write_text
-        from nccl_insight.report import explain_log as view
+        from nccl_insight.report import explain_log as told
+        from nccl_insight.views.log import log
 
         run = load(paths)
         if not any(
@@ -46,7 +47,7 @@ def register(app: typer.Typer) -> None:
         if format_ == "json":
             import orjson
 
-            parts = [{"title": part.title, "lines": list(part.lines)} for part in view.sections(run)]
+            parts = [{"title": part.title, "lines": list(part.lines)} for part in told.sections(log(run))]
             document = {"schema_version": 1, "sections": parts}
             write_text(
                 output,
@@ -55,4 +56,4 @@ def register(app: typer.Typer) -> None:
             return
         terminal = output == "-" and sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else None
-        write_text(output, view.render(run, width))
+        write_text(output, told.render(log(run), width))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from nccl_insight import api
 from nccl_insight.errors import NotJudgedError
-from nccl_insight.facts.expected import predictions
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.report import expect_run_report
+from nccl_insight.views.expectations import predictions
 
 
 def answer(paths: Sequence[str], ops: Sequence[str], sizes: Sequence[int], format_: str) -> str:

@@ -2,159 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import polars as pl
-
-from nccl_insight.facts.expected import choices
-from nccl_insight.facts.members import main_comm
-from nccl_insight.facts.memory import device_memory
-from nccl_insight.facts.settings import settings
-from nccl_insight.facts.transports import pairs
-from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.report.prose import Section, capped, listed, safe, section
 from nccl_insight.settings.catalogue import catalogue
-from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ranks, plural
-
-_PHASES = (
-    "kernels_s",
-    "alloc_s",
-    "bootstrap_s",
-    "allgathers_s",
-    "topo_s",
-    "graphs_s",
-    "connections_s",
-    "rest_s",
-)
+from nccl_insight.views.log.choices import Algorithms, Calls, Graph, Limits, Settings, StartUp
 
 
-def algorithms(run: Run) -> Section:
+def algorithms(view: Algorithms) -> Section:
     """Channels, searched graphs, and the algorithms chosen for calls."""
-    return section("Algorithms and channels", _algorithms(run))
+    return section("Algorithms and channels", _algorithms(view))
 
 
-def _algorithms(run: Run) -> Iterator[str]:
-    said = False
-    counts = run.table("channel_counts")
-    world = main_comm(run)
-    if world is not None:
-        counts = counts.filter(pl.col("comm_id").eq_missing(pl.lit(world.comm_id)))
-    columns = ["coll_channels", "nvls_channels", "p2p_channels", "p2p_channels_per_peer"]
-    kinds = counts.group_by(columns, maintain_order=True).agg(pl.col("rank"))
-    for coll, nvls, p2p, per_peer, ranks in kinds.iter_rows():
-        said = True
-        extra = f", {nvls} for NVLS" if nvls else ""
-        who = f" (ranks {format_ranks([r for r in ranks if r is not None])})" if kinds.height > 1 else ""
-        yield f"{coll or 0} channels for collectives{extra}; {p2p or 0} for sends, {per_peer or 0} a peer{who}."
-    milestones = (
-        run.table("connected").get_column("milestone").drop_nulls().unique(maintain_order=True).to_list()
-    )
-    if milestones:
-        yield f"Connected: {', '.join(sorted(safe(m).replace('_', ' ') for m in milestones))}."
-    nvls_lines = run.table("nvls")
-    if nvls_lines.height:
-        support = nvls_lines.filter(pl.col("message") == "nvls_support").get_column("nvls_not")
-        if len(support):
-            absent = int(support.is_not_null().sum())
-            where = (
-                "on all GPUs"
-                if absent == 0
-                else "on no GPU"
-                if absent == len(support)
-                else "on some GPUs only"
-            )
-            yield f"NVLink SHARP (NVLS, reduction in the switch) is available {where}."
-    graphs = run.table("graphs").unique(
-        ["algorithm", "n_channels", "bw_intra_gbps", "bw_inter_gbps", "type_intra", "type_inter"],
-        maintain_order=True,
-    )
-    one_node = world is not None and world.single_node
-    lines = [_graph(row, one_node) for row in graphs.iter_rows(named=True) if row["n_channels"]]
+def _algorithms(view: Algorithms) -> Iterator[str]:
+    for kind in view.channels:
+        extra = f", {kind.nvls} for NVLS" if kind.nvls else ""
+        who = f" (ranks {format_ranks(kind.ranks)})" if len(view.channels) > 1 else ""
+        yield f"{kind.collectives} channels for collectives{extra}; {kind.p2p} for sends, {kind.per_peer} a peer{who}."
+    if view.milestones:
+        yield f"Connected: {', '.join(sorted(safe(m).replace('_', ' ') for m in view.milestones))}."
+    if view.nvls:
+        able, asked = view.nvls
+        where = "on all GPUs" if able == asked else "on some GPUs only" if able else "on no GPU"
+        yield f"NVLink SHARP (NVLS, reduction in the switch) is available {where}."
+    lines = [_graph(graph, view.one_node) for graph in view.graphs]
     if lines:
         yield "What the topology search found, a channel:"
         yield from capped(list(dict.fromkeys(lines)), 12, "results")
-    chosen = (
-        run.lazy("tuning_choice")
-        .group_by("op", "algorithm", "protocol", maintain_order=True)
-        .agg(pl.len(), pl.col("size_bytes").min().alias("low"), pl.col("size_bytes").max().alias("high"))
-        .sort("op", "low", nulls_last=True)
-        .collect()
-    )
     picks = []
-    for op, algorithm, protocol, count, low, high in chosen.iter_rows():
-        span = (
-            ""
-            if low is None
-            else f" for {format_bytes(low)}" + (f" to {format_bytes(high)}" if high != low else "")
-        )
-        how = f"{safe(algorithm)}/{safe(protocol)}{span}"
-        picks.append(f"- {safe(op or 'a collective')}: {how} ({plural(count, 'time')})")
+    for pick in view.chosen:
+        span = ""
+        if pick.low_bytes is not None and pick.high_bytes is not None:
+            span = f" for {format_bytes(pick.low_bytes)}"
+            span += f" to {format_bytes(pick.high_bytes)}" if pick.high_bytes != pick.low_bytes else ""
+        how = f"{safe(pick.algorithm)}/{safe(pick.protocol)}{span}"
+        picks.append(f"- {safe(pick.op or 'a collective')}: {how} ({plural(pick.count, 'time')})")
     if picks:
         yield "Chosen for calls:"
         yield from capped(picks, 20, "choices")
-    elif not said and not lines:
+    elif not view.channels and not lines:
         yield "The log says nothing about channels and algorithms."
-    yield from _by_model(run)
-    yield from _memory(run)
+    yield from _by_model(view)
+    if view.memory:
+        who = "a process" if view.memory.rank is None else f"rank {view.memory.rank}"
+        yield f"NCCL's GPU memory is highest on {who}: {safe(view.memory.words(), 300)}."
 
 
-def _by_model(run: Run) -> Iterator[str]:
+def _by_model(view: Algorithms) -> Iterator[str]:
     """What NCCL's own model takes by size, in words, and which settings limit it."""
-    world = main_comm(run)
-    if world is None or not world.nranks or world.comm_id is None:
+    if not view.modeled:
         return
-    lines = []
-    for op in ("AllReduce", "AllGather", "ReduceScatter"):
-        spans = choices(run, op, world.nranks, world.comm_id)
-        parts = [f"{safe(a)}/{safe(p)} up to {format_bytes(high)}" for _, high, a, p in spans[:-1]]
-        if spans:
-            parts.append(
-                f"{safe(spans[-1][2])}/{safe(spans[-1][3])}" + (" above" if parts else " for all sizes")
-            )
-            lines.append(f"- {op}: {', '.join(parts)}")
-    if lines:
-        yield "By NCCL's own cost model the fastest is:"
-        yield from lines
-        limits = [
-            f"{s.name}={safe(s.value, 60)}"
-            for s in user_settings(run)
-            if s.name in {"NCCL_ALGO", "NCCL_PROTO"}
-        ]
-        if limits:
-            yield f"{', '.join(dict.fromkeys(limits))} takes other choices away."
+    yield "By NCCL's own cost model the fastest is:"
+    for op, spans in view.modeled:
+        parts = [f"{safe(a)}/{safe(p)} up to {format_bytes(high)}" for high, a, p in spans[:-1]]
+        _, algorithm, protocol = spans[-1]
+        parts.append(f"{safe(algorithm)}/{safe(protocol)}" + (" above" if parts else " for all sizes"))
+        yield f"- {op}: {', '.join(parts)}"
+    if view.limits:
+        limits = dict.fromkeys(f"{name}={safe(value, 60)}" for name, value in view.limits)
+        yield f"{', '.join(limits)} takes other choices away."
 
 
-def _memory(run: Run) -> Iterator[str]:
-    """GPU memory of NCCL, where the log shows allocations."""
-    memory = device_memory(run)
-    if memory:
-        most = memory[0]
-        who = "a process" if most.rank is None else f"rank {most.rank}"
-        yield f"NCCL's GPU memory is highest on {who}: {safe(most.words(), 300)}."
-
-
-def _graph(row: dict[str, Any], one_node: bool) -> str:
-    text = f"- {safe(row['algorithm'])}: {row['n_channels']} channels"
-    if row["bw_intra_gbps"] is not None:
-        text += f", {row['bw_intra_gbps']:g} GB/s inside a node ({safe(row['type_intra'])})"
-    if row["bw_inter_gbps"] and not one_node:
-        text += f", {row['bw_inter_gbps']:g} GB/s between nodes ({safe(row['type_inter'])})"
+def _graph(graph: Graph, one_node: bool) -> str:
+    text = f"- {safe(graph.algorithm)}: {graph.n_channels} channels"
+    if graph.bw_intra_gbps is not None:
+        text += f", {graph.bw_intra_gbps:g} GB/s inside a node ({safe(graph.type_intra)})"
+    if graph.bw_inter_gbps and not one_node:
+        text += f", {graph.bw_inter_gbps:g} GB/s between nodes ({safe(graph.type_inter)})"
     return text
 
 
-def settings_in_force(run: Run) -> Section:
+def settings_in_force(view: Settings) -> Section:
     """What the user set first, then what the application set."""
-    return section("Settings in force", _settings(run))
+    return section("Settings in force", _settings(view))
 
 
-def _settings(run: Run) -> Iterator[str]:
-    chosen = user_settings(run)
+def _settings(view: Settings) -> Iterator[str]:
     data = catalogue()
     lines = []
-    everywhere = max((s.processes for s in chosen), default=0)
-    for setting in sorted(chosen, key=lambda s: (s.name, s.value)):
+    for setting in sorted(view.user, key=lambda s: (s.name, s.value)):
         variable = data.get(setting.name)
         notes = []
         if variable is not None:
@@ -162,7 +89,7 @@ def _settings(run: Run) -> Iterator[str]:
                 notes.append(f"default {safe(variable.default)}")
             if variable.advice:
                 notes.append(safe(variable.advice, 200))
-        if setting.processes < everywhere and setting.hosts:
+        if setting.processes < view.processes and setting.hosts:
             notes.append(f"on {listed([safe(h) for h in setting.hosts])} only")
         text = f" ({'; '.join(notes)})" if notes else ""
         lines.append(f"- {setting.name}={safe(setting.value, 120)}{text}")
@@ -171,85 +98,57 @@ def _settings(run: Run) -> Iterator[str]:
         yield from capped(lines, 40, "settings")
     else:
         yield "No setting of the user is in the log (NCCL before 2.24 prints them only with NCCL_DEBUG_SUBSYS=ENV)."
-    config = settings(run).filter(pl.col("origin") == "config").unique(["name", "value"], maintain_order=True)
-    own = [f"- {safe(name)} = {safe(value)}" for name, value in config.select("name", "value").iter_rows()]
+    own = [f"- {safe(name)} = {safe(value)}" for name, value in view.config]
     if own:
         yield "Set by the application (ncclConfig_t):"
         yield from capped(own, 12, "fields")
 
 
-def start_up(run: Run) -> Section:
+def start_up(view: Sequence[StartUp]) -> Section:
     """Init times by communicator size, with the phase that took longest."""
-    return section("Start-up", _start_up(run))
-
-
-def _start_up(run: Run) -> Iterator[str]:
-    timings = run.table("init_timings").filter(pl.col("total_s").is_not_null())
-    if timings.is_empty():
-        yield "No init timings in the log (NCCL prints them since 2.22)."
-        return
-    sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id")
-    table = timings.drop("nranks", strict=False).join(sizes, on="comm_id", how="left", nulls_equal=True)
-    grouped = table.group_by("nranks").agg(
-        pl.col("comm_id").n_unique().alias("comms"), pl.col("total_s").median().alias("mid"),
-        pl.col("total_s").max().alias("most"), *(pl.col(p).median() for p in _PHASES),
-    ).sort("nranks", descending=True, nulls_last=True)  # fmt: skip
+    if not view:
+        return section("Start-up", ["No init timings in the log (NCCL prints them since 2.22)."])
     lines = []
-    for row in grouped.iter_rows(named=True):
-        known = {p: row[p] for p in _PHASES if row[p] is not None}
-        phase = max(known, key=lambda p: known[p]) if known else None
-        longest = f"; longest phase: {phase.removesuffix('_s')} ({known[phase]:.2f} s)" if phase else ""
-        of = f" of {plural(row['nranks'], 'rank')}" if row["nranks"] else ""
-        times = f"{row['mid']:.2f} s a rank, at most {row['most']:.2f} s"
-        lines.append(f"- {plural(row['comms'], 'communicator')}{of}: {times}{longest}")
-    yield from capped(lines, 10, "kinds")
+    for kind in view:
+        phase = max(kind.phases, key=lambda p: kind.phases[p], default=None)
+        longest = ""
+        if phase is not None:
+            longest = f"; longest phase: {phase.removesuffix('_s')} ({kind.phases[phase]:.2f} s)"
+        of = f" of {plural(kind.nranks, 'rank')}" if kind.nranks else ""
+        times = f"{kind.median_s:.2f} s a rank, at most {kind.longest_s:.2f} s"
+        lines.append(f"- {plural(kind.communicators, 'communicator')}{of}: {times}{longest}")
+    return section("Start-up", capped(lines, 10, "kinds"))
 
 
-def calls(run: Run) -> Section | None:
-    """What was called, the most bytes first; None when the log has no calls."""
-    if not run.has("calls"):
-        return None
-    table = (
-        run.lazy("calls")
-        .group_by("op")
-        .agg(pl.len(), pl.col("size_bytes").sum().alias("bytes"), pl.col("size_bytes").min().alias("low"),
-             pl.col("size_bytes").max().alias("high"))
-        .sort("bytes", "len", descending=True)
-        .collect()
-    )  # fmt: skip
+def calls(view: Sequence[Calls]) -> Section:
+    """What was called, the most bytes first."""
     lines = [
-        f"- {safe(op)}: {plural(count, 'call')} of all ranks together, "
-        f"{format_bytes(low or 0)} to {format_bytes(high or 0)}"
-        for op, count, _, low, high in table.iter_rows()
+        f"- {safe(c.op)}: {plural(c.calls, 'call')} of all ranks together, "
+        f"{format_bytes(c.low_bytes)} to {format_bytes(c.high_bytes)}"
+        for c in view
     ]
     return section("Calls", capped(lines, 12, "operations"))
 
 
-def limits(run: Run) -> Section:
+def limits(view: Limits) -> Section:
     """What this log cannot tell, and which setting would change that."""
-    return section("What the log cannot tell", _limits(run))
+    return section("What the log cannot tell", _limits(view))
 
 
-def _limits(run: Run) -> Iterator[str]:
-    world = main_comm(run)
-    if world is not None and world.missing:
-        yield f"- what ranks {format_ranks(world.missing)} did: their lines are not in the input"
-    wanted = []
-    if not run.has("calls"):
-        wanted.append(("which collectives ran, of what size", "COLL"))
-    if not run.has("tuning_choice"):
-        wanted.append(("which algorithm each call used", "TUNING"))
-    if not run.has("graphs") and not run.has("topology_links"):
-        wanted.append(("the topology and what was searched on it", "GRAPH"))
-    if pairs(run).is_empty():
+def _limits(view: Limits) -> Iterator[str]:
+    if view.missing:
+        yield f"- what ranks {format_ranks(view.missing)} did: their lines are not in the input"
+    if not view.transports:
         yield "- which transports are used: NCCL prints them with the first collective (subsystems P2P, SHM, NET)"
-    for what, subsystem in wanted:
-        yield f"- {what}: add {subsystem} to NCCL_DEBUG_SUBSYS (with NCCL_DEBUG=INFO)"
+    for known, what, subsystem in (
+        (view.calls, "which collectives ran, of what size", "COLL"),
+        (view.choices, "which algorithm each call used", "TUNING"),
+        (view.topology, "the topology and what was searched on it", "GRAPH"),
+    ):
+        if not known:
+            yield f"- {what}: add {subsystem} to NCCL_DEBUG_SUBSYS (with NCCL_DEBUG=INFO)"
     yield "- how long calls took and whether compute hides them: give profiler traces"
-    inputs = run.table("inputs")
-    unknown = int(inputs.get_column("unknown_lines").fill_null(0).sum())
-    torn = int(inputs.get_column("torn_lines").fill_null(0).sum())
-    if unknown:
-        yield f"- {plural(unknown, 'NCCL line')} of a wording that is not known here"
-    if torn:
-        yield f"- {plural(torn, 'torn line')} that several processes wrote over each other"
+    if view.unknown_lines:
+        yield f"- {plural(view.unknown_lines, 'NCCL line')} of a wording that is not known here"
+    if view.torn_lines:
+        yield f"- {plural(view.torn_lines, 'torn line')} that several processes wrote over each other"

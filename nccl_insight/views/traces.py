@@ -110,8 +110,18 @@ class Delays:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A rank's part in a collective; ``start_ns`` where it is known."""
+
+    rank: int
+    wait_ns: int
+    start_ns: int | None
+    duration_ns: int
+
+
+@dataclass(frozen=True)
 class LongWait:
-    """A collective in which a rank waited; ``waits``: rank and wait of each member."""
+    """A collective in which a rank waited."""
 
     op: str
     size_bytes: int | None
@@ -120,15 +130,16 @@ class LongWait:
     transfer_ns: int
     worst_wait_ns: int
     last_rank: int
-    waits: tuple[tuple[int, int], ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class LongestWaits:
-    """Of ``total`` collectives those with the longest waits."""
+    """Of ``total`` collectives those with the longest waits; ``clocks``: the ranks have one clock."""
 
     total: int
     collectives: tuple[LongWait, ...]
+    clocks: bool
 
 
 def durations(run: Run) -> Durations | None:
@@ -255,6 +266,7 @@ def longest_waits(run: Run) -> LongestWaits | None:
     table = run.table("collective_ranks").drop_nulls(needed).filter(pl.col("worst_wait_ns") > 0)
     if table.is_empty():
         return None
+    clocks = run.table("trace_clocks")
     return LongestWaits(
         table.height,
         tuple(
@@ -266,8 +278,16 @@ def longest_waits(run: Run) -> LongestWaits | None:
                 transfer_ns=row["transfer_ns"],
                 worst_wait_ns=row["worst_wait_ns"],
                 last_rank=row["last_rank"],
-                waits=tuple((r, w or 0) for r, w in zip(row["ranks"], row["wait_ns"], strict=False)),
+                parts=tuple(
+                    Part(rank, wait or 0, start, took)
+                    for rank, wait, start, took in zip(
+                        row["ranks"], row["wait_ns"], row["start_ns"], row["duration_ns"], strict=False
+                    )
+                ),
             )
-            for row in table.sort("worst_wait_ns", descending=True).head(LISTED).iter_rows(named=True)
+            for row in table.sort("worst_wait_ns", "match_id", descending=[True, False])
+            .head(LISTED)
+            .iter_rows(named=True)
         ),
+        clocks.height > 0 and bool(clocks["comparable"].all()),
     )

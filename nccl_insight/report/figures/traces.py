@@ -309,5 +309,5 @@ def _bars(names: list[str], values_ns: Sequence[int], title: str) -> dict[str, A
 
 
 def _parts(item: LongWait) -> str:
-    shown = [f"{r}: {format_ns(w)}" for r, w in item.waits]
+    shown = [f"{p.rank}: {format_ns(p.wait_ns)}" for p in item.parts]
     return ", ".join(shown[:8]) + (f", and {len(shown) - 8} more" if len(shown) > 8 else "")

@@ -1,0 +1,60 @@
+"""What explain-log tells of a run, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccl_insight.tables.run import Run
+from nccl_insight.views.log import choices as chosen
+from nccl_insight.views.log import inputs as read
+from nccl_insight.views.log import job as members
+from nccl_insight.views.log import paths
+from nccl_insight.views.log import traces as traced
+from nccl_insight.views.steps import Spent, spent
+from nccl_insight.views.traces import LongestWaits, longest_waits
+
+
+@dataclass(frozen=True)
+class Log:
+    """Parts that are None have nothing to tell."""
+
+    inputs: read.Inputs
+    job: members.Job
+    communicators: members.Communicators | None
+    network: paths.Network
+    transports: paths.Transports | None
+    rings: paths.Rings | None
+    trees: paths.Trees | None
+    algorithms: chosen.Algorithms
+    settings: chosen.Settings
+    start_up: tuple[chosen.StartUp, ...]
+    calls: tuple[chosen.Calls, ...] | None
+    steps: Spent | None
+    waiting: traced.Waiting | None
+    longest_waits: LongestWaits | None
+    statistics: tuple[traced.Statistics, ...]
+    trouble: read.Trouble | None
+    limits: chosen.Limits | None
+
+
+def log(run: Run) -> Log:
+    """Everything that is told of a run."""
+    return Log(
+        inputs=read.inputs(run),
+        job=members.job(run),
+        communicators=members.communicators(run),
+        network=paths.network(run),
+        transports=paths.transports(run),
+        rings=paths.rings(run),
+        trees=paths.trees(run),
+        algorithms=chosen.algorithms(run),
+        settings=chosen.settings(run),
+        start_up=chosen.start_up(run),
+        calls=chosen.calls(run),
+        steps=spent(run),
+        waiting=traced.waiting(run),
+        longest_waits=longest_waits(run),
+        statistics=traced.statistics(run),
+        trouble=read.trouble(run),
+        limits=chosen.limits(run),
+    )
