@@ -140,6 +140,7 @@ def outside(machine: Machine) -> Rate:
 
 
 def rate_of(machine: Machine, op: str) -> Rate:
+    """The bus bandwidth of an operation on a machine."""
     if op == "AllToAll":
         return _all_to_all(machine)
     if op == "SendRecv":

@@ -29,6 +29,7 @@ _PLAIN = re.compile(r'"[^"\\]*"')
 
 
 def tokens_of(definition: Definition) -> list[str]:
+    """Tokens of a body, without comments."""
     found = _TOKEN.findall(definition.body)
     if "//" in definition.body:
         found = [t for t in found if not t.startswith("//")]

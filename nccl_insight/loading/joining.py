@@ -99,6 +99,7 @@ def _input_row(part: Part, fate: Fate | None, benchmarks: bool) -> dict[str, obj
 def join_parts(
     parts: Sequence[Part], logs: Sequence[LogPart], lazy: bool
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Deferred]]:
+    """Tables of all inputs, and those that are put together when they are asked for."""
     frames: dict[str, list[pl.DataFrame]] = {}
 
     def add(name: str, frame: pl.DataFrame | None) -> None:

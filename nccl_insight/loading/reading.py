@@ -43,6 +43,11 @@ def kind_of(file: InputFile, formats: Sequence[Format]) -> Format | None:
 
 
 def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) -> Format | None:
+    """The format by which an input is read: that of the kind where one is given; None for a log.
+
+    Raises:
+        UsageError: no format is called that.
+    """
     if kind is None or kind == "auto":
         return kind_of(file, formats)
     if kind == LOG:
@@ -55,12 +60,14 @@ def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) 
 
 
 def read_with(file: InputFile, format_: Format) -> Part:
+    """An input by the reader of its format."""
     index = ChunkIndex()
     index.sha256 = file_sha256(file)
     return Part(file, format_.kind, index, partial=format_.read(file))
 
 
 def read_log_groups(files: Sequence[InputFile], details: bool) -> tuple[list[Part], list[LogPart]]:
+    """Logs, small neighbors together."""
     classifier = Classifier(default_catalog(), details)
     parts = {file.input_id: Part(file, LOG, ChunkIndex()) for file in files}
     logs = [

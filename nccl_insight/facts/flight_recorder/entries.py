@@ -74,10 +74,12 @@ def entries_of(run: Run) -> pl.DataFrame:
 
 
 def status_of(run: Run) -> pl.DataFrame:
+    """Counters of the process groups of known ranks."""
     return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
 
 
 def groups_of(run: Run, entries: pl.DataFrame) -> dict[str, Group]:
+    """The process groups of entries by key."""
     found = entries.unique("key", maintain_order=True).select(
         "key", "process_group", "pg_desc", "group_ranks"
     )
@@ -118,6 +120,7 @@ def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
 
 
 def operation_of(row: dict[str, object]) -> Operation:
+    """The operation of a row of the table ``flight_recorder``."""
     def number(name: str) -> int:
         value = row.get(name)
         return value if isinstance(value, int) else 0

@@ -37,6 +37,7 @@ class World:
 
 
 def worlds_of(run: Run) -> list[World]:
+    """The worlds of a run in the order of its inputs and lines."""
     ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
     if ranks.is_empty():
         return []

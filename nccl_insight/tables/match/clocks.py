@@ -32,6 +32,7 @@ def clocks_of(members: pl.DataFrame) -> pl.DataFrame:
 
 
 def clocks_text(clocks: pl.DataFrame) -> str:
+    """Why the clocks cannot be compared, for a note."""
     hosts = clocks["host"].drop_nulls().n_unique()
     if hosts > 1:
         return (

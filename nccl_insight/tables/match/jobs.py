@@ -60,6 +60,7 @@ def jobs_of(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def jobs_text(info: pl.DataFrame) -> str:
+    """The jobs of the traces, for a note."""
     jobs = info.group_by("job").agg(pl.col("world_size").max(), count=pl.len()).sort("job")
     parts = [
         f"{n} of {'an unknown number of' if w is None else w} ranks"
@@ -133,6 +134,7 @@ def peers_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
 
 
 def hosts_of_ranks(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """``rank, host`` of the traces."""
     info = tables.get("trace_info")
     if info is None or "host" not in info.columns:
         return pl.DataFrame(schema={"rank": pl.Int32, "host": pl.String})
