@@ -258,6 +258,19 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class RanksApart:
+    """A figure that every rank has one of, and the ranks whose figure stands apart from the others'.
+
+    ``count``: how many these are; ``ranks``: their figures by rank, of the first thousand.
+    """
+
+    figure: str
+    median: float
+    count: int
+    ranks: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class More:
     """What to add or to do next, and what that enables: names of checks, or a question that it answers."""
 
@@ -309,7 +322,7 @@ class Analysis:
 
     ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
     verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok though nothing was found.
-    ``more``: what to add to see more.
+    ``more``: what to add to see more. ``apart``: the ranks that the figures of the report mark.
     """
 
     status: str
@@ -328,6 +341,7 @@ class Analysis:
     progress: Progress | None = None
     more: tuple[More, ...] = ()
     jobs: tuple[JobPart, ...] = ()
+    apart: tuple[RanksApart, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

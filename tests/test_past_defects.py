@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 import zstandard
 
+from nccl_insight.api import analyze
 from nccl_insight.facts.apart import apart
 from nccl_insight.settings.check.combine import check_together
 from nccl_insight.settings.interfaces import VIRTUAL, is_virtual
+from nccl_insight.tables import schema
+from nccl_insight.tables.run import build_run
 from nccl_insight.units import format_ns
+from nccl_insight.views.ranks import metrics
 from tests.cli import run_cli
 
 if sys.version_info >= (3, 11):
@@ -124,6 +130,20 @@ def test_figures_mark_whom_facts_name() -> None:
     assert apart({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.09}) == (1.0, [])
     users = [p.name for p in (PACKAGE / "report").rglob("*.py") if "1.4826" in p.read_text("utf-8")]
     assert users == []
+
+
+def test_ranks_that_figures_mark_are_in_the_json() -> None:
+    seconds = [1.0, 1.01, 1.0, 0.99, 1.0, 3.5, 1.0, 1.0]
+    rows = [
+        {"input_id": 0, "line": r + 1, "comm_id": "0xab", "rank": r, "total_s": s}
+        for r, s in enumerate(seconds)
+    ]
+    run = build_run({"init_timings": schema.conform("init_timings", pl.DataFrame(rows))})
+    document = json.loads(analyze(run).to_json())
+    assert document["ranks_apart"] == [
+        {"figure": "initialization, s", "median": 1.0, "count": 1, "ranks": [{"rank": 5, "value": 3.5}]}
+    ]
+    assert [(m.title, m.outliers) for m in metrics(run) or ()] == [("initialization, s", (5,))]
 
 
 @pytest.mark.parametrize("library", ["lark", "plotly"])

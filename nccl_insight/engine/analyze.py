@@ -16,19 +16,21 @@ from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
 from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.facts.apart import figures
 from nccl_insight.facts.copies import copy_sentences
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import MEMO
 from nccl_insight.language.load import default_grammar
-from nccl_insight.model import Analysis, Finding, NotJudged, Suppressed, ToolInfo
+from nccl_insight.model import Analysis, Finding, NotJudged, RanksApart, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 from nccl_insight.version import __version__
 
 SCHEMA_VERSION = 1
+_MOST_APART = 1000
 
 
 def analyze(
@@ -92,6 +94,17 @@ def analyze(
         progress=seen,
         more=more_of(last, not_judged, coverage, status, symptom),
         jobs=job_parts(run),
+        apart=_ranks_apart(last),
+    )
+
+
+def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:
+    return tuple(
+        RanksApart(
+            f.title, f.median, len(f.apart), tuple((rank, f.values[rank]) for rank in f.apart[:_MOST_APART])
+        )
+        for f in figures(run)
+        if f.apart
     )
 
 

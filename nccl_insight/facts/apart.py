@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -12,6 +13,30 @@ from nccl_insight.tables.run import Run
 
 _DEVIATIONS: Final = 5.0
 _VARIES: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure by rank that differs between ranks, its median, and the ranks that stand apart (:func:`apart`)."""
+
+    title: str
+    values: Mapping[int, float]
+    median: float
+    apart: tuple[int, ...]
+
+
+def figures(run: Run) -> tuple[Figure, ...]:
+    """Figures that differ by more than a hundredth of their median, those with ranks that stand apart first."""
+    return run.memo("facts.apart.figures", _figures)
+
+
+def _figures(run: Run) -> tuple[Figure, ...]:
+    found = []
+    for title, values in rank_metrics(run).items():
+        middle, odd = apart(values)
+        if max(values.values()) - min(values.values()) > _VARIES * abs(middle):
+            found.append(Figure(title, values, middle, tuple(odd)))
+    return tuple(sorted(found, key=lambda figure: not figure.apart))
 
 
 def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
@@ -62,11 +87,6 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
             if len(values) >= 2:
                 found[title] = values
     return found
-
-
-def varies(values: Mapping[int, float]) -> bool:
-    """Whether the figures differ by more than a hundredth of their median."""
-    return max(values.values()) - min(values.values()) > _VARIES * abs(statistics.median(values.values()))
 
 
 def apart(values: Mapping[int, float]) -> tuple[float, list[int]]:

@@ -73,6 +73,15 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             for n in analysis.not_judged
         ],
         "more": [{"add": m.add, "enables": m.enables, "checks": m.checks} for m in analysis.more],
+        "ranks_apart": [
+            {
+                "figure": apart.figure,
+                "median": apart.median,
+                "count": apart.count,
+                "ranks": [{"rank": rank, "value": value} for rank, value in apart.ranks],
+            }
+            for apart in analysis.apart
+        ],
         "coverage": {
             "lines": coverage.lines,
             "nccl_lines": coverage.nccl_lines,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.apart import apart, rank_metrics, varies
+from nccl_insight.facts.apart import figures
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 from nccl_insight.views.place import place
@@ -82,9 +82,9 @@ def metrics(run: Run) -> tuple[Metric, ...] | None:
     """Figures that differ between ranks, those with outliers first; None where none does."""
     where = place(run)
     found = []
-    for title, values in rank_metrics(run).items():
-        if varies(values):
-            middle, odd = apart(values)
-            hosts = {where.hosts[where.node_of[r]] for r in odd if r in where.node_of} if where else set()
-            found.append(Metric(title, values, middle, tuple(odd), tuple(sorted(hosts))))
-    return tuple(sorted(found, key=lambda m: not m.outliers)) or None
+    for figure in figures(run):
+        hosts = (
+            {where.hosts[where.node_of[r]] for r in figure.apart if r in where.node_of} if where else set()
+        )
+        found.append(Metric(figure.title, figure.values, figure.median, figure.apart, tuple(sorted(hosts))))
+    return tuple(found) or None
