@@ -6,7 +6,8 @@ usage: python -m benchmarks [--megabytes 200] [--kinds mixed,coll-tuning,init] [
 Every input is made anew (:mod:`benchmarks.generate`). The floor is what reading costs at least: polars reads the file
 and cuts its lines into head and text once; orjson parses a trace. Each round runs the floor, then every command, as
 whole processes, so a machine that gets slower gets slower for all; the ratios are of CPU seconds (user + system), which
-other programs on the machine disturb least. With ``--against`` each command also runs from that commit, in turn;
+other programs on the machine disturb least. Each code runs every command on a small input first, so that its modules
+are compiled as those of an installed package are. With ``--against`` each command also runs from that commit, in turn;
 with ``--xcl-lens`` that reader of the same logs runs in each round too.
 """
 
@@ -54,8 +55,13 @@ class Measured:
     exit: int
 
 
-def _run(arguments: Sequence[str], code: Path) -> tuple[float, float, float, int]:
-    """Wall seconds, CPU seconds, peak MB and exit status of a process. A process between makes the peak its own."""
+def _run(
+    arguments: Sequence[str], code: Path, compiled: Path | None = None
+) -> tuple[float, float, float, int]:
+    """Wall seconds, CPU seconds, peak MB and exit status of a process. A process between makes the peak its own.
+
+    ``compiled``: where Python keeps the modules that it compiled.
+    """
     outer = (
         "import resource,subprocess,sys,time\n"
         "t=time.perf_counter()\n"
@@ -65,6 +71,9 @@ def _run(arguments: Sequence[str], code: Path) -> tuple[float, float, float, int
         "print(w,r.ru_utime+r.ru_stime,r.ru_maxrss/1024,d.returncode)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(code)}
+    if compiled is not None:
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = str(compiled)
     done = subprocess.run(
         [sys.executable, "-c", outer, *arguments],
         env=environment,
@@ -104,6 +113,16 @@ def measure(
     found: list[Measured] = []
     single = next(p for p in sorted(path.rglob("*")) if p.is_file()) if path.is_dir() else path
     with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "compiled"
+        small = Path(folder) / ("small.json" if trace else "small.log")
+        if trace:
+            bench_traces.generate(small, 1, packed=False)
+        else:
+            write_log(small, Shape("mixed", 0.5, 4))
+        for label, code in codes.items():
+            for _, arguments in _commands(commands, small, Path(folder) / f"{label}-small"):
+                (Path(folder) / f"{label}-small").mkdir(exist_ok=True)
+                _run(arguments, code, compiled)
         for turn in range(runs):
             if not path.is_dir():
                 floor = [sys.executable, "-c", _TRACE_FLOOR if trace else _LOG_FLOOR, str(single)]
@@ -117,7 +136,7 @@ def measure(
                 out = Path(folder) / f"{label}-{turn}"
                 out.mkdir()
                 for command, arguments in _commands(commands, path, out):
-                    found.append(Measured(name, command, label, megabytes, *_run(arguments, code)))
+                    found.append(Measured(name, command, label, megabytes, *_run(arguments, code, compiled)))
     return found
 
 

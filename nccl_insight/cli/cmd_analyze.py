@@ -22,24 +22,33 @@ if TYPE_CHECKING:
 def _render(
     kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None
 ) -> str:
-    from nccl_insight.report import json_, junit, markdown, sarif, text, ticket
-
+    # Each format imports what it needs: a report as HTML alone has sixty modules.
     if kind == "json":
+        from nccl_insight.report import json_
+
         return json_.render(analysis)
     if kind == "md":
         from nccl_insight.cli.redacting import command_line
+        from nccl_insight.report import markdown, ticket
         from nccl_insight.views.platform import platform
 
         return markdown.render(analysis, ticket.platform(analysis, platform(run), command_line(redactor)))
     if kind == "sarif":
+        from nccl_insight.report import sarif
+
         return sarif.render(analysis)
     if kind == "chat":
+        from nccl_insight.report import ticket
+
         return ticket.chat(analysis)
     if kind == "github-issue":
+        from nccl_insight.report import ticket
         from nccl_insight.views.platform import platform
 
         return ticket.github_issue(analysis, platform(run))
     if kind == "junit":
+        from nccl_insight.report import junit
+
         return (
             junit.render(analysis)
             if policy.fail_on is None
@@ -51,6 +60,8 @@ def _render(
         from nccl_insight.views.page import page
 
         return html.render(analysis, page(run, analysis), js=js, command=command_line(redactor))
+    from nccl_insight.report import text
+
     return text.render(analysis)
 
 
