@@ -93,6 +93,21 @@ def test_the_setting_that_explains_a_new_finding_comes_first() -> None:
     assert comparison.changes[-1].ratio == 20.0
 
 
+def test_the_headline_says_what_changed_most_and_in_which_direction() -> None:
+    warned = (_finding("p2p-not-available", Severity.WARNING),)
+    broken = _compare(_run(), _run({"NCCL_P2P_DISABLE": "1"}, total_s=20.0), after=warned)
+    assert render.headline(broken) == (
+        f"New warning: {warned[0].title} (likeliest explanation: NCCL_P2P_DISABLE (unset) -> 1)"
+    )
+    slower = _compare(_run(), _run({"NCCL_ALGO": "Ring"}, total_s=20.0))
+    assert render.headline(slower).startswith("Slower: ")
+    assert render.headline(slower).endswith("(20.00x) (likeliest explanation: NCCL_ALGO (unset) -> Ring)")
+    assert render.headline(_compare(_run(total_s=20.0), _run())).startswith("Faster: ")
+    assert render.headline(_compare(_run(), _run(), before=warned)).startswith("No longer there: ")
+    assert render.headline(_compare(_run(), _run({"NCCL_ALGO": "Ring"}))) == "NCCL_ALGO (unset) -> Ring"
+    assert render.text(_compare(_run(), _run())).startswith("SAME  No difference in what both runs show")
+
+
 def test_small_differences_of_times_are_noise() -> None:
     assert not _compare(_run(total_s=1.0), _run(total_s=1.9)).differs
     assert not _compare(_run(total_s=20.0), _run(total_s=28.0)).differs

@@ -23,7 +23,8 @@ def _comparison() -> Comparison:
 
 def test_headline_findings_changes_and_paths() -> None:
     page = Page(html_diff.render(_comparison(), js="none"))
-    assert "DIFFERENT Findings: 4 new" in page.text
+    assert "DIFFERENT New error: " in page.text
+    assert "5 findings differ (4 new, 1 gone), 6 changes" in page.text
     assert "The run that worked job-4711/all.log" in page.text
     assert "new NI223 ib-qp-timeout Error" in page.text
     assert "Look at this first" in page.text

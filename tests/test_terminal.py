@@ -17,7 +17,11 @@ from nccl_insight.cli.following import follow
 from nccl_insight.cli.frames import show_frame
 from nccl_insight.engine.policy.config import resolve
 from nccl_insight.errors import UsageError
+from nccl_insight.expect.machine import build
+from nccl_insight.expect.model import OPS, SIZES, expectations
 from nccl_insight.model import Analysis
+from nccl_insight.report import expect_report
+from nccl_insight.report.expect_report import Question
 from nccl_insight.report.explain_log import render as explain_log
 from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
@@ -128,6 +132,45 @@ def test_the_line_of_the_log_is_on_as_few_rows_as_hold_it() -> None:
         assert max(map(len, shown)) <= 73
         assert " ".join(shown) == message or shown[-1].endswith(" ...")
     assert " ".join(shown).count("word") > 40
+
+
+def test_expectations_fit_80_columns() -> None:
+    machine = build("H100", nodes=4, nics="8x400")
+    questions = [Question("", machine, tuple(expectations(machine, OPS, SIZES)))]
+    whole = expect_report.render_text(questions, OPS, None)
+    shown = fit(whole, 80).splitlines()
+    assert max(map(len, whole.splitlines())) > 120
+    assert max(map(len, shown)) <= 80
+    # What bounds a size goes on under its own column.
+    (row,) = [n for n, line in enumerate(shown) if line.lstrip().startswith("8.0 GiB") and "341" in line]
+    assert shown[row].index("8 x 400") == len(shown[row + 1]) - len(shown[row + 1].lstrip())
+    assert " ".join(" ".join(shown).split()) == " ".join(whole.split())
+
+
+def test_a_binary_file_among_logs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_bytes(TINY_SHM.read_bytes())
+    (tmp_path / "core.bin").write_bytes(b"\x7fELF\x02\x01\x01\x00\xff\xfe\x00" + bytes(range(256)) * 8)
+    shown = run_cli("analyze", ".", "--exit-zero", cwd=tmp_path).stdout
+    assert "core.bin: program or library; it is no log and no trace" in shown
+    alone = run_cli("analyze", "core.bin", cwd=tmp_path)
+    assert alone.returncode == 3
+    assert "it is no log and no trace" in alone.stdout
+
+
+def test_where_a_finding_stands_leaves_a_narrow_terminal_its_width() -> None:
+    analysis, _ = samples.failing()
+    long = replace(
+        analysis.findings[0],
+        evidence=(
+            replace(analysis.findings[0].evidence[0], input="/scratch/" + "job-4711/" * 5 + "all.log"),
+        ),
+        ranks=(1, 3, 9, 11, 13, 15),
+    )
+    shown = text_report(replace(analysis, findings=(long,)), width=80).splitlines()
+    (at,) = [n for n, line in enumerate(shown) if line.startswith("   --> ")]
+    assert "all.log" in shown[at]
+    assert "ranks" in shown[at + 1]
+    assert max(map(len, shown)) <= 80
 
 
 def test_colors_that_were_asked_for_go_through_a_pipe() -> None:

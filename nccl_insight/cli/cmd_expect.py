@@ -60,18 +60,20 @@ def register(app: typer.Typer) -> None:
         measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
         without --nics, or a log without graph).
         """
-        from nccl_insight.cli.output import write_text
+        from nccl_insight.cli.output import terminal_width, write_text
         from nccl_insight.expect.machine import build
         from nccl_insight.expect.model import OPS, SIZES, expectations
         from nccl_insight.expect.whatif import change
         from nccl_insight.report import expect_report
+        from nccl_insight.report.prose import fit
 
         if paths:
             if gpu or what_if:
                 raise UsageError("expect: name either a run or a machine (--gpu)")
             from nccl_insight.cli.expect_run import answer
 
-            write_text(output, answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_))
+            told = answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_)
+            write_text(output, told if format_ == "json" else fit(told, terminal_width()))
             return
         if not gpu:
             raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
@@ -92,7 +94,7 @@ def register(app: typer.Typer) -> None:
         text = (
             expect_report.render_json(questions)
             if format_ == "json"
-            else expect_report.render_text(questions, ops, sizes)
+            else fit(expect_report.render_text(questions, ops, sizes), terminal_width())
         )
         write_text(output, text)
 

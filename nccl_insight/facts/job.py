@@ -70,7 +70,10 @@ def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str 
     if len(values) == 1:
         text, odd = values[0], ()
     else:
-        shown = [f"{v} ({plural(n, unit)})" for v, n in votes.select("_v", "n").head(4).rows()]
+        shown = [
+            f"{v} ({plural(n, unit, 'processes' if unit == 'process' else None)})"
+            for v, n in votes.select("_v", "n").head(4).rows()
+        ]
         text = ", ".join(shown) + (f" and {len(values) - 4} more values" if len(values) > 4 else "")
         usual = set(votes.row(0, named=True)["hosts"])
         odd = tuple(sorted({h for row in votes.get_column("hosts").to_list()[1:] for h in row} - usual))
@@ -116,7 +119,7 @@ def _networks(run: Run) -> Iterator[Fact]:
     )
     for (network,), rows in per_host.group_by("network", maintain_order=True):
         yield from _some(
-            _spread("networks", f"{network} NICs a host", rows, "count"),
+            _spread("networks", f"{network} NICs per host", rows, "count"),
             _spread("networks", f"{network} NIC names", rows, "names"),
             _spread("networks", f"{network} link layers", rows.filter(pl.col("layers") != ""), "layers"),
         )
@@ -240,7 +243,7 @@ def _calls(run: Run) -> Iterator[Fact]:
     for row in per_op.iter_rows(named=True):
         each = row["n"] / processes_
         yield Fact(
-            "calls", f"{row['op']} calls a process", (round(each, 1),), f"{each:.1f}", number=each,
+            "calls", f"{row['op']} calls per process", (round(each, 1),), f"{each:.1f}", number=each,
             evidence=(Ref(row["input_id"], row["line"]),) if row["line"] else (),
         )  # fmt: skip
         if row["size_bytes"] is not None:

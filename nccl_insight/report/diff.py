@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
-from nccl_insight.model import Ref
+from nccl_insight.model import Ref, Severity
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 
 _LIMIT = 400
-_NONE = "(none)"
+_TITLE = 200
+_STATUSES = ("new", "worse", "other", "better", "gone")
 
 
 def text(comparison: Comparison, limit: int = 30) -> str:
     """For a terminal: findings that differ, then changes with the likeliest explanation first, then effects."""
-    lines = [_headline(comparison)]
+    word = "DIFF" if comparison.differs else "SAME"
+    lines = [f"{word}  {headline(comparison)}"]
+    if comparison.differs:
+        lines.append(f"      {counts(comparison)}")
     if comparison.findings:
         lines += ["", "Findings that differ"]
         lines += [f"  {_finding(f)}" for f in comparison.findings]
@@ -40,7 +45,9 @@ def text(comparison: Comparison, limit: int = 30) -> str:
 
 def markdown(comparison: Comparison, limit: int = 50) -> str:
     """GitHub-flavoured markdown for a ticket."""
-    lines = ["## " + _cell(_headline(comparison)), ""]
+    lines = ["## " + _cell(headline(comparison)), ""]
+    if comparison.differs:
+        lines += [counts(comparison), ""]
     if comparison.findings:
         lines += ["### Findings that differ", "", "| | code | finding | what |", "|---|---|---|---|"]
         for f in comparison.findings:
@@ -60,8 +67,8 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
             cells = (
                 c.area,
                 _cell(c.subject),
-                _cell(c.good or _NONE),
-                _cell(c.bad or _NONE) + _ratio(c),
+                _cell(c.good or absent(c)),
+                _cell(c.bad or absent(c)) + _ratio(c),
                 explains,
             )
             lines.append(f"| {' | '.join(cells)} |")
@@ -116,12 +123,53 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _headline(comparison: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
+    """What changed most and in which direction, in words: a new fault, a speed, or the likeliest explanation."""
     if not comparison.differs:
-        return "SAME  no difference in what both runs show"
-    counts = {s: sum(f.status == s for f in comparison.findings) for s in ("new", "worse", "better", "gone")}
-    words = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
-    return f"DIFF  findings: {words or 'the same'}; {plural(len(comparison.changes), 'change')}"
+        return "No difference in what both runs show"
+    loud = [f for f in comparison.findings if (f.severity_bad or f.severity_good) is not Severity.INFO]
+    raised = [f for f in loud if f.status in ("new", "worse")]
+    settled = [f for f in loud if f.status in ("gone", "better")]
+    effects = [c for c in comparison.changes if c.effect and c.ratio]
+    causes = [c for c in comparison.changes if not c.effect]
+    most = max(effects, key=lambda c: abs(math.log(c.ratio or 1)), default=None)
+    if raised:
+        told = raised[0]
+        word = told.severity_bad.value if told.severity_bad else "finding"
+        said = f"{'New' if told.status == 'new' else 'Worse:'} {word}: {one_line(told.title, _TITLE)}"
+        likely = next((c for c in causes if told.name in c.explains), None)
+    elif most is not None:
+        worse = ((most.ratio or 1) > 1) == (most.area == "timings")
+        said, likely = f"{'Slower' if worse else 'Faster'}: {_change(most)}", next(iter(causes), None)
+    elif settled:
+        said, likely = f"No longer there: {one_line(settled[0].title, _TITLE)}", None
+    elif causes:
+        said, likely = _change(causes[0]), None
+    else:
+        said, likely = one_line(comparison.findings[0].title, _TITLE), None
+    return said + (f" (likeliest explanation: {_change(likely)})" if likely is not None else "")
+
+
+def counts(comparison: Comparison) -> str:
+    """How much differs: ``3 findings differ (2 new, 1 gone), 12 changes``."""
+    parts = []
+    if comparison.findings:
+        found = {s: sum(f.status == s for f in comparison.findings) for s in _STATUSES}
+        words = ", ".join(f"{n} {s}" for s, n in found.items() if n)
+        verb = "differs" if len(comparison.findings) == 1 else "differ"
+        parts.append(f"{plural(len(comparison.findings), 'finding')} {verb} ({words})")
+    parts.append(plural(len(comparison.changes), "change"))
+    return ", ".join(parts)
+
+
+def absent(change: Change) -> str:
+    """What stands for a value that a run does not have."""
+    return "(unset)" if change.area == "environment" else "(not in this run)"
+
+
+def _change(change: Change) -> str:
+    good, bad = (one_line(v, 60) or absent(change) for v in (change.good, change.bad))
+    return f"{one_line(change.subject, 80)} {good} -> {bad}{_ratio(change)}"
 
 
 def _finding(change: FindingChange) -> str:
@@ -133,7 +181,7 @@ def _finding(change: FindingChange) -> str:
 
 
 def _change_lines(comparison: Comparison, number: int, change: Change) -> list[str]:
-    good, bad = one_line(change.good, _LIMIT) or _NONE, one_line(change.bad, _LIMIT) or _NONE
+    good, bad = (one_line(v, _LIMIT) or absent(change) for v in (change.good, change.bad))
     head = f"{number:3}. {change.area}: {one_line(change.subject, _LIMIT)}: {good} -> {bad}{_ratio(change)}"
     lines = [head]
     if change.hosts:
@@ -150,7 +198,7 @@ def _change_lines(comparison: Comparison, number: int, change: Change) -> list[s
 
 
 def _ratio(change: Change) -> str:
-    return "" if change.ratio is None else f" (x {change.ratio:.2f})"
+    return "" if change.ratio is None else f" ({change.ratio:.2f}x)"
 
 
 def _places(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> list[str]:

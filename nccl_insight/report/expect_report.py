@@ -84,15 +84,15 @@ def render_text(questions: Sequence[Question], ops: Sequence[str], sizes: Sequen
 
 
 def _table(parts: Parts, sizes: Sequence[int]) -> list[str]:
-    rows = [("size", "time", "busbw", "healthy machines", "bound by")]
+    rows = [("size", "time", "busbw GB/s", "healthy GB/s", "bound by")]
     for size in sizes:
         e = parts.at(size)
         rows.append(
             (
                 format_bytes(size),
                 format_ns(e.time_us * 1e3),
-                _busbw(e.busbw_gbps),
-                f"{_plain(e.busbw_low_gbps)} to {_busbw(e.busbw_high_gbps)}",
+                _plain(e.busbw_gbps),
+                f"{_plain(e.busbw_low_gbps)} to {_plain(e.busbw_high_gbps)}",
                 e.bound_by,
             )
         )

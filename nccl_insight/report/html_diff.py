@@ -47,7 +47,7 @@ def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Sid
     if figures:
         nav.insert(2, ("figures", "Figures"))
     frame = Document(
-        f"{_headline(comparison)} - nccl-insight comparison",
+        f"{diff.headline(comparison)} - nccl-insight comparison",
         f"nccl-insight {__version__}",
         nav,
         [json_block("nccl-insight", diff.to_dict(comparison))],
@@ -57,31 +57,20 @@ def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Sid
     return document(frame, join([el("div", sections[:2]), *sections[2:]]), figures, js)
 
 
-def _headline(comparison: Comparison) -> str:
-    if not comparison.differs:
-        return "No difference in what both runs show"
-    found = [
-        f"{n} {s}"
-        for s in ("new", "worse", "better", "gone")
-        if (n := sum(f.status == s for f in comparison.findings))
-    ]
-    words = f"Findings: {', '.join(found)}; " if found else ""
-    return words + plural(len(comparison.changes), "change")
-
-
 def _hero(comparison: Comparison) -> Markup:
     raised = [f.severity_bad for f in comparison.findings if f.status in ("new", "worse") and f.severity_bad]
     worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
     kind = "ok" if not comparison.differs else worst.value
     word = "SAME" if not comparison.differs else "DIFFERENT"
     title = el(
-        "h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", _headline(comparison))
+        "h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", diff.headline(comparison))
     )
     runs = [
         [el("dt", name), el("dd", _paths(paths))]
         for name, paths in (("The run that worked", comparison.good), ("The run to explain", comparison.bad))
     ]
-    return el("div", title, el("dl", runs, class_="facts"), class_="wrap hero")
+    lead = el("p", diff.counts(comparison), class_="lead") if comparison.differs else None
+    return el("div", title, lead, el("dl", runs, class_="facts"), class_="wrap hero")
 
 
 def _paths(paths: Sequence[tuple[int, str]]) -> str:
@@ -97,7 +86,11 @@ def _first(comparison: Comparison) -> Markup | None:
     for change in causes:
         line = el("div", f"{change.area}: {one_line(change.subject, 200)}", class_="t")
         values = el(
-            "p", el("code", _value(change.good)), " became ", el("code", _value(change.bad)), class_="d"
+            "p",
+            el("code", _value(change, change.good)),
+            " → ",
+            el("code", _value(change, change.bad)),
+            class_="d",
         )
         why = f"may explain {', '.join(change.explains)}" if change.explains else "not linked to a finding"
         items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
@@ -114,8 +107,8 @@ def _first(comparison: Comparison) -> Markup | None:
     )
 
 
-def _value(text: str) -> str:
-    return one_line(text, 200) or "(unset)"
+def _value(change: Change, text: str) -> str:
+    return one_line(text, 200) or diff.absent(change)
 
 
 def _findings(comparison: Comparison) -> Markup:
@@ -175,8 +168,8 @@ def _row(comparison: Comparison, change: Change) -> list[Child]:
     return [
         one_line(change.subject, 300) + (f", on {hosts}" if hosts else ""),
         change.area,
-        el("code", _value(change.good)),
-        [el("code", _value(change.bad)), ratio],
+        el("code", _value(change, change.good)),
+        [el("code", _value(change, change.bad)), ratio],
         ", ".join(change.explains),
         "; ".join(filter(None, where)),
     ]
@@ -289,7 +282,7 @@ def _effects(comparison: Comparison) -> Figure | None:
     }
     furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
-        (c.area, one_line(c.subject, 200), _value(c.good), _value(c.bad), f"{c.ratio:.2f}")
+        (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}")
         for c in measured[:50]
     )
     plot = {

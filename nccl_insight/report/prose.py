@@ -56,10 +56,12 @@ def fit(text: str, width: int | None) -> str:
         return text
     lines: list[str] = []
     for line in text.split("\n"):
-        indent = " " * (len(line) - len(line.lstrip()) + 4)
         if len(line) <= width:
             lines.append(line)
             continue
+        # A row of a table goes on under its last column, a sentence under its own start.
+        column = line.rfind("  ", 0, width // 4 * 3) + 2 if "  " in line.strip() else 0
+        indent = " " * (column if column > 8 else len(line) - len(line.lstrip()) + 4)
         lines += textwrap.wrap(
             line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
             drop_whitespace=True, replace_whitespace=False,

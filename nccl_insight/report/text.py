@@ -170,7 +170,11 @@ class _Page:
             filter(None, (f"{others} more lines" if others > 1 else "", words.affected(finding)))
         )
         if place or extra:
-            yield f"   {self._paint('-->', 'dim')} {'   '.join(filter(None, (place, extra)))}"
+            taken = len(f"   --> {self._path(evidence.input)}:{evidence.line}   {extra}") if evidence else 0
+            apart = bool(extra) and self._width is not None and taken > self._width
+            yield f"   {self._paint('-->', 'dim')} {place if apart else '   '.join(filter(None, (place, extra)))}"
+            if apart:
+                yield from self._wrap(extra, "       ", "       ")
         if evidence and evidence.line and evidence.text:
             bar = f"    {self._paint('|', 'dim')}  "
             yield from (bar + row for row in self._rows(one_line(evidence.text, words.EXCERPT)))
