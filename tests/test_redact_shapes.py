@@ -24,6 +24,8 @@ PATTERNS = {
     "marked": [patterns.MARKED],
     "numbers": [patterns.NUMBERS],
     "guid": [patterns.GUID],
+    "images": [patterns.IMAGE],
+    "places": [patterns.PLACES],
 }
 ASCII = st.characters(min_codepoint=9, max_codepoint=126)
 

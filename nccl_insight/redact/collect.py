@@ -10,12 +10,24 @@ import polars as pl
 
 from nccl_insight.redact import shapes
 from nccl_insight.redact.addresses import parse_v4, parse_v6
-from nccl_insight.redact.patterns import HEAD, HINTS, JOB, JOB_NUMBER, PLACE, USER, may_match
+from nccl_insight.redact.names import certain
+from nccl_insight.redact.patterns import (
+    HEAD,
+    HINTS,
+    JOB,
+    JOB_NUMBER,
+    PLACE,
+    PLACE_OF_LIST,
+    PLACES,
+    SERIES,
+    USER,
+    may_match,
+)
 from nccl_insight.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
-_WORDS = frozenset(word for kind in ("place", "user", "job", "number") for word in HINTS[kind])
+_WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in HINTS[kind])
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -35,6 +47,7 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
     found_hosts: dict[str, None] = dict.fromkeys(seen)
     found_users: dict[str, None] = {}
     found_jobs: dict[str, None] = {}
+    series: dict[str, str] = {}
     for text in texts:
         lines = shapes.pieces(text)
         sections = ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)]
@@ -42,8 +55,15 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
         alike = "".join(dict.fromkeys(shapes.representatives(lines)))
         for match in chain(HEAD.finditer(alike), _matches("place", PLACE, sections)):
             name = next(g for g in match.groups() if g is not None)
-            if _host_like(name):
+            behind = match.re is PLACE and match["series"] and SERIES.match(match.string, match.end())
+            if behind:
+                series[match["series"]] = behind[1]
+            if _host_like(name) and not (behind and not certain(name)):
                 found_hosts.setdefault(name)
+        for match in _matches("places", PLACES, sections):
+            for named in PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
+                if _host_like(named[0]) and certain(named[0]):
+                    found_hosts.setdefault(named[0])
         for match in _matches("user", USER, sections):
             found_users.setdefault(next(g for g in match.groups() if g is not None))
         for match in _matches("job", JOB, sections):
@@ -58,6 +78,8 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
     names.reserved = {*found_hosts, *found_users, *found_jobs}
     for name in found_hosts:
         names.host(name)
+    for name, numbers in series.items():
+        names.series(name, numbers)
     for name in found_users:
         names.user(name)
     for name in found_jobs:

@@ -13,6 +13,8 @@ from nccl_insight.redact.patterns import COMMON, DOMAIN, FILE_SUFFIXES, PUBLIC_F
 LONGEST: Final = 255
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASCII)
 _NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
+# Users that are the same everywhere.
+_NOBODY: Final = frozenset({"root", "git"})
 # Names that look like numbers, among which words of a line would have to be looked at one by one.
 _LIKE_NUMBERS: Final = re.compile(r"[0-9a-fA-FxTZ.:+-]+")
 
@@ -89,6 +91,12 @@ class Names:
                     self._stems[match[1], len(match[2]), match[3]] = True
         return self.hosts[name]
 
+    def series(self, name: str, numbers: str) -> None:
+        """Hosts whose names are this one and numbers of as many digits as one of these (``01-16,20``)."""
+        if len(name) >= 2 and name.rstrip("-").lower() not in COMMON:
+            for number in numbers.replace(",", "-").split("-"):
+                self._stems[name, len(number), ""] = True
+
     def _remember(self, name: str) -> None:
         """Other ways to write a host: in another case, without its domain; and its domain by itself."""
         short, dot, domain = name.partition(".")
@@ -110,7 +118,7 @@ class Names:
 
     def user(self, name: str) -> str:
         """Pseudonym of a user name."""
-        if name == "root":
+        if name in _NOBODY:
             return name
         if name not in self.users:
             self.users[name] = self._new("user")

@@ -26,7 +26,7 @@ SYSTEM_ROOTS: Final = frozenset({
 })  # fmt: skip
 KNOWN_DOMAINS: Final = (
     "nvidia.com", "github.com", "githubusercontent.com", "pytorch.org", "python.org", "readthedocs.io", "kernel.org",
-    "amd.com", "amazon.com", "google.com", "microsoft.com", "openfabrics.org", "open-mpi.org", "docker.com",
+    "nvcr.io", "amd.com", "amazon.com", "google.com", "microsoft.com", "openfabrics.org", "open-mpi.org", "docker.com",
 )  # fmt: skip
 FILE_SUFFIXES: Final = frozenset({
     "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py", "pyx", "so", "a", "o", "xml", "json", "log", "txt", "out",
@@ -52,7 +52,8 @@ TOKEN: Final = re.compile(
     re.ASCII,
 )  # fmt: skip
 GUID: Final = re.compile(
-    rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?)({_HEX}{{16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)"
+    rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?|\b(?:ca|switch|rt)[ \t]{{1,8}}:[ \t]{{1,4}}0x)"
+    rf"({_HEX}{{12,16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)"
 )
 # What stands between blanks, quotes and separators; most runs of a log repeat, so that they are looked up once.
 RUN: Final = re.compile(r"[^\s\"'(,;<>=|{}]+")
@@ -64,11 +65,16 @@ HINTS: Final = {
     "user": ("/home/", "/users/", "\\users\\", "user", "logname", "uid=", "@", "owner", "login"),
     "place": (
         "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id", "on node ",
-        "cancelled", "srun", "slurmstepd-", "kernel", "]:", "host  ", "ode_desc", "ode desc", "mount",
+        "cancelled", "srun", "slurmstepd-", "kernel", "]:", "host  ", "ode_desc", "ode desc", "mount", "host=", "host[",
+        "nodename", "node_name", "computername", "host\"", "host'", "host_name", " host:", "connect to ",
+        "connected to ", "connecting to ", "listen on ", "listening on ", "tcpstore(", "added '", "run-", "slots",
+        " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ",
     ),
+    "places": ("nodelist", "worker_addrs", "slurm_", "-h ", "--host", "nodes allocated"),
     "job": (
         "slurm_", "lsb_", "pbs_", "job", "torchelastic", "wandb", "rdzv_id", "run_id", "namespace", "#sbatch",
-        "--account", "arn:", "projects/", "resourcegroups/",
+        "account", "arn:", "project", "resource-group", "resourcegroups/", "clustername", "cluster_name",
+        "cluster-name", "container_name", "containername",
     ),
     "number": ("job", "step", "slurm"),
     "secret": ("token", "secret", "pass", "key", "cred", "auth", "bearer", "basic "),
@@ -76,12 +82,30 @@ HINTS: Final = {
         "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "akia", "asia", "sk-", "xox", "nvapi-",
         "aiza", "ya29.", "eyj", "npm_", "pypi-",
     ),
-    "marked": ("--", "sig", "token=", "key=", "ssh-", "ecdsa-", "-----begin"),
-    "numbers": ("erial", "i-", "arn:"),
-    "guid": ("guid",),
+    "marked": (
+        "--", "sig", "token=", "key=", "ssh-", "ecdsa-", "-----begin", "sshpass", "-u ", " password ", "cookie",
+        "sha256:", "md5:",
+    ),
+    "numbers": (
+        "erial", "asset", "arn:", "wwn-", "i-", "vol-", "subnet-", "vpc-", "sg-", "ami-", "eni-", "eipalloc-", "snap-",
+        "lt-", "fs-", "fsap-",
+    ),
+    "guid": ("guid", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t"),
+    "images": ("@", ".io/", ".dev/", ".com/", "registry."),
 }  # fmt: skip
-# What else a line with a place can hold, for Rust's engine: [host:123] and nodes[1-4].
-BRACKETS: Final = r"\[[A-Za-z][^\s\[\]]*:[0-9]|[A-Za-z][^\s\[\]]*\[[0-9]"
+# Words before a number that are no hosts, where a host could stand.
+_NO_HOST: Final = (
+    "rank|gpu|cpu|node|host|worker|device|dev|stage|layer|step|iter|iteration|epoch|line|trainer|default|proc|process"
+    "|thread|channel|eth|ens|enp|eno|ib|mlx|bond|nvme|sd|loop|lo|veth|br|version|v|test|case|tp|pp|dp|cp|ep|group|pg"
+)
+_TOOL_PREFIX: Final = (
+    rf"^(?!(?i:{_NO_HOST})[_-]?[0-9])[A-Za-z][A-Za-z-]{{1,40}}[0-9]{{2,5}}(?:\.[A-Za-z][\w.-]{{0,200}})?"
+)
+# What else a line with a place can hold, for Rust's engine: [host:123] and nodes[1-4], and host07: before all others.
+FORMS: Final = (
+    r"\[[A-Za-z][^\s\[\]]*:[0-9]|[A-Za-z][^\s\[\]]*\[[0-9]"
+    r"|^[A-Za-z][A-Za-z-]+[0-9]{2,5}(?:\.[A-Za-z][^\s:]*)?: "
+)
 HEAD: Final = re.compile(
     r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:(?:[0-9]+:[0-9]+|"
     + MASK
@@ -105,23 +129,46 @@ PLACE: Final = re.compile(
     r"|\b[Nn]ode[_ ][Dd]esc(?:ription)?[\"':= ]{1,4}([\w.-]+)|\bmount(?:ed from)? ([\w.-]+)(?=:/)"
     r"|\bHOSTNAME=([^\s\"',;]+)|tcp://([^\s:/\"'\[\]]+)|\b(ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+)\b"
     r"|\"hostname\": \"([^\"\n]+)|@([A-Za-z][\w-]*[0-9][\w.-]*)"
+    r"|(?<![A-Za-z])(?:[A-Z]{1,20}_){0,3}(?:HOST|NODENAME|NODE_NAME|COMPUTERNAME)=([A-Za-z][\w.-]*)"
+    r"|[\"'](?:host|hostname|host_name|nodename|node_name|nodeName|master_addr)[\"']\s?:\s?[\"']([A-Za-z][\w.-]*)"
+    r"|\b(?:Local|Remote|Peer) host:[ \t]{1,12}([A-Za-z][\w.-]*)|\bHost[Nn]ame\s?[:=]\s?([A-Za-z][\w.-]*)"
+    r"|\b(?:BatchHost|SlurmctldHost(?:\[[0-9]\])?)=([\w.-]+)|\bTCPStore\(([A-Za-z][\w.-]*)(?=[:,])"
+    r"|\b(?:connect(?:ed|ing)? to|listen(?:ing)? on)(?: host)? [\[(]?([A-Za-z][\w.-]*)"
+    r"(?=\]?:[0-9]{2,5}(?![0-9])|, [0-9]{2,5}\)| port [0-9])"
+    rf"|\[(?!(?i:{_NO_HOST})[0-9])([A-Za-z][\w.-]*)(?=\]:[0-9]{{4,5}}(?![\w:.-]))|({_TOOL_PREFIX})(?=: )"
+    r"|(?<![\w.-])(?P<series>[A-Za-z][\w.-]{0,200}?)(?=-?\[[0-9]{1,6}-[0-9]{1,6}[0-9,-]{0,200}\])"
+    r"|\badded '([\w.-]+)(?=[,'])|\b(?:prterun|orterun|mpirun)-([\w.-]{1,255}?)(?=-[0-9]{1,10}@[0-9])"
+    r"|^[ \t]{0,8}([A-Za-z][\w.-]*)(?=[ \t]{1,12}slots[ =])|\"([A-Za-z][\w.-]*)(?= (?:HCA-|mlx)[\w-]{1,20}\")"
+    r"|\"MF0;([\w.-]+)(?=:)|--(?:host)?name[= ]([A-Za-z][\w.-]*)|\bworld_info=\{[\"']([\w.-]+)"
+    r"|\b[dD][cC]=(?!(?:com|org|net|edu|gov|io|ai|local|de|fr|uk|eu|ch|cn|jp|kr)\b)([A-Za-z][\w-]*)"
+    r"|\bassigned ([\w.-]+)(?=/[\w.-]+ to )"
     r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])",
     re.M,
 )
+# Lists of hosts, and a name within one.
+PLACES: Final = re.compile(
+    r"(\b(?:SLURM_(?:JOB_|STEP_)?NODELIST|SLURM_TOPOLOGY_ADDR|WORKER_ADDRS|(?:Req)?Node[Ll]ist)[\"']?[=:]\s?[\"'(]?"
+    r"|--(?:hosts?|nodelist)[= ]|\bNodes allocated: )([A-Za-z][\w.\[\],:-]*)"
+    r"|((?<!\S)-H )([A-Za-z][\w.-]*(?::[0-9]+)?(?:,[A-Za-z][\w.-]*(?::[0-9]+)?)*(?=\s|$))"
+)
+PLACE_OF_LIST: Final = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]{0,253}\w)?")
+# The numbers behind a name that stands for several.
+SERIES: Final = re.compile(r"-?\[([0-9,-]{1,200})\]")
 USER: Final = re.compile(
     r"(?<=/home/)([\w.-]+)|(?<=/users/)([\w.-]+)|(?<=/Users/)([\w.-]+)|(?<=\\Users\\)([\w.-]+)"
     r"|\b(?:USER|LOGNAME|SLURM_JOB_USER|USERNAME)[=:]\s?([\w.-]+)"
-    r"|\buid=[0-9]+\(([\w.-]+)\)|(?<![\w.-])([a-z_][\w.-]*)(?=@[A-Za-z][\w-]*[0-9])"
-    r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[=:]\s?[\"']?([A-Za-z_][\w.-]*)"
+    r"|\buid=[0-9]+\(([\w.-]+)\)|\buid=([A-Za-z_][\w.-]*)(?=,)|(?<![\w.-])([a-z_][\w.-]*)(?=@[A-Za-z][\w-]*[0-9])"
+    r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[\"']?\s?[=:]\s?[\"']?([A-Za-z_][\w.-]*)"
 )
 JOB: Final = re.compile(
-    r"((?:\b(?:SLURM_JOB_?(?:NAME|ID|ACCOUNT|PARTITION)|SLURM_(?:STEP_)?NODELIST|SLURM_JOB_NODELIST"
+    r"((?:\b(?:SLURM_(?:JOB_?)?(?:NAME|ID|ACCOUNT|PARTITION|QOS|RESERVATION)|SLURM_CLUSTER_NAME"
     r"|LSB_JOB(?:NAME|ID)|PBS_JOB(?:NAME|ID)|JOB_NAME|TORCHELASTIC_RUN_ID|WANDB_(?:NAME|PROJECT|RUN_ID)"
-    r"|WANDB_ENTITY|SLURM_ACCOUNT|(?:POD_)?NAMESPACE"
-    r"|[Nn]amespace|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)\s?[=:]\s?\"?"
+    r"|WANDB_ENTITY|(?:POD_)?NAMESPACE|(?:GOOGLE_CLOUD|GCP|GCLOUD)_PROJECT"
+    r"|[Nn]amespace(?:_?[Nn]ame)?|[Cc]ontainer_?[Nn]ame|[Cc]luster_?[Nn]ame|[Aa]ccount|[Pp]roject(?:_?[Ii]d|_?[Nn]ame)?"
+    r"|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)[\"']?\s?[=:]\s?[\"']?"
     r"|#SBATCH[ \t]{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
-    r"|--(?:account|job-name)[= ]|wandb: Syncing run "
-    r"|\barn:[a-z-]{1,20}:[a-z0-9-]{0,40}:[a-z0-9-]{0,30}:[0-9]{0,12}:(?:[a-z-]{1,30}[/:])?"
+    r"|--(?:account|job-name|project|resource-group|cluster-name|namespace)[= ]|wandb: Syncing run "
+    r"|\barn:[a-z-]{1,20}:s3:::|\barn:[a-z-]{1,20}:[a-z0-9-]{0,40}:[a-z0-9-]{0,30}:[0-9]{0,12}:(?:[a-z-]{1,30}[/:])?"
     r"|\bprojects/|\bresourceGroups/))([^\s\"',;/=]+)"
 )
 # Numbers of jobs and steps of a scheduler in free text: "Submitted batch job 81234", "STEP 81234.0 ON", "JobId=81234".
@@ -142,14 +189,31 @@ MARKED: Final = re.compile(
     r"(--[a-z_-]{0,40}(?:token|password|passwd|secret|api[-_]key|access[-_]key)[= ][\"']?)([^\s\"',;-][^\s\"',;]{3,})"
     r"|([?&](?:sig|signature|X-Amz-Signature|X-Goog-Signature|token|key|access_token)=)([^\s\"'&]{8,})"
     r"|(\bssh-(?:rsa|ed25519|dss) |\becdsa-sha2-\w{1,20} )([A-Za-z0-9+/=]{20,})"
+    r"|(--world_info[= ])([A-Za-z0-9+/=_-]{12,})|(\bsshpass -p ?)(\S+)|((?<!\S)-u [\w.-]{1,64}:)([^\s\"']{4,})"
+    r"|(\blogin \S{1,100} password )(\S+)|(\b(?:Set-)?Cookie: ?)([^\r\n]{8,})|(\bSHA256:)([A-Za-z0-9+/]{43})"
+    r"|(\bMD5:)((?:[0-9a-f]{2}:){15}[0-9a-f]{2})"
     r"|(-----BEGIN [A-Z ]{0,40}(?:KEY|CERTIFICATE)-----)([^-]{1,20000})"
 )
 # Numbers of devices, machines and accounts that a word before them or their form gives away.
 NUMBERS: Final = re.compile(
-    r"(\b[Ss]erial(?: ?(?:[Nn]umber|[Nn]o))?\.?[\"']?[ \t]{0,60}[=:#]\s{0,4}[\"']?)([A-Za-z0-9-]{6,40})"
-    r"|(\bi-)([0-9a-f]{17}|[0-9a-f]{8})\b"
+    r"((?<![A-Za-z])[Ss]erial(?:[ _]?(?:[Nn]umber|[Nn]o))?\.?[\"']?[ \t]{0,60}[=:#]\s{0,4}[\"']?)"
+    r"(?=[A-Za-z-]{0,39}[0-9])([A-Za-z0-9-]{6,40})|(<[a-z_]{0,40}serial[a-z_]{0,40}>)([A-Za-z0-9-]{6,40})"
+    r"|(\b[Aa]sset[ _][Tt]ag[\"']?[ \t]{0,60}[=:][ \t]{0,4}[\"']?)([A-Za-z0-9-]{6,40})|(\bwwn-0x)([0-9a-f]{16})"
+    r"|(\b(?:i|vol|subnet|vpc|sg|ami|eni|eipalloc|snap|lt|fs|fsap)-)([0-9a-f]{17}|[0-9a-f]{8})\b"
     r"|(\barn:[a-z-]{1,20}:[a-z0-9-]{1,40}:[a-z0-9-]{0,30}:)([0-9]{12})(?=:)"
 )
+# Images of containers and remotes of git: where they come from, and the path.
+IMAGE: Final = re.compile(
+    r"(?<![\w.@/-])((?:gcr\.io|[a-z0-9-]{1,60}\.pkg\.dev|ghcr\.io|docker\.io|quay\.io|nvcr\.io|[a-z0-9]{1,60}\.azurecr\.io"
+    r"|[0-9]{12}\.dkr\.ecr\.[a-z0-9-]{1,40}\.amazonaws\.com|registry\.[A-Za-z0-9.-]{1,200})/)([\w.-]+(?:/[\w.-]+)*)"
+    r"|(@[A-Za-z0-9.-]{1,255}:)([\w~.-]+(?:/[\w~.-]+)*)(?=\.git\b)"
+)
+# Owners of public repositories and images, which say nothing about who uses them.
+PUBLIC_OWNERS: Final = frozenset({
+    "nvidia", "nvidia-nemo", "pytorch", "rocm", "aws", "amd", "huggingface", "vllm-project", "deepspeedai", "microsoft",
+    "google", "openucx", "ofiwg", "open-mpi", "library", "python", "ray-project", "rayproject", "vllm", "lightning-ai",
+    "google-research", "meta-pytorch", "facebookresearch", "linux-rdma", "azure", "intel",
+})  # fmt: skip
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
@@ -164,7 +228,7 @@ BUCKETS: Final = frozenset({
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 POD: Final = re.compile(
     rf"[a-z][a-z0-9-]*-(?:[{_SAFE}]{{8,10}}-[{_SAFE}]{{5}}|(?:worker|master|launcher|head|replica|ps)-(?:[0-9]{{1,5}}|[a-z0-9]{{5}}))"
-    rf"(?:-[{_SAFE}]{{5}})?"
+    rf"(?:-[{_SAFE}]{{5}})?|gke-[a-z0-9-]{{1,80}}-[0-9a-f]{{8}}-[a-z0-9]{{4}}|aks-[a-z0-9]{{1,20}}-[0-9]{{8}}-vmss[0-9a-z]{{6}}"
 )
 # Directories of /opt that are the same on every machine.
 PUBLIC_OPT: Final = frozenset({
@@ -186,4 +250,4 @@ def may_match(kind: str, text: str) -> bool:
     if words is None:
         return True
     folded = text.lower()
-    return any(word in folded for word in words) or (kind == "place" and "[" in text)
+    return any(word in folded for word in words) or (kind == "place" and ("[" in text or ": " in text))

@@ -8,18 +8,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nccl_insight.redact import shapes
-from nccl_insight.redact.names import Names
+from nccl_insight.redact.names import Names, certain
 from nccl_insight.redact.patterns import (
     BEARER,
     GUID,
     HEAD,
     HINTS,
+    IMAGE,
     JOB,
     JOB_NUMBER,
     KEYS,
     MARKED,
     NUMBERS,
     PLACE,
+    PLACE_OF_LIST,
+    PLACES,
+    PUBLIC_OWNERS,
     SECRET,
     may_match,
 )
@@ -29,7 +33,8 @@ COVERED: Final = (
     "host names (short, long, in any case), pods and containers, IPv4 and IPv6 addresses and GIDs, MACs, GUIDs and "
     "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
     "directories, storage buckets, job names and numbers of schedulers, tokens, "
-    "keys and passwords that are marked as such, serial numbers, cloud instances and accounts"
+    "keys and passwords that are marked as such, serial numbers, cloud resources, accounts and projects, "
+    "paths of container images and git remotes"
 )
 NOT_PROMISED: Final = (
     "names that appear only in free text of other programs, and names of organisations, projects or models; "
@@ -63,6 +68,8 @@ class Redactor:
             ("secret", lambda text: BEARER.sub(lambda m: f"{m[1]} {self.names.secret(m[2])}", text)),
             ("keys", lambda text: KEYS.sub(lambda m: self.names.secret(m[0]), text)),
             ("marked", lambda text: MARKED.sub(self._marked, text)),
+            ("images", lambda text: IMAGE.sub(self._image, text)),
+            ("places", lambda text: PLACES.sub(self._places, text)),
             ("number", lambda text: JOB_NUMBER.sub(self._job_number, text)),
             ("job", lambda text: JOB.sub(lambda m: m[1] + self.names.job(m[2]), text)),
             ("numbers", lambda text: NUMBERS.sub(self._numbered, text)),
@@ -134,6 +141,21 @@ class Redactor:
         for name in self.names.odd:
             text = text.replace(name, self.names.hosts[name])
         return text
+
+    def _image(self, match: re.Match[str]) -> str:
+        index = match.lastindex or 0
+        place, path = match[index - 1], match[index]
+        parts = path.split("/")
+        if len(parts) > 1 and parts[0].lower() in PUBLIC_OWNERS:
+            return match[0]
+        return place + "/".join(self.names.file(part) for part in parts)
+
+    def _places(self, match: re.Match[str]) -> str:
+        index = match.lastindex or 0
+        return match[index - 1] + PLACE_OF_LIST.sub(lambda m: self._listed(m[0]), match[index])
+
+    def _listed(self, name: str) -> str:
+        return self.names.host(name) if certain(name) and name not in self.names.given else name
 
     def _place(self, match: re.Match[str]) -> str:
         index = match.lastindex or 0

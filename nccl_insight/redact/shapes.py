@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.redact.patterns import BRACKETS, MASK
+from nccl_insight.redact.patterns import FORMS, MASK
 
 # A line that is longer is cut where an object of JSON ends.
 _LONG: Final = 4096
@@ -88,10 +88,10 @@ def sections(lines: Sequence[str], words: Collection[str]) -> list[tuple[int, in
 
     Args:
         lines: the pieces of a text.
-        words: one of these, in any case, or an index behind a name is in every match, in the line where it begins.
+        words: one of these, in any case, or one of the forms of a place is in every match, in the line where it begins.
     """
     series = _series(lines)
-    found = series.str.contains_any(list(words), ascii_case_insensitive=True) | series.str.contains(BRACKETS)
+    found = series.str.contains_any(list(words), ascii_case_insensitive=True) | series.str.contains(FORMS)
     made: list[tuple[int, int]] = []
     for at in found.fill_null(value=True).arg_true():
         end = _end(lines, at)

@@ -15,6 +15,7 @@ from nccl_insight.redact.patterns import (
     KNOWN_DOMAINS,
     POD,
     PUBLIC_OPT,
+    PUBLIC_OWNERS,
     RUN,
     SYSTEM_ROOTS,
     TOKEN,
@@ -169,9 +170,12 @@ class Words:
     def _url(self, found: str) -> str:
         scheme, _, rest = found.partition("://")
         place = re.split(r"[/:?#]", rest.rsplit("@", 1)[-1].strip("[]"), maxsplit=1)[0]
-        if any(place == d or place.endswith("." + d) for d in KNOWN_DOMAINS):
-            return found
         after = rest.rsplit("@", 1)[-1][len(place) :]
+        if any(place == d or place.endswith("." + d) for d in KNOWN_DOMAINS):
+            owned = place.endswith(("github.com", "githubusercontent.com")) and after.count("/") > 1
+            if owned and after.split("/")[1].lower() not in PUBLIC_OWNERS:
+                after = TOKEN.sub(self._token, after)
+            return f"{scheme}://{place}{after}"
         if scheme in BUCKETS:
             tail = self._path(after) if len(after) > 1 else after
             return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
