@@ -132,6 +132,19 @@ def test_figures_mark_whom_facts_name() -> None:
     assert users == []
 
 
+def test_no_sentence_ends_in_mid_line() -> None:
+    """A string behind an assignment that lacks its parentheses is a statement that does nothing."""
+    lost = [
+        f"{path.relative_to(PACKAGE)}:{later.lineno}"
+        for path in _sources()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.With)
+        for later in [*node.body[1:], *getattr(node, "orelse", ())]
+        if isinstance(later, ast.Expr) and isinstance(later.value, ast.Constant | ast.JoinedStr)
+    ]
+    assert lost == []
+
+
 def test_ranks_that_figures_mark_are_in_the_json() -> None:
     seconds = [1.0, 1.01, 1.0, 0.99, 1.0, 3.5, 1.0, 1.0]
     rows = [

@@ -170,13 +170,6 @@ def test_settings_lose_quotes_and_full_stop_and_the_last_wins() -> None:
     assert settings.value_of(run, "NCCL_NET") is None
 
 
-@pytest.mark.parametrize(
-    ("value", "on"), [("1", True), ("0", False), ("false", False), ("yes", True), (None, False)]
-)
-def test_switches(value: str | None, on: bool) -> None:
-    assert settings.is_on(value) is on
-
-
 def _facts(*rows: tuple[str | None, int, str, str | None]) -> pl.DataFrame:
     return pl.DataFrame(
         {

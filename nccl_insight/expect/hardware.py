@@ -18,7 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FABRICS: Final = ("nvswitch", "mesh", "bridge", "pcie")
 _VENDOR_WORDS: Final = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|radeon)\b", re.I)
 
 

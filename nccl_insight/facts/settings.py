@@ -46,11 +46,6 @@ def value_of(run: Run, name: str) -> str | None:
     return None if rows.is_empty() else rows.item(0, "value")
 
 
-def is_on(value: str | None) -> bool:
-    """Whether a value switches a boolean variable on."""
-    return value is not None and value.strip().lower() not in _FALSE
-
-
 def switched_on(run: Run, name: str) -> pl.DataFrame:
     """Rows of a boolean variable that switch it on."""
     return setting(run, name).filter(~pl.col("value").str.to_lowercase().is_in(list(_FALSE)))

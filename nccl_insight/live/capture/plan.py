@@ -11,7 +11,6 @@ from typing import Any
 from nccl_insight.errors import UsageError
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "sendrecv")
-BACKENDS = ("nccl", "gloo")
 DTYPES = ("float32", "float16", "bfloat16", "int32")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

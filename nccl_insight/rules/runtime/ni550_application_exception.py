@@ -118,16 +118,20 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     ranks = ranks_of(found)
     step = "read the traceback of this rank"
     if memory:
-        step = "lower the batch or sequence length of this rank, or set "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; nvidia-smi   # is another process on its GPU?"
+        step = (
+            "lower the batch or sequence length of this rank, or set "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; nvidia-smi   # is another process on its GPU?"
+        )
     elif shared:
-        step = "df -h /dev/shm   # on the host of this rank; docker run --shm-size=16g, or an emptyDir of medium "
-        "Memory at /dev/shm"
+        step = (
+            "df -h /dev/shm   # on the host of this rank; docker run --shm-size=16g, or an emptyDir of medium "
+            "Memory at /dev/shm"
+        )
     elif cuda:
         step = (
             "compute-sanitizer python <program>   # on one node, a few steps; dmesg -T | grep -i xid   # on "
+            "the host of this rank"
         )
-        "the host of this rank"
     begin, end = times_of(found)
     causes_ = strong_before(run, first, (KILLED, CRASHED))
     if cuda:
