@@ -21,6 +21,7 @@ _PER_STEP: Final = 8
 _INLINE: Final = 0.8
 _ALIKE: Final = 0.7
 _SIZES: Final = 2
+_BETWEEN_NS: Final = 10_000
 _BALANCED: Final = 0.4
 _ALONE: Final = ("AllReduce", "AllToAll", "AllToAllv")
 _TOKENS: Final = ("AllToAll", "AllToAllv")
@@ -54,7 +55,7 @@ def _critical_path(run: Run) -> pl.DataFrame:
     rows = rows.sort(*kind, "start_ns").with_columns(
         # Gradients that nothing hides come one behind the other, without compute between them.
         apart=(pl.col("start_ns") - pl.col("end_ns").shift(1).over(kind)).fill_null(0)
-        > pl.col("duration_ns") // 4
+        > pl.min_horizontal(pl.col("duration_ns") // 4, _BETWEEN_NS)
     )
     kinds = rows.group_by(kind).agg(
         count=pl.len(),

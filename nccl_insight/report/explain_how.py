@@ -115,7 +115,7 @@ def start_up(view: Sequence[StartUp]) -> Section:
         if phase is not None:
             longest = f"; longest phase: {phase.removesuffix('_s')} ({kind.phases[phase]:.2f} s)"
         of = f" of {plural(kind.nranks, 'rank')}" if kind.nranks else ""
-        times = f"{kind.median_s:.2f} s a rank, at most {kind.longest_s:.2f} s"
+        times = f"{kind.median_s:.2f} s per rank, at most {kind.longest_s:.2f} s"
         lines.append(f"- {plural(kind.communicators, 'communicator')}{of}: {times}{longest}")
     return section("Start-up", capped(lines, 10, "kinds"))
 

@@ -105,4 +105,4 @@ def _trees(view: Trees | None) -> Iterator[str]:
     word = "rank" if len(view.roots) == 1 else "ranks"
     tops = f"{word} {format_ranks(view.roots)}" if view.roots else "not in the log"
     widest = plural(view.children, "child", "children")
-    yield f"{plural(view.trees, 'tree')}; roots: {tops}; at most {widest} a rank."
+    yield f"{plural(view.trees, 'tree')}; roots: {tops}; at most {widest} per rank."
