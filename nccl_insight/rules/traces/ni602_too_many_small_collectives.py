@@ -115,9 +115,9 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     fused = max(1, round(worst["small_bytes"] / (25 << 20)))
     evidence = refs(first_small(run, limit, 2), 2) if logged else ()
     return Hit(
-        title=f"{percent:.0f} % of {worst['calls']:,} collectives per rank are smaller than {format_bytes(limit)}{spent}"
-        if sized
-        else f"{percent:.0f} % of {worst['calls']:,} collectives per rank run below {format_ns(_SHORT_NS)}{spent}",
+        title=f"{percent:.0f} % of {worst['calls']:,} collectives per rank "
+        + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
+        + spent,
         explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "
         "would do. Each costs its latency whatever its size."
         if sized
