@@ -121,6 +121,7 @@ def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
 
 def operation_of(row: dict[str, object]) -> Operation:
     """The operation of a row of the table ``flight_recorder``."""
+
     def number(name: str) -> int:
         value = row.get(name)
         return value if isinstance(value, int) else 0
