@@ -12,8 +12,8 @@ from mkdocs.structure.files import File, Files
 from nccl_insight.cli import build_app, commands_of
 from nccl_insight.language.load import default_grammar
 from nccl_insight.language.syntax import Message
-from nccl_insight.report.line import wordings
 from nccl_insight.rules import Rule, discover
+from nccl_insight.views.line import wordings
 
 GROUPS = {
     "1": "Launch and environment", "2": "Network", "3": "Topology", "4": "Memory and limits", "5": "Errors and hangs",
