@@ -12,6 +12,7 @@ import polars as pl
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
+from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
@@ -235,6 +236,11 @@ def _doubts(run: Run) -> Iterator[str]:
     said = trouble_line(run)
     if said and not user:
         yield said
+    for what in unread(run)[:1]:
+        yield (
+            f"{what.count:,} lines about {what.about} are worded in a way that is not known here "
+            f'("{what.example}")'
+        )
     if not everyone:
         if not measured:
             yield (

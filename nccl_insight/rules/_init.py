@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.errors import BENIGN, causes
+from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run
 
 # Lines of a communicator that exists, so the bootstrap was over.
@@ -105,6 +106,8 @@ def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: boo
         return "the beginning of the log is missing, so its end may be too"
     if missing and later:
         return "the log holds only some ranks of the communicator, and those got past the bootstrap"
+    if any(what.about == "init" for what in unread(run)):
+        return "lines about init are worded in a way that is not known here, so an Init COMPLETE may be among them"
     last = started["line"].max()
     tail = run.table("inputs").filter(pl.col("input_id") == started["input_id"][0])["lines"]
     ends = bool(len(tail)) and isinstance(last, int) and int(tail[0] or 0) <= last

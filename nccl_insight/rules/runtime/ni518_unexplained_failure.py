@@ -123,7 +123,8 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
     last = traces.filter(
         pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64)
     )
-    return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 else None
+    done = run.table("ranks")["init_complete"].fill_null(False).any()
+    return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 and not done else None
 
 
 def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
