@@ -362,7 +362,7 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
 def test_printing_opens_the_evidence_and_nothing_else(browser: Any, tmp_path: Path) -> None:
     run = api.load(TINY_SHM)
     path = tmp_path / "shm.html"
-    path.write_text(html.render(api.analyze(run), run), encoding="utf-8")
+    path.write_text(pages.render(api.analyze(run), run), encoding="utf-8")
     _open(browser, path, dark=True)
     background = "return getComputedStyle(document.body).backgroundColor"
     dark = browser.execute_script(background)
@@ -384,7 +384,7 @@ def test_a_healthy_report_of_16_ranks_prints_on_two_pages(
 ) -> None:
     run = api.load(HEALTHY)
     path = tmp_path / "healthy.html"
-    path.write_text(html.render(api.analyze(run), run, js=js), encoding="utf-8")
+    path.write_text(pages.render(api.analyze(run), run, js=js), encoding="utf-8")
     _open(browser, path)
     size = {"paperWidth": paper[0], "paperHeight": paper[1], "printBackground": True}
     data = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", size)["data"])
