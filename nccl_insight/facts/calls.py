@@ -25,6 +25,7 @@ _OWNER: Final = ("comm_id", "rank", "host", "pid")
 _PROCESS: Final = ("comm_id", "host", "pid", "rank")
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
+_SUMS: Final = "facts.call_sums"
 _NTH: Final = ["_comm", "nth"]
 _SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
 
@@ -90,7 +91,7 @@ class _Numbers:
 
 def sums(run: Run) -> CallSums:
     """The sums over all calls, kept for the run."""
-    return run.memo("facts.call_sums", _sums)
+    return run.memo(_SUMS, _sums)
 
 
 def _sums(run: Run) -> CallSums:
@@ -240,7 +241,8 @@ def small_calls(run: Run, limit: float) -> pl.DataFrame:
 
     Columns: ``comm_id, host, pid, rank, calls, small, small_bytes``.
     """
-    if limit == _small_limit(run):
+    # Logs that are cut or torn are not asked for the other sums, which take longer.
+    if limit == _small_limit(run) and run.knows(_SUMS):
         return sums(run).small
     found = _Sum(_PROCESS, _SMALL)
     for frame in _in_order(run):

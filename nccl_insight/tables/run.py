@@ -218,6 +218,10 @@ class Run:
         """A table that is put together when it is asked for, and was not yet."""
         return self.tables.deferred(name) if isinstance(self.tables, Tables) else None
 
+    def knows(self, name: str) -> bool:
+        """Whether :meth:`memo` has built this value."""
+        return name in self._memo
+
     def memo(self, name: str, build: Callable[[Run], T]) -> T:
         """A derived value, built once per run and shared between rules."""
         if name not in self._memo:
