@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -568,3 +570,18 @@ def test_long_events_and_headers_are_read_in_linear_time(
     assert part.tables["collectives"].height == 2
     assert part.tables["trace_info"]["events"].item() == 3
     assert sum(searched) < 8 * path.stat().st_size
+
+
+def test_a_trace_needs_no_grammar_of_logs(tmp_path: Path) -> None:
+    """Reading it takes longer than a small trace."""
+    path = tmp_path / "t.json"
+    path.write_text(
+        '{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0}, "traceEvents": []}'
+    )
+    code = (
+        "import sys, nccl_insight; from nccl_insight.language.load import default_grammar\n"
+        "found = nccl_insight.analyze(sys.argv[1]); print(found.tool.grammar_hash != '', "
+        "default_grammar.cache_info().currsize)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "0"]

@@ -20,13 +20,13 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from nccl_insight import loading
 from nccl_insight.api import analyze, load
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.inputs import find as inputs_find
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
+from nccl_insight.loading import spread
 from nccl_insight.report.json_ import to_dict
 from tests.cli import run_cli
 
@@ -122,11 +122,11 @@ def test_a_folder_gives_what_it_gives_on_disk(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(loading, "RayWorkers", Elsewhere)
+    monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: Elsewhere())
     if engine == "ray":
         monkeypatch.setattr(inputs_find, "_SMALL_BYTES", 3_000)
-        monkeypatch.setattr(loading, "_SHARE_LEAST", 5_000)
-        monkeypatch.setattr(loading, "_SHARE_MOST", 5_000)
+        monkeypatch.setattr(spread, "_SHARE_LEAST", 5_000)
+        monkeypatch.setattr(spread, "_SHARE_MOST", 5_000)
     upload(memory, job, "/bucket/run")
     expected = plain(told([str(job)]), str(job))
     assert plain(told(["memory:///bucket/run"], engine=engine), "/bucket/run") == expected

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from nccl_insight.api import analyze, load
+from nccl_insight.cli.progress import Tasks, tasks_line
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs import chunks
 from nccl_insight.inputs import find as inputs_find
@@ -45,6 +46,9 @@ class Elsewhere:
         assert isinstance(token, bytes)
         return token
 
+    def counts(self) -> tuple[int, int]:
+        return len(self.tasks), len(self.tasks)
+
     def close(self) -> None:
         pass
 
@@ -63,7 +67,7 @@ def verdict(
     paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Workers
 ) -> tuple[str, dict[str, Any]]:
     """JSON and tables of what workers read."""
-    monkeypatch.setattr(spread, "RayWorkers", lambda: workers)
+    monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: workers)
     run = load(paths, engine="ray")
     return analyze(run).to_json(), tables(run)
 
@@ -119,7 +123,7 @@ def test_evidence_of_a_share_is_read_back(monkeypatch: pytest.MonkeyPatch, tmp_p
     text = "".join(f"node0:1:1 [0] NCCL INFO frobnicating {n}\n" for n in range(1, 1001))
     log.write_text(text)
     small_shares(monkeypatch)
-    monkeypatch.setattr(spread, "RayWorkers", Elsewhere)
+    monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: Elsewhere())
     run = load([str(log)], engine="ray")
     wanted = [(0, 1), (0, 500), (0, 1000)]
     assert run.reader.lines(wanted) == {
@@ -158,6 +162,19 @@ def test_shares_are_about_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ((0, 1), 0, -1), ((2,), 0, 2_000), ((2,), 2_000, 4_000), ((2,), 4_000, 6_000), ((2,), 6_000, 8_000),
         ((2,), 8_000, -1), ((3,), 0, -1),
     ]  # fmt: skip
+
+
+def test_tasks_are_counted_while_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, seen = Elsewhere(), []
+    monkeypatch.setattr(spread, "RayWorkers", lambda counted: workers if counted else None)
+    load([str(RUNS / "ib-2.14")], engine="ray", watch=lambda count: seen.append(count and count()))
+    assert seen == [(0, 0), None]
+    tasks = Tasks()
+    assert tasks.counts() is None
+    tasks(workers.counts)
+    assert tasks.counts() == (len(workers.tasks), len(workers.tasks))
+    assert len(workers.tasks) >= 2
+    assert tasks_line(1_200, 4_000, 3.2) == "reading on Ray: 1,200 of 4,000 tasks, 3 s"
 
 
 def test_without_ray_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +223,10 @@ def test_ray_gives_the_same_bytes_and_a_killed_worker_loses_nothing(
     ray.init(num_cpus=2, log_to_driver=False)
     try:
         assert verdict([str(folder)], monkeypatch, RayWorkers())[0] == expected
+        counting = RayWorkers(counted=True)
+        assert verdict([str(folder)], monkeypatch, counting)[0] == expected
+        done, begun = counting.counts()
+        assert done == begun > 2
         mark = tmp_path / "killed"
         assert verdict([str(folder)], monkeypatch, Killing(mark))[0] == expected
         assert mark.exists()

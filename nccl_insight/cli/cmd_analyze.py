@@ -13,6 +13,7 @@ from nccl_insight.cli.choices import Color, FailOn, JavaScript
 from nccl_insight.errors import ExitCode
 
 if TYPE_CHECKING:
+    from nccl_insight.cli.progress import Tasks
     from nccl_insight.engine.policy import Policy
     from nccl_insight.model import Analysis
     from nccl_insight.redact import Redactor
@@ -184,10 +185,11 @@ def register(app: typer.Typer) -> None:
         limits = changed(parsed(limit), policy.limits)
         kind = None if input_format == "auto" else input_format
 
-        def judge() -> tuple[Analysis, Run]:
+        def judge(watch: Tasks | None = None) -> tuple[Analysis, Run]:
             run = api.load(
-                paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits
-            )
+                paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
+                watch=watch,
+            )  # fmt: skip
             return api.analyze(run, policy, symptom=symptom or ""), run
 
         if follow:
@@ -209,8 +211,8 @@ def register(app: typer.Typer) -> None:
                 or judge()
             )
         else:
-            with progress(paths, quiet=quiet > 0):
-                analysis, run = judge()
+            with progress(paths, quiet=quiet > 0) as tasks:
+                analysis, run = judge(tasks)
         if timeline is not None:
             from nccl_insight.report.timeline import chrome_json
             from nccl_insight.views.events import events

@@ -16,20 +16,41 @@ _EVERY_S: Final = 0.25
 _MOST: Final = 99
 
 
+class Tasks:
+    """Counts of the tasks that read elsewhere; called with who counts them, and with None at their end."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._count: Callable[[], tuple[int, int]] | None = None
+
+    def __call__(self, count: Callable[[], tuple[int, int]] | None) -> None:
+        with self._guard:
+            self._count = count
+
+    def counts(self) -> tuple[int, int] | None:
+        """Done and begun, None while there are no tasks."""
+        with self._guard:
+            try:
+                return self._count() if self._count is not None else None
+            except Exception:  # a cluster that goes away is told by who reads, not by a line of progress
+                return None
+
+
 @contextlib.contextmanager
-def progress(paths: Sequence[str], *, quiet: bool = False) -> Iterator[None]:
+def progress(paths: Sequence[str], *, quiet: bool = False) -> Iterator[Tasks | None]:
     """Tells during the block how much of the inputs was read, where the system counts that, and for how long.
 
-    Nothing is shown where standard error is no terminal, with ``quiet``, in CI, or before a second has passed.
+    Gives what to tell of tasks that read elsewhere. Nothing is shown, and None given, where standard error is no
+    terminal, with ``quiet``, or in CI; before a second has passed nothing is shown either.
     """
     if quiet or os.environ.get("CI") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
-        yield
+        yield None
         return
-    done = threading.Event()
-    worker = threading.Thread(target=_show, args=(done.wait, list(paths)), daemon=True)
+    done, tasks = threading.Event(), Tasks()
+    worker = threading.Thread(target=_show, args=(done.wait, list(paths), tasks), daemon=True)
     worker.start()
     try:
-        yield
+        yield tasks
     finally:
         done.set()
         worker.join()
@@ -44,7 +65,12 @@ def line(size_bytes: int, read_bytes: int | None, seconds: float) -> str:
     return f"{verb} {size_bytes / 1e6:,.0f} MB: {share} %, {seconds:.0f} s"
 
 
-def _show(wait: Callable[[float], bool], paths: list[str]) -> None:
+def tasks_line(done: int, begun: int, seconds: float) -> str:
+    """``reading on Ray: 12 of 40 tasks, 3 s``."""
+    return f"reading on Ray: {done:,} of {begun:,} tasks, {seconds:.0f} s"
+
+
+def _show(wait: Callable[[float], bool], paths: list[str], tasks: Tasks | None = None) -> None:
     begun, before = time.monotonic(), _read_so_far()
     if wait(_AFTER_S):
         return
@@ -52,7 +78,9 @@ def _show(wait: Callable[[float], bool], paths: list[str]) -> None:
     while True:
         now = _read_so_far()
         read = None if now is None or before is None else now - before
-        sys.stderr.write("\r\x1b[K" + line(size, read, time.monotonic() - begun))
+        seconds, counts = time.monotonic() - begun, tasks.counts() if tasks else None
+        said = line(size, read, seconds) if counts is None else tasks_line(*counts, seconds)
+        sys.stderr.write("\r\x1b[K" + said)
         sys.stderr.flush()
         if wait(_EVERY_S):
             break

@@ -22,7 +22,7 @@ from nccl_insight.facts.journey import progress
 from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import MEMO
-from nccl_insight.language.load import default_grammar
+from nccl_insight.language.load import grammar_digest
 from nccl_insight.model import Analysis, Finding, NotJudged, RanksApart, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
@@ -82,7 +82,7 @@ def analyze(
         job=job_of(last),
         coverage=coverage,
         inputs=inputs,
-        tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, default_grammar().digest),
+        tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_digest()),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(last), *copy_sentences(last), *notes, *policy.notes()),

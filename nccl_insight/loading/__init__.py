@@ -15,7 +15,7 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.joining import join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
-from nccl_insight.loading.spread import read_on_ray
+from nccl_insight.loading.spread import Watch, read_on_ray
 from nccl_insight.readers import discover
 from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.tables import schema
@@ -25,11 +25,15 @@ from nccl_insight.tables.run import Run, build_run
 
 
 def read_inputs(
-    files: Sequence[InputFile], kind: str | None = None, details: bool = True, engine: str = "local"
+    files: Sequence[InputFile],
+    kind: str | None = None,
+    details: bool = True,
+    engine: str = "local",
+    watch: Watch | None = None,
 ) -> tuple[list[Part], list[LogPart]]:
     """Reads every input: parts in the order of the inputs, and what the logs gave."""
     if engine == "ray":
-        return read_on_ray(files, kind, details)
+        return read_on_ray(files, kind, details, watch)
     if engine != "local":
         raise UsageError(f"unknown engine {engine!r}; known: local, ray")
     formats = discover()
@@ -57,6 +61,7 @@ def load(
     lazy: bool = False,
     limits: Limits = DEFAULT,
     communication: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
@@ -68,6 +73,8 @@ def load(
         engine: ``local``, or ``ray`` to read the inputs as tasks of a Ray cluster (extra ``ray``).
         limits: how much of an input is read.
         communication: regular expressions of GPU kernels that count as communication, beside those that are known.
+        watch: is called with a function that tells how many tasks of other processes are done, and of how many, when
+            they begin; and with None when they have ended.
         lazy: put tables together only when they are asked for; for those who need few, or one after the other.
 
     Raises:
@@ -77,7 +84,7 @@ def load(
     files = find_inputs(paths, limits, in_place=engine == "ray")
     if communication:
         files = [replace(file, communication=tuple(communication)) for file in files]
-    parts, logs = read_inputs(files, input_format, details, engine)
+    parts, logs = read_inputs(files, input_format, details, engine, watch)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = join_parts(parts, logs, lazy)
     milestones = Milestones(tables.get("ranks", schema.empty("ranks")))

@@ -106,11 +106,10 @@ def join_parts(
         if frame is not None and frame.height:
             frames.setdefault(name, []).append(conform(name, frame))
 
-    grammar = default_catalog().grammar
     read, logs = logs, [mend_hosts(log) for log in logs]
     later: dict[str, Deferred] = {}
     if logs:
-        made, deferred = assemble(logs, grammar)
+        made, deferred = assemble(logs, default_catalog().grammar)
         for log in (*read, *logs):
             # The tables that are still to be made hold what they need, and let go of it.
             log.chunks.clear()

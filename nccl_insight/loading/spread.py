@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from nccl_insight.inputs.chunks import file_sha256
 from nccl_insight.inputs.find import InputFile, discard, fetched
@@ -15,6 +15,7 @@ from nccl_insight.readers.nccl_log.log import LogPart, neighbours
 from nccl_insight.readers.nccl_log.shares import Share, Taken
 from nccl_insight.readers.workers import RayWorkers, Workers
 
+Watch: TypeAlias = "Callable[[Callable[[], tuple[int, int]] | None], None]"
 # Bytes that one task of another process reads, and how many results one joins.
 _SHARE_LEAST: Final = 32 * 1024 * 1024
 _SHARE_MOST: Final = 256 * 1024 * 1024
@@ -148,16 +149,20 @@ def _taken(part: bytes) -> Taken:
 
 
 def read_on_ray(
-    files: Sequence[InputFile], kind: str | None, details: bool
+    files: Sequence[InputFile], kind: str | None, details: bool, watch: Watch | None = None
 ) -> tuple[list[Part], list[LogPart]]:
     """Inputs read on a Ray cluster, see :class:`RayWorkers`.
 
     Raises:
         UsageError: Ray is not installed.
     """
-    workers = RayWorkers()
+    workers = RayWorkers(counted=watch is not None)
+    if watch is not None:
+        watch(workers.counts)
     try:
         parts, logs, _ = _spread(workers, files, kind, details)
     finally:
+        if watch is not None:
+            watch(None)
         workers.close()
     return parts, logs

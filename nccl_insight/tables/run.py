@@ -119,7 +119,7 @@ class Tables(TableMap):
         """Whether a table has a row, which need not put a large one together."""
         if name in self._deferred and self._deferred[name].streams:
             return self._deferred[name].height > 0
-        return name in self and self[name].height > 0
+        return (name in self._ready or name in self._deferred) and self[name].height > 0
 
     def deferred(self, name: str) -> Deferred | None:
         """A table that was not asked for yet."""
