@@ -28,6 +28,8 @@ SAID: Final = {
                              "bootstrap-connect-refused"),
     "aborted read": (f"{HEAD} misc/socket.cc:55 NCCL WARN Net : Call to recv from 10.0.0.1<4444> failed : "
                      "Software caused connection abort", "peer-died"),
+    "other family": (f"{HEAD} misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to fe80::1%ib0<46417> failed : "
+                     "Address family not supported by protocol", "bootstrap-no-route"),
     "trail": (f"{HEAD} NCCL INFO misc/socket.cc:564 -> 2\n{HEAD} NCCL INFO bootstrap.cc:270 -> 2\n"
               f"{HEAD} NCCL INFO init.cc:1303 -> 2\n{HEAD} NCCL INFO group.cc:64 -> 2 [Async thread]",
               "unexplained-failure"),
@@ -95,3 +97,20 @@ def test_refused_again_and_again_is_a_warning(tmp_path: Path) -> None:
     assert [f.name for f in _findings(again, tmp_path / "run.log")] == ["bootstrap-connect-refused"]
     once = again.splitlines()[0]
     assert _findings(once, tmp_path / "run.log") == []
+
+
+def test_a_port_that_came_back_is_not_the_reason_of_a_doubt(tmp_path: Path) -> None:
+    event = (
+        "[2026-11-05 11:40:0{}] gpu01:7:91 [0] transport/net_ib/common.cc:70 NCCL WARN NET/IB : mlx5_3:1 Got async "
+        "error event: port {}"
+    )
+    path = tmp_path / "run.log"
+    lines = [
+        f"{HEAD} NCCL INFO NCCL version 2.30.4+cuda13.0",
+        event.format(0, "error"),
+        event.format(2, "active"),
+    ]
+    path.write_text("\n".join([*lines, "step 5", ""]))
+    analysis = nccl_insight.analyze(nccl_insight.load([path]))
+    assert analysis.status == "inconclusive"
+    assert "port error" not in analysis.headline

@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, causes
+from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
@@ -307,9 +308,14 @@ def _would_say(run: Run) -> bool:
 
 
 def trouble_line(run: Run) -> str:
-    """The last line of trouble that is not known to be harmless, quoted; empty when there is none."""
+    """The last line of trouble that is not known to be harmless, quoted; empty when there is none.
+
+    A port that came back before the job ended is none.
+    """
     found = causes(run).filter(pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("line").is_not_null())
-    if found.is_empty():
+    healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
+    rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]
+    if not rows:
         return ""
-    row = found.row(-1, named=True)
+    row = rows[-1]
     return f'the log says "{str(row["text"])[:100]}" ({path_of(run, int(row["input_id"]))}:{row["line"]})'
