@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import polars as pl
 
@@ -281,7 +282,11 @@ def longest_waits(run: Run) -> LongestWaits | None:
                 parts=tuple(
                     Part(rank, wait or 0, start, took)
                     for rank, wait, start, took in zip(
-                        row["ranks"], row["wait_ns"], row["start_ns"], row["duration_ns"], strict=False
+                        row["ranks"],
+                        row["wait_ns"],
+                        row["start_ns"] or repeat(None),
+                        row["duration_ns"] or repeat(0),
+                        strict=False,
                     )
                 ),
             )
