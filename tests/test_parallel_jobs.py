@@ -223,9 +223,12 @@ def test_a_late_host_is_one_finding(tmp_path: Path) -> None:
     assert [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"] == [((2, 3), ("node1",))]
 
 
-def test_waiting_in_kernels_without_metadata_is_not_the_ranks_own(tmp_path: Path) -> None:
-    """Ranks 2 and 3 reduce with symmetric memory: rank 3 waits there for rank 2 and is late in its data group."""
-    job = job_shapes.sharded(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if r == 2 else 1.0))
+@pytest.mark.parametrize("shape", [job_shapes.sharded, job_shapes.gathered])
+def test_waiting_in_kernels_without_metadata_is_not_the_ranks_own(
+    tmp_path: Path, shape: Callable[[Layout, Plan], Simulation]
+) -> None:
+    """Ranks 2 and 3 reduce with symmetric memory: rank 3 waits there for rank 2 and is late elsewhere."""
+    job = shape(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if r == 2 else 1.0))
     paths = job.write(tmp_path)
     for path in paths:
         content = json.loads(path.read_text())

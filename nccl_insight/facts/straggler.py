@@ -165,7 +165,10 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers = [_merged(items) for items in found.values()]
     stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
-    stragglers = [s for s in stragglers if not _held_elsewhere(run, s.ranks, s.delay_ns)]
+    stragglers = [
+        replace(s, ranks=own) for s in stragglers if (own := _not_held_elsewhere(run, s.ranks, s.delay_ns))
+    ]
+    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     if not stragglers:
         stragglers = _often(parts, scale)
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
@@ -174,7 +177,7 @@ def _arrivals(run: Run) -> Arrivals | None:
         o for part, events in [*parts, *staged] for o in late_once(part, events, scale) if o.rank not in named
     ]
     once = [o for o in once if not follows(o, once) and not one_of_many(o, [e for _, e in parts])]
-    once = [o for o in once if not _held_elsewhere(run, (o.rank,), o.delay_ns)]
+    once = [o for o in once if _not_held_elsewhere(run, (o.rank,), o.delay_ns)]
     latest = pl.col("own_ns").max().over("match_id")
     # What one rank waits in two groups for the same work counts once: no more than it stood in the collective.
     waits = rows.with_columns(
@@ -271,14 +274,14 @@ def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: Scale) -> 
     ]  # fmt: skip
 
 
-def _held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> bool:
-    """Whether a rank stood in communication of other libraries for most of its delay, longer than others in the same.
+def _not_held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> tuple[int, ...]:
+    """Those of the ranks that did not wait in communication of other libraries for most of their delay.
 
     These kernels have no metadata, so nobody can tell who waited for whom in each; but their sum tells who waited. The
     rank for which the others wait is short in them.
     """
     excess = run.memo("facts.straggler.excess", _excess)
-    return bool(ranks) and all(excess.get(r, 0) >= _ELSEWHERE * delay_ns for r in ranks)
+    return tuple(r for r in ranks if excess.get(r, 0) < _ELSEWHERE * delay_ns)
 
 
 def _excess(run: Run) -> dict[int, int]:
