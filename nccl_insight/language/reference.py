@@ -89,6 +89,30 @@ class Reference:
         }
         return Parsed(captures, ambiguous)
 
+    def pieces(self, rule: str, text: str) -> list[tuple[str | None, str]] | None:
+        """The text cut as lark reads it: what each column takes, and the words between (column None)."""
+        try:
+            tree = self.parser(rule).parse(text)
+        except UnexpectedInput:
+            return None
+        found: list[tuple[str | None, str]] = []
+        for name, piece in _pieces(tree, self._grammar):
+            if name is None and found and found[-1][0] is None:
+                found[-1] = (None, found[-1][1] + piece)
+            else:
+                found.append((name, piece))
+        return found
+
+
+def _pieces(tree: Tree[Token], grammar: Grammar) -> Iterator[tuple[str | None, str]]:
+    for child in tree.children[:1] if tree.data == "_ambig" else tree.children:
+        if not isinstance(child, Tree):
+            yield None, str(child)
+        elif str(child.data) in grammar.columns:
+            yield grammar.columns[str(child.data)].column, _text(child)
+        else:
+            yield from _pieces(child, grammar)
+
 
 def trailing_blanks(grammar: Grammar, compiled: Compiled) -> str:
     """Blanks at the end of a rule, which the compiler takes off (they are removed from the log's lines too)."""

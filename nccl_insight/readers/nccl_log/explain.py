@@ -47,7 +47,19 @@ def _meaning(catalog: Catalog, match: Match, text: str) -> str:
         if key in message.directives:
             lines.append(f"  {label}: {message.directives[key]}")
     lines += [f"  {name:<24}{value}" for name, value in values.items()]
+    lines += _parsed(catalog, message.name, text)
     return "\n".join(lines) + "\n"
+
+
+def _parsed(catalog: Catalog, rule: str, text: str) -> list[str]:
+    """How lark, which reads the same grammar, cuts the text; nothing where blanks were folded to match it."""
+    from nccl_insight.language.reference import Reference, trailing_blanks
+
+    whole = text.rstrip() + trailing_blanks(catalog.grammar, catalog.compiled(rule))
+    pieces = Reference(catalog.grammar).pieces(rule, whole)
+    if pieces is None:
+        return []
+    return ["  read as", *(f"    {column or '':<22}{piece!r}" for column, piece in pieces)]
 
 
 def _reach(compiled: Compiled, expr: Expr, catalog: Catalog, text: str) -> int:
