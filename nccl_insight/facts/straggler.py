@@ -166,7 +166,7 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     stragglers = [
-        replace(s, ranks=own) for s in stragglers if (own := _not_held_elsewhere(run, s.ranks, s.delay_ns))
+        replace(s, ranks=kept) for s in stragglers if (kept := _not_held_elsewhere(run, s.ranks, s.delay_ns))
     ]
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     if not stragglers:
