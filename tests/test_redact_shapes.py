@@ -142,3 +142,17 @@ def test_a_trace_of_one_line_is_redacted_in_parts() -> None:
     assert out.count('"ph": "X"') == 500
     assert "".join(shapes.pieces(line)) == line
     assert max(map(len, shapes.pieces(line))) < 4096
+
+
+def test_many_hosts_that_are_no_words_are_replaced_longest_first() -> None:
+    log = "".join(
+        f"h+{n}:1:2 [0] NCCL INFO x \udcff\n" if n % 5 == 0 else f"h+{n}:1:2 [0] NCCL INFO x\n"
+        for n in range(300)
+    )
+    redactor = collect(build_run({}), [log])
+    out = redactor.text(log + "from h+12 and ah+123b\n")
+    assert "h+" not in out
+    assert (
+        out.splitlines()[-1] == f"from {redactor.names.hosts['h+12']} and a{redactor.names.hosts['h+123']}b"
+    )
+    assert redactor.text("h+123") == redactor.names.hosts["h+123"]

@@ -51,7 +51,7 @@ class Names:
     book: AddressBook = field(default_factory=AddressBook)
     reserved: set[str] = field(default_factory=set)
     numbers: dict[str, str] = field(default_factory=dict)
-    odd: list[str] = field(default_factory=list)
+    odd: dict[str, str] = field(default_factory=dict)
     masked: dict[str, None] = field(default_factory=dict)
     folded: dict[str, str] = field(default_factory=dict)
     domains: dict[str, None] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Names:
                 if masked != name and certain(name):
                     self.masked[masked] = None
                 if not _PLAIN.fullmatch(name) and len(name) > 3:
-                    self.odd.append(name)
+                    self.odd[name] = self.hosts[name]
                 match = _NUMBERED.fullmatch(name[:LONGEST])
                 if match and len(match[1]) >= 2 and match[1].lower() not in COMMON:
                     self._stems[match[1], len(match[2]), match[3]] = True

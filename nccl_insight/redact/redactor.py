@@ -76,7 +76,7 @@ class Redactor:
             ("head", self._heads),
             ("place", lambda text: PLACE.sub(self._place, text)),
             ("guid", lambda text: GUID.sub(lambda m: m[1] + self.names.identifier("guid", m[2]), text)),
-            ("head", self._odd),
+            ("head", self._templates),
         )
 
     def text(self, text: str) -> str:
@@ -100,7 +100,7 @@ class Redactor:
         """The texts after each pattern has gone over all of them."""
         for kind, step in self._steps:
             texts = [step(text) if may_match(kind, text) else text for text in texts]
-        return texts
+        return shapes.replaced(texts, self.names.odd)
 
     def _by_shapes(self, lines: list[str], plain: list[bool]) -> Iterator[str]:
         """The lines with their words replaced; ``plain``: which the patterns have not gone over."""
@@ -133,13 +133,11 @@ class Redactor:
         hosts = self.names.hosts
         return HEAD.sub(lambda m: hosts.get(m[1], m[1]), text)
 
-    def _odd(self, text: str) -> str:
-        """Hosts that are no plain words, and what is left of a host when its figures are masked."""
+    def _templates(self, text: str) -> str:
+        """What is left of a host when its figures are masked."""
         if _TEMPLATE in text:
             for masked in self.names.masked:
                 text = text.replace(masked, f"node{_TEMPLATE}")
-        for name in self.names.odd:
-            text = text.replace(name, self.names.hosts[name])
         return text
 
     def _image(self, match: re.Match[str]) -> str:

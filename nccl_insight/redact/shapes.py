@@ -6,7 +6,7 @@ out once for each text: its numbers, pointers and times are masked, and what sto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,8 @@ from nccl_insight.redact.patterns import FORMS, MASK
 # A line that is longer is cut where an object of JSON ends.
 _LONG: Final = 4096
 _OBJECT_END: Final = "},"
+# In texts of so many characters names are looked for one by one.
+_LITTLE: Final = 4000
 # A match begins in a line with one of its words and ends within two more with text; only a key may be longer.
 _BEHIND: Final = 2
 _KEY: Final = "-----begin"
@@ -132,6 +134,24 @@ def shapes(lines: Sequence[str], kept: Collection[str], *, integers: bool) -> li
     if kept:
         alone |= series.str.contains_any(list(kept))
     return pl.select(pl.when(~alone).then(masked)).to_series().to_list()
+
+
+def replaced(texts: list[str], names: Mapping[str, str]) -> list[str]:
+    """The texts with all names replaced wherever they stand, longer ones first; linear in what is given."""
+    if not names:
+        return texts
+    if sum(map(len, texts)) < _LITTLE:
+        return [_one_by_one(text, names) for text in texts]
+    longest = sorted(names, key=len, reverse=True)
+    series = _series(texts).str.replace_many(longest, [names[name] for name in longest], leftmost=True)
+    found = zip(texts, series, strict=True)
+    return [_one_by_one(text, names) if new is None else new for text, new in found]
+
+
+def _one_by_one(text: str, names: Mapping[str, str]) -> str:
+    for name in sorted((name for name in names if name in text), key=len, reverse=True):
+        text = text.replace(name, names[name])
+    return text
 
 
 def representatives(lines: Sequence[str]) -> Iterable[str]:
