@@ -1,14 +1,16 @@
 """Speed and memory of the commands beside the floor of the machine, in one table and as JSON.
 
 usage: python -m benchmarks [--megabytes 200] [--kinds mixed,coll-tuning,init] [--commands analyze,tables]
-       [--ranks 64] [--runs 3] [--against COMMIT] [--xcl-lens PROGRAM] [--json FILE]
+       [--ranks 64] [--runs 3] [--against COMMIT] [--xcl-lens PROGRAM] [--hta PYTHON]
+       [--json FILE]
 
 Every input is made anew (:mod:`benchmarks.generate`). The floor is what reading costs at least: polars reads the file
 and cuts its lines into head and text once; orjson parses a trace. Each round runs the floor, then every command, as
 whole processes, so a machine that gets slower gets slower for all; the ratios are of CPU seconds (user + system), which
 other programs on the machine disturb least. Each code runs every command on a small input first, so that its modules
 are compiled as those of an installed package are. With ``--against`` each command also runs from that commit, in turn;
-with ``--xcl-lens`` that reader of the same logs runs in each round too.
+with ``--xcl-lens`` that reader of the same logs runs in each round too, with ``--hta`` HolisticTraceAnalysis on traces
+(the Python in whose environment it is installed).
 """
 
 from __future__ import annotations
@@ -38,6 +40,13 @@ lines.str.splitn(" NCCL INFO ", 2).struct.unnest()
 _TRACE_FLOOR = """
 import sys, orjson
 orjson.loads(open(sys.argv[1], "rb").read())
+"""
+_HTA = """
+import sys
+from hta.trace_analysis import TraceAnalysis
+found = TraceAnalysis(trace_files={0: sys.argv[1]}, include_last_profiler_step=True)
+found.get_comm_comp_overlap(visualize=False)
+found.get_temporal_breakdown(visualize=False)
 """
 
 
@@ -108,8 +117,12 @@ def measure(
     codes: Mapping[str, Path],
     trace: bool,
     peer: str | None = None,
+    hta: str | None = None,
 ) -> list[Measured]:
-    """All commands on one input, ``runs`` rounds; ``peer``: the program xcl-lens, if it is to run as well."""
+    """All commands on one input, ``runs`` rounds; ``peer``: the program xcl-lens, if it is to run as well.
+
+    ``hta``: the Python of HolisticTraceAnalysis, for traces.
+    """
     found: list[Measured] = []
     single = next(p for p in sorted(path.rglob("*")) if p.is_file()) if path.is_dir() else path
     with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +144,10 @@ def measure(
                 files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
                 found.append(
                     Measured(name, "xcl-lens", "-", megabytes, *_run([peer, "-s", *map(str, files)], _ROOT))
+                )
+            if hta and trace:
+                found.append(
+                    Measured(name, "hta", "-", megabytes, *_run([hta, "-c", _HTA, str(single)], _ROOT))
                 )
             for label, code in codes.items():
                 out = Path(folder) / f"{label}-{turn}"
@@ -180,6 +197,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--against", help="a commit to run as well")
     parser.add_argument("--xcl-lens", help="the program to compare with, where it is installed")
+    parser.add_argument("--hta", metavar="PYTHON", help="a Python that has HolisticTraceAnalysis, for traces")
     parser.add_argument("--json", type=Path)
     o = parser.parse_args()
     codes = {"here": _ROOT}
@@ -202,7 +220,15 @@ def main() -> None:
                 else:
                     size = write_log(path, Shape(kind, o.megabytes, o.ranks))
                 found += measure(
-                    kind, path, size / 1e6, o.commands.split(","), o.runs, codes, kind == "trace", o.xcl_lens
+                    kind,
+                    path,
+                    size / 1e6,
+                    o.commands.split(","),
+                    o.runs,
+                    codes,
+                    kind == "trace",
+                    o.xcl_lens,
+                    o.hta,
                 )
         finally:
             if o.against:
