@@ -71,7 +71,7 @@ def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
 
 
 def _of(count: int, total: int) -> str:
-    return f"all {total}" if count >= total > 1 else f"{count} of {total}"
+    return f"all {total:,}" if count >= total > 1 else f"{count:,} of {total:,}"
 
 
 def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) -> str:
@@ -82,7 +82,7 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     if counts["init_completed"] < total:
         parts = [f"init started on {_of(counts['init_started'], total)} {inits}{scope}", *parts]
     connected = counts["connected"]
-    parts.append(f"connected: {connected} of {total}" if connected else "no connection in the log")
+    parts.append(f"connected: {connected:,} of {total:,}" if connected else "no connection in the log")
     if counts["first_call"]:
         calls = run.height("calls")
         silent = _silent(rows)
@@ -93,9 +93,9 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     aborted = int((ends == "aborted").sum())
     gone = counts["destroyed"] - aborted
     if gone or not aborted:
-        parts.append(f"destroyed: {gone} of {total}" if gone else "none destroyed")
+        parts.append(f"destroyed: {gone:,} of {total:,}" if gone else "none destroyed")
     if aborted:
-        parts.append(f"aborted: {aborted} of {total}")
+        parts.append(f"aborted: {aborted:,} of {total:,}")
     return ", ".join(parts)
 
 
@@ -109,8 +109,12 @@ def _without_ranks(run: Run) -> str:
     """The same for inputs without the init of any rank."""
     collectives = run.table("collectives")
     if collectives.height:
-        ranks = collectives["rank"].n_unique()
-        return f"{plural(collectives.height, 'collective')} recorded on {plural(ranks, 'rank')}"
+        recorded = f"{plural(collectives.height, 'collective')} recorded"
+        ranks = collectives["rank"].drop_nulls().n_unique()
+        if ranks:
+            return f"{recorded} on {plural(ranks, 'rank')}"
+        gpus = collectives.select("input_id", "device").drop_nulls().unique().height
+        return f"{recorded} on {plural(gpus, 'GPU')}" if gpus else recorded
     if run.has("flight_recorder"):
         return "entries of a flight recorder, no timings"
     if run.has("benchmarks"):

@@ -287,7 +287,9 @@ def _measured(items: Sequence[Evidence]) -> Markup:
         rows.append(el("tr", el("td", sanitize(item.text, LINE_LIMIT), source), class_="hit"))
     caption = "Over whole inputs" + (f" in {one_line(folder, 300)}" if folder else "")
     return _block(
-        el("caption", caption if folder else "Over the whole input"), rows, "Evidence over the whole input"
+        el("caption", caption if folder else "Over the whole input"),
+        rows,
+        f"Evidence over the whole input: {one_line(items[0].text, 80)}",
     )
 
 

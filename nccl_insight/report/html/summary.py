@@ -180,7 +180,7 @@ def _job(analysis: Analysis) -> Markup | None:
     ]
     rows = [[el("dt", name), el("dd", value)] for name, value in facts if value]
     missing = ", ".join(name for name, value in facts if not value)
-    if missing and analysis.coverage.nccl_lines:
+    if rows and missing and analysis.coverage.nccl_lines:
         rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
     if not rows:
         return None
