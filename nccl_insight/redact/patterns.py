@@ -65,7 +65,8 @@ HINTS: Final = {
     "user": ("/home/", "/users/", "\\users\\", "user", "logname", "uid=", "@", "owner", "login"),
     "place": (
         "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id", "on node ",
-        "cancelled", "srun", "slurmstepd-", "kernel", "]:", "host  ", "ode_desc", "ode desc", "mount", "host=", "host[",
+        "cancelled", "srun", "slurmstepd-", " kernel:", "]:", "host  ", "ode_desc", "ode desc", "mount", "host=",
+        "host[",
         "nodename", "node_name", "computername", "host\"", "host'", "host_name", " host:", "connect to ",
         "connected to ", "connecting to ", "listen on ", "listening on ", "tcpstore(", "added '", "run-", "slots",
         " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ",
