@@ -22,7 +22,7 @@ STEPS = (
     "connected",
     "first call",
     "last call",
-    "destroyed",
+    "closed",
 )
 
 
