@@ -7,6 +7,7 @@ Needs Chromium with chromedriver and selenium; the accessibility check also need
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import re
@@ -389,6 +390,17 @@ def test_a_healthy_report_of_16_ranks_prints_on_two_pages(
     size = {"paperWidth": paper[0], "paperHeight": paper[1], "printBackground": True}
     data = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", size)["data"])
     assert len(re.findall(rb"/Type\s*/Page\b", data)) in (1, 2)
+
+
+def test_a_headline_of_long_words_stays_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    analysis, run = samples.failing()
+    path = tmp_path / "long.html"
+    long = dataclasses.replace(
+        analysis, headline="Names changed: " + ",".join(f"mlx5_{k}" for k in range(40))
+    )
+    path.write_text(pages.render(long, run, js="none"), encoding="utf-8")
+    _open(browser, path, width=390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("js", ["inline", "none"])

@@ -228,6 +228,7 @@ def _pair(good: Figure, bad: Figure, told: str = "") -> list[Figure]:
             figure,
             id=f"{name}-{figure.id}",
             title=f"{figure.title}: {title}",
+            caption=f"{figure.caption or figure.title}: {title}",
             summary=figure.summary + said,
             wide=_width(figure.svg) > _HALF,
         )

@@ -148,7 +148,7 @@ def _card(
         next_steps(finding.next_step),
         el("p", prose(finding.explanation)) if finding.explanation else None,
         _figures(finding, shown_in),
-        _folded(finding, _evidence(finding.evidence, context)),
+        _folded(finding, _evidence(finding, context)),
         _sources(finding.sources),
     ]
     return el(
@@ -256,16 +256,17 @@ def _source(source: str) -> Child:
     return el("a", text.removeprefix("https://"), href=text, rel="noreferrer noopener") if safe else text
 
 
-def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
+def _evidence(finding: Finding, context: Mapping[tuple[str, int], str]) -> Markup:
     """Excerpts by input, with the lines around them where they can be read back."""
+    evidence, name = finding.evidence, f"{finding.anchor} {finding.name}"
     shown = evidence[:EVIDENCE]
     by_input: dict[str, list[Evidence]] = defaultdict(list)
     for item in shown:
         if item.line:
             by_input[item.input].append(item)
-    blocks = [_excerpt(path, items, context) for path, items in by_input.items()]
+    blocks = [_excerpt(name, path, items, context) for path, items in by_input.items()]
     whole = [item for item in shown if not item.line]
-    blocks += [_measured(whole)] if whole else []
+    blocks += [_measured(name, whole)] if whole else []
     left = len(evidence) - min(len(evidence), EVIDENCE)
     more = (
         el("p", f"and {left:,} more evidence lines; the JSON output has all of them", class_="more")
@@ -275,7 +276,7 @@ def _evidence(evidence: Sequence[Evidence], context: Mapping[tuple[str, int], st
     return join([*blocks, more])
 
 
-def _measured(items: Sequence[Evidence]) -> Markup:
+def _measured(name: str, items: Sequence[Evidence]) -> Markup:
     """Evidence that is no line: what was counted, measured or looked for in vain, and in which input."""
     folder = words.common_folder(e.input for e in items)
     rows = []
@@ -289,7 +290,7 @@ def _measured(items: Sequence[Evidence]) -> Markup:
     return _block(
         el("caption", caption if folder else "Over the whole input"),
         rows,
-        f"Evidence over the whole input: {one_line(items[0].text, 80)}",
+        f"Evidence of {name} over the whole input",
     )
 
 
@@ -298,7 +299,9 @@ def _block(caption: Markup, rows: Sequence[Markup], said: str) -> Markup:
     return el("div", grid, class_="log", tabindex="0", role="region", aria_label=said)
 
 
-def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
+def _excerpt(
+    name: str, path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]
+) -> Markup:
     hits = {e.line: e for e in items if e.line}
     lines: dict[int, str] = {}
     for number in hits:
@@ -323,5 +326,5 @@ def _excerpt(path: str, items: Sequence[Evidence], context: Mapping[tuple[str, i
     caption = el(
         "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
     )
-    said = f"Evidence in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
+    said = f"Evidence of {name} in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
     return _block(caption, rows, said)
