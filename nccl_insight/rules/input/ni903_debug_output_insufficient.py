@@ -46,6 +46,7 @@ NEEDS = ("inputs",)
 _SUBSTANCE = (
     "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
     "channel_counts", "calls", "connected", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
+    "gdr",
 )  # fmt: skip
 
 
