@@ -99,6 +99,11 @@ def test_the_headline_says_what_changed_most_and_in_which_direction() -> None:
     assert render.headline(broken) == (
         f"New warning: {warned[0].title} (likeliest explanation: NCCL_P2P_DISABLE (unset) -> 1)"
     )
+    nics = [f"mlx5_{n}" for n in range(9)]
+    lists = {"NCCL_IB_HCA": ",".join(nics)}, {"NCCL_IB_HCA": ",".join([*nics[1:8], "mlx5_10"])}
+    assert render.headline(_compare(_run(lists[0]), _run(lists[1]))) == (
+        "NCCL_IB_HCA without mlx5_0, mlx5_8 and now with mlx5_10"
+    )
     slower = _compare(_run(), _run({"NCCL_ALGO": "Ring"}, total_s=20.0))
     assert render.headline(slower).startswith("Slower: ")
     assert render.headline(slower).endswith("(20.00x) (likeliest explanation: NCCL_ALGO (unset) -> Ring)")

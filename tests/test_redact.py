@@ -357,3 +357,20 @@ def test_analyze_redact_replaces_names_in_every_output(
     for text_ in (out, *(path.read_text() for path in files.values())):
         for secret in ("ares-gpu", "10.31.7", "mwinter", "secret-llama"):
             assert secret not in text_
+
+
+def test_a_report_never_says_the_names_of_its_files(tmp_path: Path) -> None:
+    """Not in sentences either: how the output ends names the file that ends."""
+    for number in (1, 2):
+        log = tmp_path / f"acme-{number}" / f"acme-run-{number}.log"
+        log.parent.mkdir()
+        log.write_text(
+            f"gpu01:{number}:{number} [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
+            "driver: time limit reached, leaving\n"
+        )
+    run = api.load([str(tmp_path)])
+    analysis = api.analyze(run)
+    assert "acme-run-2.log" in analysis.progress.end  # type: ignore[union-attr]
+    hidden = redact_analysis(analysis, collect(run, []))
+    assert "input2.log:2" in hidden.progress.end  # type: ignore[union-attr]
+    assert "acme" not in json.dumps(json_.to_dict(hidden))

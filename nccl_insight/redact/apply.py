@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, TypeVar
+from pathlib import PurePath
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
 from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones
 from nccl_insight.redact.collect import HOST_COLUMNS
+from nccl_insight.redact.names import Names
 from nccl_insight.redact.redactor import Redactor
 from nccl_insight.tables.run import LineReader, Run, Tables
 
@@ -73,12 +76,43 @@ def _value(column: str, value: str | None, redactor: Redactor) -> str | None:
     return redactor.names.input_name(value) if column == "path" else redactor.text(value)
 
 
+_WORD: Final = re.compile(r"[^\s\"'()\[\]{},:;=|]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Prose:
+    """Redacts sentences of an analysis; inputs that they name get the names that inputs have elsewhere."""
+
+    redactor: Redactor
+    files: dict[str, str]
+
+    @property
+    def names(self) -> Names:
+        return self.redactor.names
+
+    def text(self, text: str) -> str:
+        return self.redactor.text(_WORD.sub(lambda found: self.files.get(found[0], found[0]), text))
+
+
+def _file_names(paths: Iterable[str], names: Names) -> dict[str, str]:
+    """New names by path and by plain file name; a file name of several inputs stands for none of them."""
+    files: dict[str, str] = {}
+    for path in paths:
+        name, new = PurePath(path).name, names.input_name(path)
+        if "/" in path:
+            files[path] = new
+        if "." in name:
+            files[name] = new if files.get(name, new) == new else "input" + PurePath(new).suffix
+    return files
+
+
 def redact_analysis(analysis: Analysis, redactor: Redactor) -> Analysis:
     """The analysis with the same findings and every name replaced."""
-    return dataclasses.replace(_walk(analysis, redactor), redacted=True)
+    prose = _Prose(redactor, _file_names((i.path for i in analysis.inputs), redactor.names))
+    return dataclasses.replace(_walk(analysis, prose), redacted=True)
 
 
-def _walk(item: T, redactor: Redactor) -> T:
+def _walk(item: T, redactor: _Prose) -> T:
     holder: Any = item
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(holder):
@@ -105,7 +139,7 @@ def _walk(item: T, redactor: Redactor) -> T:
     return replaced
 
 
-def _inner(value: Any, redactor: Redactor) -> Any:
+def _inner(value: Any, redactor: _Prose) -> Any:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):

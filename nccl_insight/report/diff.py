@@ -15,6 +15,7 @@ from nccl_insight.units import plural
 
 _LIMIT = 400
 _TITLE = 200
+_BRIEF = 40
 _STATUSES = ("new", "worse", "other", "better", "gone")
 
 
@@ -144,10 +145,10 @@ def headline(comparison: Comparison) -> str:
     elif settled:
         said, likely = f"No longer there: {one_line(settled[0].title, _TITLE)}", None
     elif causes:
-        said, likely = _change(causes[0]), None
+        said, likely = _brief(causes[0]), None
     else:
         said, likely = one_line(comparison.findings[0].title, _TITLE), None
-    return said + (f" (likeliest explanation: {_change(likely)})" if likely is not None else "")
+    return said + (f" (likeliest explanation: {_brief(likely)})" if likely is not None else "")
 
 
 def counts(comparison: Comparison) -> str:
@@ -170,6 +171,21 @@ def absent(change: Change) -> str:
 def _change(change: Change) -> str:
     good, bad = (one_line(v, 60) or absent(change) for v in (change.good, change.bad))
     return f"{one_line(change.subject, 80)} {good} -> {bad}{_ratio(change)}"
+
+
+def _brief(change: Change) -> str:
+    """The same for a headline: of long lists only what one run has and the other one lacks."""
+    good, bad = ((v or "").split(",") for v in (change.good, change.bad))
+    if max(len(change.good or ""), len(change.bad or "")) <= _BRIEF or min(len(good), len(bad)) < 2:
+        return _change(change)
+    gone, more = [v for v in good if v not in bad], [v for v in bad if v not in good]
+    told = [f"{word} {_few(values)}" for word, values in (("without", gone), ("now with", more)) if values]
+    return f"{one_line(change.subject, 80)} {' and '.join(told) or 'in another order'}"
+
+
+def _few(values: list[str]) -> str:
+    shown = ", ".join(one_line(v.strip(), _BRIEF) for v in values[:3])
+    return shown if len(values) <= 3 else f"{shown} and {len(values) - 3:,} more"
 
 
 def _finding(change: FindingChange) -> str:

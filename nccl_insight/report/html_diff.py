@@ -108,7 +108,7 @@ def _first(comparison: Comparison) -> Markup | None:
 
 
 def _value(change: Change, text: str) -> str:
-    return one_line(text, 200) or diff.absent(change)
+    return one_line(text, 200).replace(",", ", ") or diff.absent(change)  # a list may break between its items
 
 
 def _findings(comparison: Comparison) -> Markup:
