@@ -403,6 +403,19 @@ def test_a_headline_of_long_words_stays_on_a_phone(browser: Any, tmp_path: Path)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
+def test_a_long_path_above_evidence_breaks_on_a_phone(browser: Any, report: Callable[..., Path]) -> None:
+    _open(browser, report("failing"), width=390)
+    browser.execute_script(
+        "document.querySelectorAll('details').forEach(d => { d.open = true; });"
+        "document.querySelectorAll('.log caption').forEach(c => { c.textContent = '/data/' + 'x'.repeat(200); })"
+    )
+    over = browser.execute_script(
+        "return [...document.querySelectorAll('.log:has(caption)')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert over
+    assert max(over) <= 0
+
+
 @pytest.mark.parametrize("js", ["inline", "none"])
 def test_hostile_text_runs_nothing_and_asks_for_nothing(
     browser: Any, tmp_path: Path, js: html.JsMode
