@@ -127,6 +127,7 @@ def test_the_others_are_ended_soon_after_one_fails() -> None:
 def interruptible() -> None:
     """A shell starts background jobs with SIGINT ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and children inherit that
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])

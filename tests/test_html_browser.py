@@ -416,6 +416,20 @@ def test_a_long_path_above_evidence_breaks_on_a_phone(browser: Any, report: Call
     assert max(over) <= 0
 
 
+def test_words_beside_a_colored_box_are_as_bright_as_others(
+    browser: Any, report: Callable[..., Path]
+) -> None:
+    """The legend of ranks that are behind: only the word inside a cell is dark on it."""
+    _open(browser, report("failing"), dark=True)
+    beside, inside, other = browser.execute_script(
+        'document.body.insertAdjacentHTML(\'beforeend\', \'<svg class=draw><rect class="cell late"/><text class="t s">a</text>'
+        '<rect class="cell late"/><text class="t c b">b</text><g><text class="t s">c</text></g></svg>\');'
+        "return [...document.querySelectorAll('body > svg:last-child text')].map(e => getComputedStyle(e).fill)"
+    )
+    assert beside == other
+    assert inside != other
+
+
 @pytest.mark.parametrize("js", ["inline", "none"])
 def test_hostile_text_runs_nothing_and_asks_for_nothing(
     browser: Any, tmp_path: Path, js: html.JsMode

@@ -214,6 +214,7 @@ def test_outputs_are_checked_before_the_work(tmp_path: Path, log: Path) -> None:
 def interruptible() -> None:
     """A shell starts background jobs with SIGINT ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and children inherit that
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

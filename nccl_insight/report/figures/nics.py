@@ -49,7 +49,8 @@ def _said(view: GpuNics) -> str:
         locals_, used = {g for g, _ in grid}, {n for _, n in grid}
         sharing = {nic: sum(1 for _, n in grid if n == nic) for nic in used}
         parts.append(
-            f"{plural(len(used), 'NIC')} carry the connections of {plural(len(locals_), 'GPU')} per node"
+            f"{plural(len(used), 'NIC')} {'carries' if len(used) == 1 else 'carry'} the connections of "
+            f"{plural(len(locals_), 'GPU')} per node"
         )
         crowded = [n for n in sorted(used) if sharing[n] > 1]
         if crowded:
