@@ -421,10 +421,14 @@ def test_words_beside_a_colored_box_are_as_bright_as_others(
 ) -> None:
     """The legend of ranks that are behind: only the word inside a cell is dark on it."""
     _open(browser, report("failing"), dark=True)
+    drawn = (
+        '<svg class=draw><rect class="cell late"/><text class="t s">a</text>'
+        '<rect class="cell late"/><text class="t c b">b</text><g><text class="t s">c</text></g></svg>'
+    )
     beside, inside, other = browser.execute_script(
-        'document.body.insertAdjacentHTML(\'beforeend\', \'<svg class=draw><rect class="cell late"/><text class="t s">a</text>'
-        '<rect class="cell late"/><text class="t c b">b</text><g><text class="t s">c</text></g></svg>\');'
-        "return [...document.querySelectorAll('body > svg:last-child text')].map(e => getComputedStyle(e).fill)"
+        "document.body.insertAdjacentHTML('beforeend', arguments[0]);"
+        "return [...document.querySelectorAll('body > svg:last-child text')].map(e => getComputedStyle(e).fill)",
+        drawn,
     )
     assert beside == other
     assert inside != other
