@@ -79,3 +79,10 @@ def test_what_is_no_such_value_stays(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text(text)
     assert lines_within(path) is None
+
+
+def test_a_trace_is_no_wrapped_log_whatever_its_events_say(tmp_path: Path) -> None:
+    """Looking through a whole trace for lines would take as long as reading a third of it."""
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [{"message": "gpu01:1:1 [0] NCCL INFO Init COMPLETE"}]}))
+    assert lines_within(path) is None

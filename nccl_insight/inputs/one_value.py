@@ -8,6 +8,7 @@ no line of NCCL, is left as it is.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,7 @@ _TEXTS: Final = (
     "body",
     "content",
 )
+_TRACE: Final = b'"traceEvents"'
 _NUMBER: Final = re.compile(r"[0-9]{9,20}(?:\.[0-9]+)?$")
 _ESCAPE: Final = re.compile(r'\\(?:[ntr"\'\\/]|u[0-9a-fA-F]{4}|x1[bB])')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": ""}
@@ -47,12 +49,14 @@ def lines_within(path: Path) -> Path | None:
     """A temporary file with the lines of the log that the file wraps; None for a file that wraps none."""
     with path.open("rb") as raw:
         packed = compression_of(raw.read(8))
+        if not packed and os.fstat(raw.fileno()).st_size > _MOST_BYTES:
+            return None
     with Stream(path, packed) as stream:
         head = stream.read(_PEEK_BYTES).removeprefix(_BOM)
         if b"\n" in head.strip() and not _BEGINS.match(head):
             return None
         head += stream.read(_HEAD_BYTES)
-        if not _may_wrap(head):
+        if _TRACE in head or not _may_wrap(head):
             return None
         data = head + stream.read(_MOST_BYTES - len(head))
         if stream.read(1) or not _NCCL.search(data):
