@@ -6,6 +6,7 @@ import functools
 import gzip
 import http.server
 import importlib.util
+import io
 import json
 import pickle
 import shutil
@@ -26,6 +27,8 @@ from nccl_insight.inputs import find as inputs_find
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
+from nccl_insight.inputs.remote import Remote
+from nccl_insight.inputs.spool import downloaded
 from nccl_insight.loading import spread
 from nccl_insight.report.json_ import to_dict
 from tests.cli import run_cli
@@ -220,6 +223,25 @@ def test_a_transfer_that_breaks_off_is_reported(memory: Any) -> None:
     run = load(["refusing:///b/breaks.log"])
     assert run.table("inputs")["lines"][0] == pytest.approx(4_000 / len(LINE.format(100)), abs=6)
     assert "the line is dead" in " ".join(run.table("notes")["detail"])
+
+
+def test_a_transfer_that_breaks_off_before_its_first_byte_is_reported(memory: Any, tmp_path: Path) -> None:
+    """Of a size that no server told."""
+
+    class Dead(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            raise OSError("the line is dead")
+
+    class Source(Remote):
+        def open(self) -> io.BufferedReader:
+            return io.BufferedReader(Dead())
+
+    copy = downloaded(Source("https://example.org/a.log", None), 1 << 20)
+    assert copy.path.read_bytes() == b""
+    assert "the line is dead" in copy.damage
 
 
 def test_files_of_a_folder_that_cannot_be_read_are_reported(memory: Any) -> None:

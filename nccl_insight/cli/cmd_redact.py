@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.inputs.find import STDIN
+from nccl_insight.inputs.spool import STDIN
 
 
 def register(app: typer.Typer) -> None:

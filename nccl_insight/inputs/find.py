@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import select
 import stat
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
@@ -21,16 +18,14 @@ from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.inputs.one_value import lines_within
+from nccl_insight.inputs.spool import STDIN, Copy, downloaded, from_pipe, spool, standard_input
 from nccl_insight.inputs.stream import Stream, compression_of
 
 HEAD_BYTES = 64 * 1024
-STDIN: Final = "<stdin>"
 NSYS_TEXTS: Final = "StringIds.parquet"
 """The file that stands for a parquet directory of Nsight Systems; other parquet files of directories are no inputs."""
 _SMALL_BYTES = 16 * 1024 * 1024
 _SMALL_PACKED_BYTES = 256 * 1024
-_COPY_BYTES: Final = 1 << 20
-_WAIT_MS: Final = 200
 _SKIPPED_SUFFIXES = frozenset(
     {
         ".pyc", ".so", ".html", ".png", ".jpg", ".svg", ".pdf", ".py", ".md", ".toml", ".pt", ".pth", ".safetensors",
@@ -103,6 +98,10 @@ class _Found:
     damage: str = ""
     remote: remote.Remote | None = None
     packed: str = ""
+
+    @staticmethod
+    def of(copy: Copy, display: str) -> _Found:
+        return _Found(copy.path, display, None, copy.damage)
 
 
 def shown(name: str | os.PathLike[str]) -> str:
@@ -185,74 +184,6 @@ def _nothing() -> Path:
     return path
 
 
-def _arriving(stream: IO[bytes]) -> Callable[[int], bytes]:
-    """Reads at most so many bytes as soon as there are some; Ctrl-C ends the wait.
-
-    polars takes SIGINT with a handler that lets a waiting ``read`` go on, so the wait must not be in ``read``: ``poll``
-    never goes on by itself.
-    """
-    try:
-        handle = stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return stream.read
-    waiter = select.poll()
-    waiter.register(handle, select.POLLIN | select.POLLHUP)
-    # What the stream's own buffer holds is not seen by poll; nothing was read from it before.
-    first = getattr(stream, "read1", stream.read)
-
-    def read(size: int) -> bytes:
-        while not waiter.poll(_WAIT_MS):
-            pass
-        data: bytes = first(size)
-        return data
-
-    return read
-
-
-def _spool(stream: IO[bytes], display: str, limits: Limits) -> _Found:
-    """What can be read only once copied to a temporary file, so that evidence can be read back."""
-    read = _arriving(stream)
-    path = temporary.place("input")
-    left = limits.spool_mib << 20
-    damage = ""
-    try:
-        with path.open("wb") as out:
-            while block := read(min(_COPY_BYTES, left + 1)):
-                out.write(block[:left])
-                left -= len(block)
-                if left < 0:
-                    damage = f"it gives more than {limits.spool_mib:,} MiB (limit spool-mib); the rest was not read"
-                    break
-    except OSError as error:
-        temporary.discard(path)
-        raise UsageError(
-            f"{display}: cannot be copied to {path.parent} ({error.strerror or error})"
-        ) from error
-    return _Found(path, display, None, damage)
-
-
-def _standard_input(limits: Limits) -> _Found:
-    if sys.stdin is None:
-        raise UsageError("standard input is closed")
-    return _spool(sys.stdin.buffer, STDIN, limits)
-
-
-def _from_pipe(path: Path, display: str, limits: Limits) -> _Found:
-    """A pipe, once somebody writes to it: ``<(zcat run.log.gz)`` of a shell, or a named one."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        waiter = select.poll()
-        waiter.register(handle, select.POLLIN | select.POLLHUP)
-        deadline = time.monotonic() + limits.pipe_wait_s
-        while not waiter.poll(_WAIT_MS):
-            if time.monotonic() > deadline:
-                raise UsageError(
-                    f"{display}: nobody wrote to this pipe for {limits.pipe_wait_s} s (limit pipe-wait-s)"
-                )
-        os.set_blocking(handle, True)
-        return _spool(stream, display, limits)
-
-
 def _readable(path: Path, display: str, limits: Limits) -> _Found:
     """A file as it is, a pipe as a copy.
 
@@ -265,13 +196,13 @@ def _readable(path: Path, display: str, limits: Limits) -> _Found:
             with path.open("rb"):
                 return _Found(path, display, path)
         if stat.S_ISFIFO(mode):
-            return _from_pipe(path, display, limits)
+            return _Found.of(from_pipe(path, display, limits), display)
         if stat.S_ISCHR(mode) and path.stat().st_rdev == os.stat(os.devnull).st_rdev:
             return _Found(_nothing(), display, None)
         if stat.S_ISCHR(mode):
             with path.open("rb") as stream:
                 if stream.isatty():
-                    return _spool(stream, display, limits)
+                    return _Found.of(spool(stream, display, limits), display)
     except OSError as error:
         raise UsageError(f"{display}: cannot be read ({error.strerror or error})") from error
     raise UsageError(f"{display}: is a device or a socket, not a file or a pipe")
@@ -297,7 +228,10 @@ def _at_url(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
         file, within = pair
         try:
             place = _in_place(file) if in_place else None
-            return place or _copied(file, most if file.size_bytes is None else file.size_bytes)
+            if place is not None:
+                return place
+            copy = downloaded(file, most if file.size_bytes is None else file.size_bytes)
+            return _Found.of(copy, shown(file.display))
         except OSError as error:
             if not within:
                 raise UsageError(f"{shown(file.display)}: cannot be read ({error})") from error
@@ -317,30 +251,6 @@ def _at_url(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
         yield _Found(_nothing(), shown(pairs[len(kept)][0].display), None, note)
 
 
-def _copied(file: remote.Remote, most_bytes: int) -> _Found:
-    """A copy of a file behind a URL; what a broken transfer gave before it broke is kept. Raises OSError at once."""
-    display = shown(file.display)
-    with file.open() as stream:
-        path = temporary.place("input" + "".join(PurePosixPath(file.display).suffixes[-2:]))
-        damage, left = "", most_bytes
-        with path.open("wb") as out:
-            while True:
-                try:
-                    block = stream.read1(min(_COPY_BYTES, left + 1))
-                except OSError as error:
-                    damage = f"the transfer broke off ({error})"
-                    break
-                out.write(block[:left])
-                if not block or len(block) > left:
-                    break
-                left -= len(block)
-    if file.size_bytes is None and len(block) > left:
-        damage = f"it gives more than {most_bytes >> 20:,} MiB (limit spool-mib); the rest was not read"
-    elif file.size_bytes is not None and left and not damage:
-        damage = f"the transfer ended {left:,} bytes before the end"
-    return _Found(path, display, None, damage)
-
-
 def _in_place(file: remote.Remote) -> _Found | None:
     """The file as it is, ``None`` where it has to be copied: it may be an archive, or its size is unknown."""
     name = PurePosixPath(file.display)
@@ -355,7 +265,7 @@ def _in_place(file: remote.Remote) -> _Found | None:
 
 def _expand(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
     if argument == "-":
-        yield from _opened(_standard_input(limits), False, limits)
+        yield from _opened(_Found.of(standard_input(limits), STDIN), False, limits)
         return
     if remote.is_url(argument):
         yield from _at_url(argument, limits, in_place)
@@ -424,9 +334,9 @@ def fetched(file: InputFile) -> InputFile:
     if file.remote is None:
         return file
     try:
-        copy = _copied(file.remote, file.size_bytes)
+        copy = downloaded(file.remote, file.size_bytes)
     except OSError as error:
-        copy = _Found(_nothing(), file.display, None, f"it cannot be read ({error})")
+        copy = Copy(_nothing(), f"it cannot be read ({error})")
     return replace(file, path=copy.path, damage=file.damage or copy.damage, remote=None)
 
 

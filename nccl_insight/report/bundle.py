@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nccl_insight.inputs.find import STDIN, InputFile
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.inputs.spool import STDIN
 from nccl_insight.model import Analysis
 from nccl_insight.redact import NOT_PROMISED, Redactor
 from nccl_insight.redact.files import PACKED_SUFFIXES, blocks, is_text

@@ -11,6 +11,7 @@ import polars as pl
 
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
+from nccl_insight.readers.kineto.meta import Meta, integer
 
 _TIME: Final = rb"([0-9]{1,15}(?:\.[0-9]{1,6})?)"
 _WORK: Final = rb"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
@@ -50,11 +51,9 @@ _GPU_KINDS.update(
 _PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")
 _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
-_OVERFLOW: Final = 1 << 32
 _LATEST: Final = 1 << 61
 _FLOAT_LIMIT: Final = float(1 << 51)
 _LARGEST: Final = 1 << 62
-_MOST_ELEMENTS: Final = 1 << 48
 _FLUSH_ROWS: Final = 50_000
 _RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
@@ -91,110 +90,6 @@ def _to_ns(value: object) -> int | None:
 def _time(text: bytes) -> int:
     """The same of digits as they stand in the file."""
     return round(float(text) * 1000) if b"." in text else int(text) * 1000
-
-
-def _int(value: object) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value if -(1 << 63) <= value < (1 << 63) else None
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal() and len(value) < 20:
-        return int(value)
-    return None
-
-
-def small_int(value: object) -> int | None:
-    """A non-negative number of at most 31 bits (ranks, group sizes), else None."""
-    number = _int(value)
-    return number if number is not None and 0 <= number < 1 << 31 else None
-
-
-def _count(value: object) -> int | None:
-    """Number of elements; old torch counts in 32 bits, so a negative one has wrapped around once."""
-    number = _int(value)
-    if number is None or not -_OVERFLOW < number < _MOST_ELEMENTS:
-        return None
-    return number + _OVERFLOW if number < 0 else number
-
-
-@dataclass
-class Meta:
-    """What is known about one collective beside its time."""
-
-    name: str | None = None
-    in_elements: int | None = None
-    out_elements: int | None = None
-    dtype: str | None = None
-    group_size: int | None = None
-    process_group: str | None = None
-    group_ranks: object = None
-    seq: int | None = None
-    group_rank: int | None = None
-    peer: int | None = None
-    comms_id: str | None = None
-    rank: int | None = None
-    in_split: str | None = None
-    out_split: str | None = None
-
-    @staticmethod
-    def of(args: dict[str, Any]) -> Meta | None:
-        """From the args of a kernel or of ``record_param_comms``; None when they describe no collective."""
-        name = args.get("Collective name")
-        if not isinstance(name, str) or not name:
-            return None
-        group, dtype = args.get("Process Group Name"), args.get("dtype")
-        number = args.get("Comms Id")
-        to = "send" in name.lower()
-        return Meta(
-            name,
-            _count(args.get("In msg nelems")),
-            _count(args.get("Out msg nelems")),
-            dtype if isinstance(dtype, str) else None,
-            small_int(args.get("Group size")),
-            str(group) if isinstance(group, (str, int)) else None,
-            args.get("Process Group Ranks"),
-            _int(args.get("Seq")),
-            small_int(args.get("Rank")),
-            small_int(args.get("Dst Rank" if to else "Src Rank")),
-            str(number) if isinstance(number, (int, str)) and not isinstance(number, bool) else None,
-            small_int(args.get("Src Rank" if to else "Dst Rank")),
-            _text(args.get("In split size")),
-            _text(args.get("Out split size")),
-        )
-
-    @staticmethod
-    def of_range(event: Event) -> Meta:
-        """From an annotation such as ``nccl:all_reduce``, whose shapes tell the input of the collective."""
-        args = event.get("args")
-        args = args if isinstance(args, dict) else {}
-        dims, types = args.get("Input Dims"), args.get("Input type")
-        dtype = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else None
-        return Meta(str(event["name"]), _elements(dims), None, _c_type(dtype))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else str(value) if isinstance(value, list) else None
-
-
-def _c_type(name: str | None) -> str | None:
-    """Element types as torch prints C++ names: ``c10::BFloat16``, ``long int``, ``unsigned char``."""
-    if not name:
-        return None
-    name = name.removeprefix("c10::").removesuffix(" int")
-    return {"unsigned char": "uint8", "signed char": "int8", "unsigned long": "uint64"}.get(name, name)
-
-
-def _elements(dims: object) -> int | None:
-    """Elements of the first input: ``[[1000]]`` or, for a list of tensors, ``[[[10], [20]]]``."""
-    if not isinstance(dims, list) or not dims or not isinstance(dims[0], list) or not dims[0]:
-        return None
-    shapes = dims[0] if isinstance(dims[0][0], list) else [dims[0]]
-    total = 0
-    for shape in shapes:
-        if not all(isinstance(n, int) and 0 <= n < 1 << 40 for n in shape):
-            return None
-        total += math.prod(shape)
-    return total if 0 < total < _MOST_ELEMENTS else None
 
 
 @dataclass
@@ -302,7 +197,7 @@ class Events:
             kind = known_kind
             if kind == COMM:
                 known: Meta | int | None = Meta.of(args)
-                known = known if known is not None else _int(args.get("External id"))
+                known = known if known is not None else integer(args.get("External id"))
                 if known is not None:
                     meta = len(self.metas)
                     self.metas.append(known)
@@ -311,21 +206,21 @@ class Events:
             device = event.get("pid")
         stream = args.get("stream")
         if type(stream) is not int or not 0 <= stream < _LARGEST:
-            stream = _int(stream if type(stream) is int else event.get("tid"))
+            stream = integer(stream if type(stream) is int else event.get("tid"))
         self.kind.append(kind)
         self.start.append(start)
         self.end.append(start + duration)
         self.device.append(device if type(device) is int and 0 <= device < 1 << 31 else -1)
         self.stream.append(stream)
         self.name.append(self._names.setdefault(name, len(self._names)))
-        self.size.append(_int(args.get("bytes")) if kind == MEMCPY else None)
+        self.size.append(integer(args.get("bytes")) if kind == MEMCPY else None)
         correlation = args.get("correlation")
         self.correlation.append(
-            correlation if type(correlation) is int and 0 <= correlation < _LARGEST else _int(correlation)
+            correlation if type(correlation) is int and 0 <= correlation < _LARGEST else integer(correlation)
         )
         self.meta.append(meta)
         self.external.append(
-            _int(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None
+            integer(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None
         )
 
     def _add_gpu_step(self, event: Event, step: int) -> None:
@@ -335,7 +230,7 @@ class Events:
         args = args if isinstance(args, dict) else {}
         device, stream = args.get("device", event.get("pid")), args.get("stream", event.get("tid"))
         number = device if type(device) is int and 0 <= device < 1 << 31 else -1
-        self.gpu_steps.append((step, number, _int(stream), start, start + duration))
+        self.gpu_steps.append((step, number, integer(stream), start, start + duration))
 
     def _add_cpu(self, event: Event, category: str) -> None:
         name = event.get("name")
@@ -350,7 +245,7 @@ class Events:
             self.param_comms += 1
             args = event.get("args")
             meta = Meta.of(args) if isinstance(args, dict) else None
-            external = _int(args.get("External id")) if isinstance(args, dict) else None
+            external = integer(args.get("External id")) if isinstance(args, dict) else None
             if meta is not None and external is not None:
                 self.by_external_id[external] = meta
             return
@@ -367,7 +262,7 @@ class Events:
         if step:
             self.steps.append((int(step[1]), start, start + duration))
         elif name.startswith(_CPU_BACKENDS) and collective_op(name):
-            self.cpu_ops.append((start, start + duration, _int(event.get("tid")), Meta.of_range(event)))
+            self.cpu_ops.append((start, start + duration, integer(event.get("tid")), Meta.of_range(event)))
 
     def _flush(self) -> None:
         """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""

@@ -24,7 +24,8 @@ from nccl_insight.readers.gpu_activity import (
     step_table,
 )
 from nccl_insight.readers.kernels import COMM
-from nccl_insight.readers.kineto.events import MARKERS, Events, small_int
+from nccl_insight.readers.kineto.events import MARKERS, Events
+from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import (
     Group,
     collective_table,

@@ -14,7 +14,8 @@ from nccl_insight.bandwidth import dtype_size
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
-from nccl_insight.readers.kineto.events import Events, Meta, small_int
+from nccl_insight.readers.kineto.events import Events
+from nccl_insight.readers.kineto.meta import Meta, small_int
 
 _COMPATIBLE: Final = {
     "SendRecv": {"AllToAll", "AllToAllv", "Send", "Recv", "SendRecv", "Gather", "Scatter"},
