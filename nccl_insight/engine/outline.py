@@ -44,7 +44,7 @@ def _transports(run: Run) -> Iterator[str]:
         )
         .group_by("transport", "network", "gdr")
         .agg(pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"))
-        .sort("pairs", "transport", descending=[True, False])
+        .sort("pairs", "transport", "network", "gdr", descending=[True, False, False, False])
     )  # fmt: skip
     parts = []
     for row in ways.head(3).iter_rows(named=True):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from nccl_insight.engine.draft import Draft
+from nccl_insight.facts.errors import present
 from nccl_insight.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.rules import Rule
 from nccl_insight.rules._errors import said
@@ -83,6 +84,8 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
 
 def _said(run: Run, rule: Rule) -> list[Draft]:
     """What NCCL's own lines say of a diagnosis whose rule was silent."""
+    if rule.name not in present(run):
+        return []
     todo = " ".join(rule.section("What to do").split())
     why = " ".join(rule.section("Why it matters").split())
     # Worth knowing at most, where the diagnosis is no more than that.

@@ -19,7 +19,7 @@ def mentions(run: Run, topic: str, *wanted: str, tables: tuple[str, ...] = _TABL
     In reading order. ``wanted``: only those that say one of these words. Looked up in the free-text columns of the
     named tables only.
     """
-    found = [f for f in (_in_table(run, t, topic, wanted) for t in tables) if f is not None and f.height]
+    found = [f for f in (_in_table(run, t, topic, wanted) for t in tables) if f is not None]
     return _merged(found)
 
 
@@ -29,15 +29,26 @@ _SCHEMA = {
 }  # fmt: skip
 
 
-def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.DataFrame | None:
-    if not run.has(table):
-        return None
+def _texts(run: Run, table: str) -> pl.DataFrame | None:
+    """A table with all its free text as ``text`` and the first of it as ``_first``; only columns that have values."""
     frame = run.table(table)
+    frame = frame.select(s for s in frame.iter_columns() if s.null_count() < len(s))
     columns = [c for c in _COLUMNS if frame.schema.get(c) == pl.String]
     if not columns:
         return None
     whole = pl.concat_str(columns, separator="\n", ignore_nulls=True)
-    hits = telling(frame.with_columns(_first=pl.coalesce(columns), text=whole), topic, *wanted)
+    return frame.with_columns(_first=pl.coalesce(columns), text=whole)
+
+
+def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.DataFrame | None:
+    if not run.has(table):
+        return None
+    rows = run.memo(f"mentions.{table}", lambda r: _texts(r, table))
+    if rows is None:
+        return None
+    hits = telling(rows, topic, *wanted)
+    if hits.is_empty():
+        return None
     return shaped(hits.with_columns(table=pl.lit(table), text=pl.col("_first")), _SCHEMA)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import hosts_of, named, ranks_of
 from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
@@ -115,10 +115,9 @@ def _of(rows: pl.DataFrame) -> Trouble | None:
 
 def trouble(run: Run, *names: str, but: Sequence[str] = ()) -> Trouble | None:
     """The lines of these causes, or None; without those of the messages in ``but``."""
-    known = causes(run)
-    if known.is_empty():
+    if present(run).isdisjoint(names):
         return None
-    rows = known.filter(pl.col("cause").is_in(list(names)))
+    rows = causes(run).filter(pl.col("cause").is_in(list(names)))
     return _of(rows.filter(~pl.col("message").fill_null("").is_in(list(but))) if but else rows)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -23,9 +23,11 @@ _FILE: Final = r"([^/ ()]+?\.[A-Za-z]+)(?::[0-9]+)?(?: \([^()]*\))?$"
 _FUNCTION: Final = r"\(([^()]*)\)$"
 
 
-def _text(frame: pl.DataFrame, column: str) -> pl.Expr | None:
+_Columns: TypeAlias = Mapping[str, pl.DataType]
+
+
+def _text(have: _Columns, column: str) -> pl.Expr | None:
     """A column for a comparison: a capture, or what the line's head says under that name."""
-    have = frame.columns
     if column == "source":
         found = [pl.col(c) for c in ("_source", "file") if c in have]
         return pl.coalesce(found) if found else None
@@ -48,12 +50,12 @@ def _numbers(value: pl.Expr, values: tuple[str, ...]) -> pl.Expr:
     return holds | value.is_in(plain) if plain else holds
 
 
-def _holds(frame: pl.DataFrame, test: Test) -> pl.Expr | None:
+def _holds(have: _Columns, test: Test) -> pl.Expr | None:
     """The test as an expression; None where the rows lack the column."""
-    value = _text(frame, test.column)
+    value = _text(have, test.column)
     if value is None:
         return None
-    dtype = frame.schema.get(test.column)
+    dtype = have.get(test.column)
     if dtype is not None and dtype.is_numeric():
         return _numbers(value.cast(pl.Int64, strict=False), test.values).fill_null(False)
     text = value.cast(pl.String, strict=False).str.to_lowercase()
@@ -65,10 +67,10 @@ def _holds(frame: pl.DataFrame, test: Test) -> pl.Expr | None:
     return text.is_in(wanted).fill_null(False)
 
 
-def _condition(frame: pl.DataFrame, case: Case) -> pl.Expr | None:
+def _condition(have: _Columns, case: Case) -> pl.Expr | None:
     condition: pl.Expr | None = None
     for test in case.tests:
-        holds = _holds(frame, test)
+        holds = _holds(have, test)
         if test.operator.startswith("!"):
             holds = ~holds if holds is not None else pl.lit(True)
         if holds is None:
@@ -81,8 +83,9 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
     """The rows of one message with ``diagnosis`` and ``role`` (both str; null where a case says that there is none)."""
     diagnosis, role = pl.lit(meaning.diagnosis), pl.lit(meaning.role)
     given = in_english(rows) if meaning.cases else rows
+    have = given.schema
     for case in reversed(meaning.cases):
-        condition = _condition(given, case)
+        condition = _condition(have, case)
         if condition is None:
             continue
         diagnosis = pl.when(condition).then(pl.lit(case.diagnosis or meaning.diagnosis)).otherwise(diagnosis)
@@ -100,11 +103,14 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
         return pl.Series("word", [], pl.String)
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
     rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
+    have = rows.schema
+    conditions = [(_condition(have, case), case.diagnosis) for case in reversed(cases)]
+    told = [(condition, said) for condition, said in conditions if condition is not None]
+    if not told:
+        return pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias("word")
     word = pl.lit(None, pl.String)
-    for case in reversed(cases):
-        condition = _condition(rows, case)
-        if condition is not None:
-            word = pl.when(condition).then(pl.lit(case.diagnosis, pl.String)).otherwise(word)
+    for condition, said in told:
+        word = pl.when(condition).then(pl.lit(said, pl.String)).otherwise(word)
     return rows.select(pl.repeat(None, pl.len(), dtype=pl.String).alias("_none"), word.alias("word"))["word"]
 
 
