@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import random
+import tarfile
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import zstandard
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
+from tests.runs import HEALTHY
 
 LINE = "host{}:{}:1 [0] NCCL INFO Channel {:02d}/0 : 0[0] -> 1[1] via P2P/IPC\n"
 TEXT = "".join(LINE.format(n % 7, n * 7919 % 65536, n % 32) for n in range(40_000)).encode()
@@ -132,3 +136,106 @@ def test_small_packed_files_that_are_large_are_read_in_pieces(tmp_path: Path) ->
     run = nccl_insight.load(tmp_path)
     assert run.table("inputs")["lines"].to_list() == [500_000, 500_000, TEXT[:500].count(b"\n") + 1]
     assert run.table("inputs")["nccl_lines"].to_list()[:2] == [500_000, 500_000]
+
+
+def xz_without_check(data: bytes) -> bytes:
+    return lzma.compress(data, check=lzma.CHECK_NONE)
+
+
+def pzstd(data: bytes) -> bytes:
+    """Frames, each behind one without data, as pzstd writes them."""
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00\x00\x01\x00\x00"
+    return b"".join(skipped + zstd_with_checksum(part) for part in (data[:5000], data[5000:]))
+
+
+def tarred(name: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zipped(name: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(name, data)
+    return out.getvalue()
+
+
+CHECKED: dict[str, tuple[Callable[[bytes], bytes], bool | None]] = {
+    "run.log": (bytes, None), "run.log.gz": (gzip.compress, True), "run.log.bz2": (bz2.compress, True),
+    "run.log.xz": (lzma.compress, True), "none.log.xz": (xz_without_check, False),
+    "crc32.log.xz": (lambda data: lzma.compress(data, check=lzma.CHECK_CRC32), True),
+    "run.log.zst": (zstd_with_checksum, True), "none.log.zst": (zstandard.ZstdCompressor().compress, False),
+    "streamed.log.zst": (zstd_streamed, False), "pzstd.log.zst": (pzstd, True),
+    "plain.tar": (lambda data: tarred("a.log", data), None),
+    "packed.tar": (lambda data: tarred("a.log.zst", zstd_streamed(data)), False),
+    "run.tar.zst": (lambda data: zstd_with_checksum(tarred("a.log", data)), True),
+    "none.tar.zst": (lambda data: zstd_streamed(tarred("a.log", data)), False),
+    "inner.tar.zst": (lambda data: zstd_streamed(tarred("a.log.gz", gzip.compress(data))), True),
+    "run.zip": (lambda data: zipped("a.log.zst", zstd_streamed(data)), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_whether_a_checksum_covers_an_input_is_known(tmp_path: Path, name: str) -> None:
+    pack, covered = CHECKED[name]
+    text = TEXT[: TEXT.index(b"\n", 60_000) + 1]
+    (tmp_path / name).write_bytes(pack(text))
+    (source,) = find_inputs([str(tmp_path / name)])
+    assert source.checked is covered
+    analysis = nccl_insight.analyze(nccl_insight.load(tmp_path / name))
+    found = [f for f in analysis.findings if f.name == "log-truncated"]
+    assert [f.severity.value for f in found] == (["info"] if covered is False else [])
+    with source.open() as stream:
+        data = stream.read()
+    assert data == text or zstandard.ZstdDecompressor().decompressobj().decompress(data) == text
+
+
+def altered(packed: bytes, text: bytes) -> bytes:
+    """The frame with one byte of its literals changed: it still gives as many bytes, but others."""
+    for at in range(len(packed) // 3, len(packed)):
+        other = packed[:at] + bytes([packed[at] ^ 0x5A]) + packed[at + 1 :]
+        try:
+            got = zstandard.decompress(other)
+        except zstandard.ZstdError:
+            continue
+        if len(got) == len(text) and got != text:
+            return other
+    raise AssertionError("no byte can be changed")
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_missing_checksum_is_one_note_and_no_verdict(tmp_path: Path, changed: bool) -> None:
+    text = HEALTHY.read_bytes()
+    packed = zstandard.compress(text)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.log.zst").write_bytes(altered(packed, text) if changed else packed)
+    (folder / "b.json.xz").write_bytes(xz_without_check(b'{"traceEvents": [], "schemaVersion": 1}'))
+    analysis = nccl_insight.analyze(nccl_insight.load(folder))
+    (note,) = [f for f in analysis.findings if f.name == "log-truncated"]
+    assert note.severity.value == "info"
+    assert "2 compressed inputs" in note.title
+    assert "a.log.zst" in note.observed
+    assert "b.json.xz" in note.observed
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "a.log").write_bytes(zstandard.decompress((folder / "a.log.zst").read_bytes()))
+    (plain / "b.json").write_bytes(b'{"traceEvents": [], "schemaVersion": 1}')
+    same = nccl_insight.analyze(nccl_insight.load(plain))
+    assert analysis.status == same.status
+    assert analysis.headline == same.headline
+    assert [f.name for f in analysis.findings if f is not note] == [f.name for f in same.findings]
+
+
+def test_a_broken_stream_without_checksum_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "a.log.zst").write_bytes(zstandard.compress(TEXT)[:-2000])
+    (tmp_path / "b.log.zst").write_bytes(zstd_with_checksum(TEXT))
+    findings = [
+        f for f in nccl_insight.analyze(nccl_insight.load(tmp_path)).findings if f.name == "log-truncated"
+    ]
+    assert len(findings) == 1
+    assert "checksum" not in findings[0].title

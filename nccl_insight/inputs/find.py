@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import io
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, u
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.inputs.one_value import lines_within
 from nccl_insight.inputs.spool import STDIN, Copy, downloaded, from_pipe, spool, standard_input
-from nccl_insight.inputs.stream import Stream, compression_of
+from nccl_insight.inputs.stream import Stream, checked, compression_of
 
 HEAD_BYTES = 64 * 1024
 NSYS_TEXTS: Final = "StringIds.parquet"
@@ -53,6 +54,8 @@ class InputFile:
         limits: how much of it is read.
         communication: regular expressions of kernel names that count as communication, beside those that are known.
         remote: the URL that is read in place, so that other machines can; ``path`` has nothing then.
+        checked: whether a checksum would show damage: its own, or that of the archive that it comes from; ``None``
+            where nothing of it is compressed.
     """
 
     input_id: int
@@ -65,6 +68,7 @@ class InputFile:
     limits: Limits = field(default=DEFAULT, repr=False)
     communication: tuple[str, ...] = field(default=(), repr=False)
     remote: remote.Remote | None = None
+    checked: bool | None = None
 
     @property
     def small(self) -> bool:
@@ -98,6 +102,7 @@ class _Found:
     damage: str = ""
     remote: remote.Remote | None = None
     packed: str = ""
+    checked: bool | None = None
 
     @staticmethod
     def of(copy: Copy, display: str) -> _Found:
@@ -153,7 +158,7 @@ def _opened(
         lines = None if found.damage else lines_within(found.path)
         if lines is not None and found.path != found.origin:
             temporary.discard(found.path)
-        yield found if lines is None else replace(found, path=lines)
+        yield found if lines is None else replace(found, path=lines, checked=_checked(found))
         return
     if within and is_zip(found.path):
         if found.path.suffix.lower() != _ZIP_SUFFIX:
@@ -166,13 +171,14 @@ def _opened(
         yield _Found(_nothing(), found.display, found.origin, note)
         return
     budget = budget or Budget(limits, found.path.stat().st_size)
+    whole = is_zip(found.path) or _checked(found)
     for member in unpack(found.path, budget):
         inside = PurePosixPath(member.name)
         if member.name and (_hidden(inside.parts) or inside.suffix.lower() in _SKIPPED_SUFFIXES):
             temporary.discard(member.path)
             continue
         display = f"{found.display}/{shown(member.name)}" if member.name else found.display
-        inner = _Found(member.path, display, found.origin, member.damage)
+        inner = _Found(member.path, display, found.origin, member.damage, checked=whole)
         yield from _opened(inner, True, limits, depth + 1, budget)
     if found.path != found.origin:
         temporary.discard(found.path)
@@ -260,7 +266,8 @@ def _in_place(file: remote.Remote) -> _Found | None:
         head = stream.read(512)
     if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
         return None
-    return _Found(Path(file.display), shown(file.display), None, "", file, compression_of(head))
+    packed = compression_of(head)
+    return _Found(Path(file.display), shown(file.display), None, "", file, packed, checked(io.BytesIO(head)))
 
 
 def _expand(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
@@ -310,7 +317,7 @@ def find_inputs(
             inputs.append(
                 InputFile(
                     len(inputs), found.path, found.display, size, packed, found.origin, damage, limits,
-                    remote=found.remote,
+                    remote=found.remote, checked=_checked(found),
                 )
             )  # fmt: skip
             if len(inputs) == limits.files:
@@ -327,6 +334,15 @@ def _identity(found: _Found) -> tuple[tuple[int, int] | str, int, str]:
     status = found.path.stat()
     with found.path.open("rb") as raw:
         return (status.st_dev, status.st_ino), status.st_size, compression_of(raw.read(8))
+
+
+def _checked(found: _Found) -> bool | None:
+    """Whether a checksum covers the file: that of an archive around it, or its own."""
+    if found.checked or found.remote is not None:
+        return found.checked
+    with found.path.open("rb") as raw:
+        own = checked(raw)
+    return found.checked if own is None else own
 
 
 def fetched(file: InputFile) -> InputFile:

@@ -44,7 +44,30 @@ def compression_of(head: bytes) -> str:
     for name, magic in MAGIC.items():
         if head.startswith(magic) and (name != "bzip2" or head[3:4].isdigit()):
             return name
-    return ""
+    return "zstd" if _skippable(head) else ""
+
+
+def checked(raw: IO[bytes]) -> bool | None:
+    """Whether the stream from here on holds a checksum of its text; ``None`` where it is not compressed.
+
+    Reads the head alone: of zstd the flag of its first frame (RFC 8878, 3.1.1.1.1), of xz the kind of check in the
+    flags of the stream (The .xz File Format, 2.1.1.2). gzip and bzip2 always have one. Raises OSError.
+    """
+    head = raw.read(8)
+    kind = compression_of(head)
+    if kind == "zstd":
+        while _skippable(head) and len(head) == 8:
+            raw.seek(int.from_bytes(head[4:], "little"), os.SEEK_CUR)
+            head = raw.read(8)
+        return head[:4] != MAGIC["zstd"] or len(head) < 5 or bool(head[4] >> 2 & 1)
+    if kind == "xz":
+        return len(head) < 8 or bool(head[7] & 0xF)
+    return True if kind else None
+
+
+def _skippable(head: bytes) -> bool:
+    """A frame of zstd that holds no data; what pzstd writes begins with one."""
+    return head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5
 
 
 def _gzip(raw: IO[bytes]) -> _Blocks:
@@ -102,7 +125,7 @@ def _zstd(raw: IO[bytes]) -> _Blocks:
     while magic := raw.read(4):
         if len(magic) < 4:
             return _SHORT
-        if magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5:
+        if _skippable(magic):
             size = raw.read(4)
             if len(size) < 4:
                 return _SHORT

@@ -133,6 +133,11 @@ def join_parts(
         for name, frame in embedded.items():
             add(name, frame)
         add("notes", _notes(part, own))
+        if part.file.checked is False and not part.file.damage and not part.index.damage:
+            add(
+                "notes",
+                side.notes(number, ("no-checksum", "the compressed stream holds no checksum of its text")),
+            )
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
