@@ -29,20 +29,11 @@ from nccl_insight.model import (
 )
 from nccl_insight.tables import waiting
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.views.ranks import PHASES
 
 GPUS = 8
 COMM = "0x6b1d3a90c4f2e871"
 TOOL = ToolInfo("nccl-insight", "0.1.0", 1, "9f2c4e1ab07d")
-PHASES = (
-    "kernels_s",
-    "alloc_s",
-    "bootstrap_s",
-    "allgathers_s",
-    "topo_s",
-    "graphs_s",
-    "connections_s",
-    "rest_s",
-)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def mutations(text: str, count: int, seed: str) -> list[str]:
 def compare(rule: str, texts: list[str]) -> None:
     """Asserts that all engines agree on every text: accepted or not, and every captured value."""
     compiled = compile_message(GRAMMAR, GRAMMAR.messages[rule])
-    blanks = trailing_blanks(GRAMMAR, compiled)
+    blanks = trailing_blanks(compiled)
     series = pl.Series("_body", texts)
     by_polars = extract._by_polars(compiled, series)
     by_python = extract._by_python(compiled, series)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.facts.measured import measured_sentences
+from nccl_insight.engine.measured import measured_sentences
 from nccl_insight.tables.run import build_run
 
 

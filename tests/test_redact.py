@@ -161,14 +161,8 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
     redactor = collect(run, [LOG])
     hidden, safe = redact_analysis(api.analyze(run), redactor), redact_run(run, redactor)
     target = tmp_path / "ticket.zip"
-    bundle.write(
-        target,
-        hidden,
-        page(safe, hidden),
-        safe.inputs,
-        redactor,
-        command=f"nccl-insight analyze --token=abc {log}",
-    )
+    command = f"nccl-insight analyze --token=abc {log}"
+    bundle.write(target, hidden, page(safe, hidden), safe.inputs, redactor, command=command)
     first = target.read_bytes()
     with zipfile.ZipFile(target) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -189,14 +183,7 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
         ):
             assert secret not in data, (name, secret)
     assert json.loads(members["analysis.json"])["redacted"] is True
-    bundle.write(
-        target,
-        hidden,
-        page(safe, hidden),
-        safe.inputs,
-        redactor,
-        command=f"nccl-insight analyze --token=abc {log}",
-    )
+    bundle.write(target, hidden, page(safe, hidden), safe.inputs, redactor, command=command)
     assert target.read_bytes() == first
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nccl_insight import api
+from nccl_insight.engine.measured import measured_sentences
 from nccl_insight.errors import NotJudgedError
-from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.report import expect_run_report
 from nccl_insight.views.expectations import predictions
 

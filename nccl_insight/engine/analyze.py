@@ -9,6 +9,7 @@ from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
+from nccl_insight.engine.measured import copy_sentences, measured_sentences
 from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
@@ -17,9 +18,7 @@ from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, u
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
 from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts.apart import figures
-from nccl_insight.facts.copies import copy_sentences
 from nccl_insight.facts.journey import progress
-from nccl_insight.facts.measured import measured_sentences
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import MEMO
 from nccl_insight.language.load import grammar_digest

@@ -253,17 +253,16 @@ def _peers(machine: Machine, ranks: int) -> Rate:
 
 
 def _send_recv(machine: Machine) -> Rate:
-    gpu = machine.gpu
     if machine.domains > 1:
         net = outside(machine)
         one = net.scaled(1 / min(machine.domain_ranks, max(machine.nics * machine.domain_nodes, 1)))
         one = Rate(one.typical * 0.95, one.low * 0.8, one.high, one.bound_by, "pairwise", one.source)
         if machine.domain_ranks == 1:
             return one
-        return _slower(_pair(machine, gpu), one)
-    return _pair(machine, gpu)
+        return _slower(_pair(machine), one)
+    return _pair(machine)
 
 
-def _pair(machine: Machine, gpu: Gpu) -> Rate:
+def _pair(machine: Machine) -> Rate:
     rate = inside(machine, 2 if machine.fabric == "mesh" else machine.domain_ranks)
     return Rate(rate.typical * 0.95, rate.low * 0.85, rate.high, rate.bound_by, "pairwise", rate.source)

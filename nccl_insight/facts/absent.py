@@ -15,7 +15,6 @@ from typing import Final
 
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim, all_claims
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Confidence
 from nccl_insight.tables.run import Run
 
@@ -51,20 +50,6 @@ class Absent:
         """The hosts of the ranks, from whichever source knows them."""
         return next((c.hosts for c in self.claims if c.hosts), ())
 
-    @property
-    def sentences(self) -> str:
-        """What the other sources say, for an explanation; empty when there are none."""
-        parts = [f"{c.source[0].upper()}{c.source[1:]} agrees: {c.said}." for c in self.support]
-        parts += [
-            f"{c.source[0].upper()}{c.source[1:]} says otherwise ({c.said}); that is weaker evidence."
-            for c in self.against
-        ]
-        parts += [
-            f"{rank_words(c.ranks).capitalize()} {_are(c.ranks)} late as well, because {_they(c.ranks)} for these."
-            for c in self.held
-        ]
-        return " ".join(parts)
-
 
 def absences(run: Run) -> tuple[Absent, ...]:
     """The ranks that explain why others wait, best proof first."""
@@ -82,14 +67,6 @@ def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
     return bool(wanted) and any(
         c.source == source and wanted <= set(c.ranks) for a in absences(run) for c in a.claims
     )
-
-
-def _are(ranks: Sequence[int]) -> str:
-    return "are" if len(ranks) > 1 else "is"
-
-
-def _they(ranks: Sequence[int]) -> str:
-    return "they wait" if len(ranks) > 1 else "it waits"
 
 
 def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:

@@ -197,7 +197,7 @@ def judgeable(run: Run) -> pl.DataFrame:
     Every rank that the log holds of them printed calls, and their init is in the log, so that counting starts
     at the first call.
     """
-    return run.memo("views.calls_judgeable", _judgeable)
+    return run.memo("facts.calls_judgeable", _judgeable)
 
 
 def _judgeable(run: Run) -> pl.DataFrame:

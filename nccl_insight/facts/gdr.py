@@ -17,7 +17,7 @@ _SCHEMA = {
 def gdr_lines(run: Run) -> pl.DataFrame:
     """Lines about GPUDirect: ``host, pid, scope`` (device or path), ``enabled, gpu, hca, reason, distance,
     limit, input_id, line``. Lines about TCP networks are left out. Distances are NCCL's path types as numbers."""
-    return run.memo("views.gdr_lines", _gdr_lines)
+    return run.memo("facts.gdr_lines", _gdr_lines)
 
 
 def _gdr_lines(run: Run) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def _gdr_lines(run: Run) -> pl.DataFrame:
 def gdr_by_host(run: Run) -> pl.DataFrame:
     """RDMA connections of each host: ``local_host, total, direct, without, ranks`` (those without, list),
     ``input_id, line`` (first connection without)."""
-    return run.memo("views.gdr_by_host", _gdr_by_host)
+    return run.memo("facts.gdr_by_host", _gdr_by_host)
 
 
 def _gdr_by_host(run: Run) -> pl.DataFrame:

@@ -46,7 +46,7 @@ class Fact:
 
 def facts(run: Run) -> dict[tuple[str, str], Fact]:
     """All facts of a run by (area, subject), in the order of :data:`AREAS`."""
-    return run.memo("views.facts", _facts)
+    return run.memo("facts.job", _facts)
 
 
 def _facts(run: Run) -> dict[tuple[str, str], Fact]:

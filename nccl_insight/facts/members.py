@@ -18,7 +18,7 @@ def members(run: Run) -> pl.DataFrame:
     nccl_version`` (digits only), ``nccl_version_full, cuda_version, driver_version, network, library,
     input_id, line``.
     """
-    return run.memo("views.members", _members)
+    return run.memo("facts.members", _members)
 
 
 def _members(run: Run) -> pl.DataFrame:
@@ -32,7 +32,7 @@ def _members(run: Run) -> pl.DataFrame:
 def processes(run: Run) -> pl.DataFrame:
     """One row a (host, pid): ``host, pid, nccl_version`` (digits), ``nccl_version_full, cuda_version,
     driver_version, network, library``."""
-    return run.memo("views.processes", _processes)
+    return run.memo("facts.processes", _processes)
 
 
 def _processes(run: Run) -> pl.DataFrame:
@@ -55,7 +55,7 @@ def rank_hosts(run: Run) -> pl.DataFrame:
 
     A P2P, SHM or [send] line is printed by its source, a [receive] line by its destination.
     """
-    return run.memo("views.rank_hosts", _rank_hosts)
+    return run.memo("facts.rank_hosts", _rank_hosts)
 
 
 def _rank_hosts(run: Run) -> pl.DataFrame:
@@ -110,7 +110,7 @@ class Comm:
 
 def comms(run: Run) -> tuple[Comm, ...]:
     """All communicators in order of appearance."""
-    return run.memo("views.comms", _comms)
+    return run.memo("facts.comms", _comms)
 
 
 def _comms(run: Run) -> tuple[Comm, ...]:

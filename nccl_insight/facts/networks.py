@@ -16,7 +16,7 @@ def process_networks(run: Run) -> pl.DataFrame:
 
     From "Using network", else from the process's own NET connections.
     """
-    return run.memo("views.process_networks", _process_networks)
+    return run.memo("facts.process_networks", _process_networks)
 
 
 def _process_networks(run: Run) -> pl.DataFrame:
@@ -43,7 +43,7 @@ def _process_networks(run: Run) -> pl.DataFrame:
 
 def used_networks(run: Run) -> pl.DataFrame:
     """Networks of each process's NET connections: ``host, pid, network, input_id, line``."""
-    return run.memo("views.used_networks", _used_networks)
+    return run.memo("facts.used_networks", _used_networks)
 
 
 def _used_networks(run: Run) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def nics(run: Run) -> pl.DataFrame:
 
     Unique by name and port; virtual functions and every process's repetition are folded.
     """
-    return run.memo("views.nics", _nics)
+    return run.memo("facts.nics", _nics)
 
 
 def _nics(run: Run) -> pl.DataFrame:
@@ -112,7 +112,7 @@ def socket_processes(run: Run) -> pl.DataFrame:
     NCCL sets up its socket network only after all others failed or were ruled out, so its list of
     interfaces alone is enough where the choice itself is not in the log.
     """
-    return run.memo("views.socket_processes", _socket_processes)
+    return run.memo("facts.socket_processes", _socket_processes)
 
 
 def _socket_processes(run: Run) -> pl.DataFrame:

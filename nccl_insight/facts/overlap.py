@@ -31,7 +31,7 @@ def step_summary(run: Run) -> pl.DataFrame:
     compute covers. Steps without any GPU activity (cut by the window)
     steps of CPU-only traces, and sums below one millisecond are left out.
     """
-    return run.memo("views.overlap.step_summary", _step_summary)
+    return run.memo("facts.overlap.step_summary", _step_summary)
 
 
 def _step_summary(run: Run) -> pl.DataFrame:

@@ -15,7 +15,7 @@ _SCHEMA = {
 def gpu_paths(run: Run) -> pl.DataFrame:
     """Paths between different GPUs as NCCL found them: ``host, src, dst, path`` (NVL, PIX, PXB, PHB, SYS ...),
     ``bw_gbps, input_id, line``; one row a pair of a host."""
-    return run.memo("views.gpu_paths", _gpu_paths)
+    return run.memo("facts.gpu_paths", _gpu_paths)
 
 
 def _gpu_paths(run: Run) -> pl.DataFrame:
@@ -36,7 +36,7 @@ def nvlink_per_gpu(run: Run) -> pl.DataFrame:
 
     A link that several ranks' dumps show is counted once.
     """
-    return run.memo("views.nvlink_per_gpu", _nvlink_per_gpu)
+    return run.memo("facts.nvlink_per_gpu", _nvlink_per_gpu)
 
 
 def _nvlink_per_gpu(run: Run) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def _nvlink_per_gpu(run: Run) -> pl.DataFrame:
 
 def has_nvlink(run: Run) -> bool:
     """Whether anything in the log shows NVLink between GPUs of the job."""
-    return run.memo("views.has_nvlink", _has_nvlink)
+    return run.memo("facts.has_nvlink", _has_nvlink)
 
 
 def _has_nvlink(run: Run) -> bool:
@@ -68,7 +68,7 @@ def _has_nvlink(run: Run) -> bool:
 
 def nvlink_mesh(run: Run) -> bool:
     """Whether NVLink joins the GPUs of the job throughout: rings over NVLink, NVLS, or all paths over it."""
-    return run.memo("views.nvlink_mesh", _nvlink_mesh)
+    return run.memo("facts.nvlink_mesh", _nvlink_mesh)
 
 
 def _nvlink_mesh(run: Run) -> bool:

@@ -24,7 +24,7 @@ def places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
 
     Some releases give splits of different sizes one commId, so the size is part of the key.
     """
-    return run.memo("views.places", _places)
+    return run.memo("facts.places", _places)
 
 
 def _places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:

@@ -18,7 +18,7 @@ _LAZY_SINCE = "2.22.3"
 
 def spans_hosts(run: Run) -> bool | None:
     """Whether the job uses several hosts: ``True``, ``False`` (one node for sure) or ``None`` (unknown)."""
-    return run.memo("views.spans_hosts", _spans_hosts)
+    return run.memo("facts.spans_hosts", _spans_hosts)
 
 
 def _spans_hosts(run: Run) -> bool | None:

@@ -18,7 +18,7 @@ def settings(run: Run) -> pl.DataFrame:
 
     Values are stripped of quotes, blanks and the full stop that some versions print.
     """
-    return run.memo("views.settings", _settings)
+    return run.memo("facts.settings", _settings)
 
 
 def _settings(run: Run) -> pl.DataFrame:

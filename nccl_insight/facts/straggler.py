@@ -71,7 +71,7 @@ class LateHost:
 
 def arrivals(run: Run) -> Arrivals | None:
     """Arrival statistics over all matched collectives; None when fewer than two ranks were matched."""
-    return run.memo("views.straggler.arrivals", _arrivals)
+    return run.memo("facts.straggler.arrivals", _arrivals)
 
 
 def delays(run: Run) -> dict[int, int]:
@@ -88,7 +88,7 @@ def late_hosts(run: Run) -> tuple[LateHost, ...]:
 
     A host arrives with its last rank. Empty where a rank's host is unknown.
     """
-    return run.memo("views.straggler.late_hosts", _late_hosts)
+    return run.memo("facts.straggler.late_hosts", _late_hosts)
 
 
 def _scale(run: Run, rows: pl.DataFrame) -> Scale:

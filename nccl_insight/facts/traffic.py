@@ -18,7 +18,7 @@ def nic_load(run: Run) -> pl.DataFrame:
     Connections of send/recv (connection index above 0) and connections that go through another rank's NIC
     (PXN) are left out: those NICs belong to their own GPU.
     """
-    return run.memo("views.nic_load", _nic_load)
+    return run.memo("facts.nic_load", _nic_load)
 
 
 def _nic_load(run: Run) -> pl.DataFrame:
@@ -65,7 +65,7 @@ def ring_hops(run: Run) -> pl.DataFrame:
     ``comm_id, channel, src_rank, dst_rank, src_host, dst_host, crosses, input_id, line``. Rings that the log
     cuts short are taken from what each rank printed of its neighbours, or left out.
     """
-    return run.memo("views.ring_hops", _ring_hops)
+    return run.memo("facts.ring_hops", _ring_hops)
 
 
 def _ring_hops(run: Run) -> pl.DataFrame:
@@ -116,7 +116,7 @@ def ring_crossings(run: Run) -> pl.DataFrame:
 
     ``hosts`` is how many hosts the ring visits; a good ring leaves each of them once.
     """
-    return run.memo("views.ring_crossings", _ring_crossings)
+    return run.memo("facts.ring_crossings", _ring_crossings)
 
 
 def _ring_crossings(run: Run) -> pl.DataFrame:

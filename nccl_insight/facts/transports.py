@@ -14,7 +14,7 @@ def links(run: Run) -> pl.DataFrame:
     Columns of ``connections`` with ``src_host, dst_host, same_host`` (null where a host is unknown),
     ``transport`` as text. ``self`` connections are left out.
     """
-    return run.memo("views.links", _links)
+    return run.memo("facts.links", _links)
 
 
 def _links(run: Run) -> pl.DataFrame:
@@ -38,7 +38,7 @@ def pairs(run: Run) -> pl.DataFrame:
     ``src_host, dst_host, same_host, gdr`` (all connections direct), ``any_gdr, n_channels, net_devs``
     (list), ``input_id, line`` (first).
     """
-    return run.memo("views.pairs", _pairs)
+    return run.memo("facts.pairs", _pairs)
 
 
 def _pairs(run: Run) -> pl.DataFrame:
@@ -59,7 +59,7 @@ def _pairs(run: Run) -> pl.DataFrame:
 
 def net_links(run: Run) -> pl.DataFrame:
     """NET connections with ``local_host`` (of the printing end), ``local_rank_id`` and ``rdma``."""
-    return run.memo("views.net_links", _net_links)
+    return run.memo("facts.net_links", _net_links)
 
 
 def _net_links(run: Run) -> pl.DataFrame:

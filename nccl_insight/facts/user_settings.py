@@ -30,7 +30,7 @@ def user_settings(run: Run) -> tuple[UserSetting, ...]:
 
     ``version`` is the NCCL release of the processes that printed it, None when they differ or it is not known.
     """
-    return run.memo("views.user_settings", _user_settings)
+    return run.memo("facts.user_settings", _user_settings)
 
 
 def _user_settings(run: Run) -> tuple[UserSetting, ...]:

@@ -20,7 +20,7 @@ def transfers(run: Run) -> pl.DataFrame:
     unknown (null). ``complete``: all members were recorded. Otherwise ``wire_ns`` may hold waiting for a rank that was
     not recorded, and says nothing about the links. A Send and its Recv are one row with op ``Send``, ``src``, ``dst``.
     """
-    return run.memo("views.wire.transfers", _transfers)
+    return run.memo("facts.wire.transfers", _transfers)
 
 
 def _transfers(run: Run) -> pl.DataFrame:

@@ -114,7 +114,7 @@ def _pieces(tree: Tree[Token], grammar: Grammar) -> Iterator[tuple[str | None, s
             yield from _pieces(child, grammar)
 
 
-def trailing_blanks(grammar: Grammar, compiled: Compiled) -> str:
+def trailing_blanks(compiled: Compiled) -> str:
     """Blanks at the end of a rule, which the compiler takes off (they are removed from the log's lines too)."""
     expr = compiled.message.expr
     last = getattr(expr, "items", (expr,))[-1]

@@ -207,7 +207,7 @@ def _version(root: Path, library: str) -> str:
     return ".".join(p[1] for p in parts if p)
 
 
-def _library(root: Path, names: list[str]) -> str:
+def _library(names: list[str]) -> str:
     if any("nccl_ofi" in name for name in names):
         return "ofi"
     return "rccl" if any("rccl" in name or "msccl" in name for name in names) else "nccl"
@@ -257,7 +257,7 @@ def read_tree(root: str | Path) -> Tree:
                 settings.setdefault(full, Setting(full, default, name, _line(starts, found.start())))
     if not calls:
         raise InsightError(f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here")
-    library = _library(base, list(texts))
+    library = _library(list(texts))
     return Tree(
         library,
         _version(base, library),

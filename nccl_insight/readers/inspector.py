@@ -171,7 +171,7 @@ def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
     """Records without a header (4.3) with that of the dump marker before them, as many as it announces."""
     if not frame["_marker"].any():
         return frame
-    counts = [_total(frame, c) for c in _COUNTS]
+    counts = [_total(c) for c in _COUNTS]
     marked = frame.with_columns(
         _dump=pl.col("_marker").cum_sum(),
         _left=pl.when("_marker").then(sum(counts[1:], counts[0])),
@@ -186,14 +186,15 @@ def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
     return marked.with_columns(filled).drop("_dump", "_left", "_nth")
 
 
-def _total(frame: pl.DataFrame, name: str) -> pl.Expr:
+def _total(name: str) -> pl.Expr:
+    """Number under a key of a record, 0 where it is missing."""
     pattern = rf'"{name}":\s*([0-9]{{1,18}})\b'
     return pl.col("text").str.extract(pattern).cast(pl.Int64, strict=False).fill_null(0)
 
 
 def _dropped(markers: pl.DataFrame) -> tuple[str, ...]:
     """What each rank's recorder dropped, in words."""
-    totals = markers.select("process_group", "rank", *(_total(markers, n).alias(n) for n in _DROPS))
+    totals = markers.select("process_group", "rank", *(_total(n).alias(n) for n in _DROPS))
     most = totals.group_by("process_group", "rank", maintain_order=True).agg(pl.col(*_DROPS).max())
     texts = []
     for row in most.iter_rows(named=True):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
 from nccl_insight.units import format_ranks, plural
-from nccl_insight.views.log.paths import Network, Nic, Rings, Transports, Trees, Way
+from nccl_insight.views.log.paths import Network, Nic, Transports, Trees, Way
+from nccl_insight.views.rings import Rings
 
 _RANKS_SHOWN = 16
 _ORDERS = 4
@@ -81,17 +82,21 @@ def _rings(view: Rings | None) -> Iterator[str]:
     if view is None:
         yield "The log has no ring lines (NCCL_DEBUG_SUBSYS with INIT or GRAPH)."
         return
-    same = "in one order" if len(view.orders) == 1 else f"in {len(view.orders)} different orders"
-    yield f"{plural(view.rings, 'ring')}, {same}."
-    lines = []
-    for order in view.orders:
-        cut = " (cut short in the log)" if order.cut else ""
-        lines.append(f"- {_channels(order.channels)}: {chain(order.ranks)}{cut}")
+    orders: dict[tuple[tuple[int, ...], bool], list[int]] = {}
+    for ring in view.rings:
+        orders.setdefault((ring.order, ring.whole), []).append(ring.channel)
+    same = "in one order" if len(orders) == 1 else f"in {len(orders)} different orders"
+    yield f"{plural(len(view.rings), 'ring')}, {same}."
+    lines = [
+        f"- {_channels(channels)}: {chain(order)}{'' if whole else ' (cut short in the log)'}"
+        for (order, whole), channels in orders.items()
+    ]
     yield from capped(lines, _ORDERS, "orders")
-    if view.crossings:
-        low, high = view.crossings
+    crossings = [r.crossings for r in view.rings if r.whole and r.crossings is not None]
+    if crossings and view.nodes > 1:
+        low, high = min(crossings), max(crossings)
         span = f"{low}" if low == high else f"{low} to {high}"
-        least = f"{view.hosts} times is the least for {view.hosts} hosts"
+        least = f"{view.nodes} times is the least for {view.nodes} hosts"
         yield f"Each ring crosses from host to host {span} times; {least}."
 
 

@@ -1,20 +1,50 @@
-"""What several sources say about the ranks that others wait for, in one finding."""
+"""Findings about ranks that others wait for: who they are, and what several sources say about them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nccl_insight.facts.absent import Absent
+from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Confidence, Hit, Severity
 
 
+def subject(item: Absent) -> str:
+    """``Ranks 3 and 4 on gpu02``: those who did not come, to begin a sentence."""
+    return _capital(rank_words(item.lead.ranks)) + (f" on {named(item.hosts)}" if item.hosts else "")
+
+
 def with_others(hit: Hit, item: Absent) -> Hit:
-    """The hit with what the other sources say, their evidence, and the confidence that all of them allow."""
+    """The hit with the ranks and hosts it is about, what all sources say, and the confidence that they allow together.
+
+    Evidence is the hit's own, else that of the best claim, and a line of each other source.
+    """
     low = item.confidence is Confidence.LOW
     return replace(
         hit,
-        explanation=" ".join(filter(None, (hit.explanation, item.sentences))),
-        evidence=(*hit.evidence, *(r for c in (*item.support, *item.against) for r in c.evidence[:1])),
+        explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
+        ranks=item.lead.ranks,
+        hosts=item.hosts,
+        evidence=(
+            *(hit.evidence or item.lead.evidence),
+            *(r for c in (*item.support, *item.against) for r in c.evidence[:1]),
+        ),
         confidence=item.confidence,
         severity=Severity.WARNING if low else hit.severity,
     )
+
+
+def _others(item: Absent) -> Iterator[str]:
+    """A sentence for each other source."""
+    for claim in item.support:
+        yield f"{_capital(claim.source)} agrees: {claim.said}."
+    for claim in item.against:
+        yield f"{_capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
+    for claim in item.held:
+        late, wait = ("are", "they wait") if len(claim.ranks) > 1 else ("is", "it waits")
+        yield f"{_capital(rank_words(claim.ranks))} {late} late as well, because {wait} for these."
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]

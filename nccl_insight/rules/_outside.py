@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named, rank_words
-from nccl_insight.model import Ref
+from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
 
@@ -75,6 +76,20 @@ def times_of(found: Sequence[End]) -> tuple[float | None, float | None]:
     return (min(times), max(times)) if times else (None, None)
 
 
+def placed(hit: Hit, first: End, found: Sequence[End]) -> Hit:
+    """The hit with what ``first`` says, and ranks, hosts, lines and times of all ends found."""
+    begin, end = times_of(found)
+    return replace(
+        hit,
+        observed=first.text,
+        ranks=ranks_of(found),
+        hosts=hosts_of(found),
+        evidence=refs_of([first, *(e for e in found if e is not first)]),
+        first_s=begin,
+        last_s=end,
+    )
+
+
 def own_failures(run: Run, end: End) -> bool:
     """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
     rows = causes(run).filter(causes(run)["cause"].is_in(list(_OWN)))
@@ -108,5 +123,5 @@ def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:
 
 __all__ = [
     "ABORT", "CRASHED", "ENDED", "FAILED", "KILLED", "earlier", "first_of", "hosts_of", "network_only", "of_kind",
-    "own_failures", "ranks_of", "refs_of", "since", "strong_before", "subject", "times_of",
+    "own_failures", "placed", "ranks_of", "refs_of", "since", "strong_before", "subject", "times_of",
 ]  # fmt: skip

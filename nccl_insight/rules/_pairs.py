@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.model import Hit
+from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ranks, plural
@@ -124,10 +124,7 @@ def _slow_nodes(
                     next_step=next_step,
                     ranks=ranks,
                     hosts=hosts_of(run, ranks),
-                    evidence=trace_refs(
-                        (i, f"{a} -> {b}: {format_gbps(v)}")
-                        for i, a, b, v in own.select("input_id", "src", "dst", "busbw").iter_rows()
-                    ),
+                    evidence=_pair_refs(own),
                 )
             )
             medians = medians.filter(~(pl.col("src").is_in(ranks) | pl.col("dst").is_in(ranks)))
@@ -150,8 +147,11 @@ def _many_pairs(run: Run, slow: pl.DataFrame, next_step: str) -> Hit:
         next_step=next_step,
         ranks=ranks,
         hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"{a} -> {b}: {format_gbps(v)}")
-            for i, a, b, v in slow.select("input_id", "src", "dst", "busbw").iter_rows()
-        ),
+        evidence=_pair_refs(slow),
     )
+
+
+def _pair_refs(pairs: pl.DataFrame) -> tuple[Ref, ...]:
+    """``3 -> 5: 12.0 GB/s`` of each pair, with its trace."""
+    rows = pairs.select("input_id", "src", "dst", "busbw").iter_rows()
+    return trace_refs((i, f"{src} -> {dst}: {format_gbps(busbw)}") for i, src, dst, busbw in rows)

@@ -16,6 +16,11 @@ def trace_refs(rows: Iterable[tuple[int | None, str]], limit: int = 5) -> tuple[
     return tuple(Ref(input_id, 0, text) for input_id, text in list(rows)[:limit] if input_id is not None)
 
 
+def ranks_of(rows: pl.DataFrame) -> tuple[int, ...]:
+    """Sorted distinct ranks of the column ``rank``, nulls left out."""
+    return tuple(sorted(set(rows["rank"].drop_nulls().to_list())))
+
+
 def input_of_rank(run: Run) -> dict[int, int]:
     """First input that holds collectives of each rank."""
     rows = run.table("collectives").filter(pl.col("rank").is_not_null() & pl.col("input_id").is_not_null())

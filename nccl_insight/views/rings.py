@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -29,7 +29,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Ring:
-    """One ring: its ranks in order, of ``nranks``; ``whole`` unless the log cuts the order.
+    """One ring: its ranks in order, of ``nranks``; ``cut`` where the line of the log ends before the order does.
 
     ``kinds``: hops by the kind of their transport, the most frequent first.
     """
@@ -39,15 +39,18 @@ class Ring:
     nranks: int
     kinds: tuple[tuple[str, int], ...] = ()
     visits: tuple[Visit, ...] = ()
+    cut: bool = False
 
     @property
     def whole(self) -> bool:
         """Whether the order of all ranks is known."""
-        return len(self.order) >= self.nranks
+        return not self.cut and len(self.order) >= self.nranks
 
     @property
-    def crossings(self) -> int:
-        """How often the known part goes from node to node."""
+    def crossings(self) -> int | None:
+        """How often the known part goes from node to node; None where the node of a rank is not known."""
+        if any(visit.host is None for visit in self.visits):
+            return None
         return len(self.visits) if self.whole and len(self.visits) > 1 else max(0, len(self.visits) - 1)
 
     def hops(self) -> list[tuple[int, int]]:
@@ -74,7 +77,7 @@ def rings(run: Run) -> Rings | None:
     for ring in ring_orders(run):
         visits = _visits(ring, where, ways)
         used = Counter(kinds[hop] for hop in ring.hops() if hop in kinds).most_common()
-        found.append(Ring(ring.channel, ring.order, ring.nranks, tuple(used), visits))
+        found.append(replace(ring, kinds=tuple(used), visits=visits))
         key = (ring.whole, *((v.node, v.ranks, v.nic) for v in visits))
         classes[key].append(found[-1])
     if not found:
@@ -100,10 +103,11 @@ def ring_orders(run: Run) -> list[Ring]:
             walked = _walk(after)
             if len(walked) > len(orders.get(channel, [])):
                 orders[channel] = walked
+                cut.discard(channel)
     known = max(map(len, orders.values()), default=0)
     nranks = int(str(sizes.max())) if sizes.len() else known
     return [
-        Ring(channel, tuple(order), max(nranks, len(order)))
+        Ring(channel, tuple(order), max(nranks, len(order)), cut=channel in cut)
         for channel, order in sorted(orders.items())
         if order
     ]

@@ -62,7 +62,7 @@ def _verdict(run: Run) -> Verdict | None:
     entries = entries_of(run)
     if entries.is_empty():
         return None
-    groups = groups_of(run, entries)
+    groups = groups_of(entries)
     ranks = frozenset(entries["rank"].to_list()) | frozenset(status_of(run)["rank"].to_list())
     progress = progress_of(run, entries)
     starved: list[Starved] = []
@@ -114,4 +114,4 @@ def progress(run: Run) -> tuple[pl.DataFrame, dict[str, Group]] | None:
     if entries.is_empty():
         return None
     found = progress_of(run, entries).select("key", "rank", "enqueued", "finished").sort("key", "rank")
-    return found, groups_of(run, entries)
+    return found, groups_of(entries)

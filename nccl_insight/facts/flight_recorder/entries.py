@@ -78,7 +78,7 @@ def status_of(run: Run) -> pl.DataFrame:
     return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
 
 
-def groups_of(run: Run, entries: pl.DataFrame) -> dict[str, Group]:
+def groups_of(entries: pl.DataFrame) -> dict[str, Group]:
     """The process groups of entries by key."""
     found = entries.unique("key", maintain_order=True).select(
         "key", "process_group", "pg_desc", "group_ranks"

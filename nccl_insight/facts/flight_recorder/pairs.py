@@ -42,7 +42,7 @@ def _unpaired(run: Run) -> tuple[Unpaired, ...]:
     entries = entries_of(run)
     if entries.is_empty() or not entries["is_p2p"].any():
         return ()
-    groups = groups_of(run, entries)
+    groups = groups_of(entries)
     wrapped = dict(entries.group_by("rank").agg(pl.col("record_id").min() > 1).iter_rows())
     rows = _with_coalesced(entries).filter(
         pl.col("op").is_in(["Send", "Recv"]) & pl.col("src").is_not_null() & pl.col("dst").is_not_null()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
-from nccl_insight.language.compile import Compiled
 from nccl_insight.language.syntax import Expr, Sequence
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.extract import python_regex, row_of
@@ -55,14 +54,14 @@ def _parsed(catalog: Catalog, rule: str, text: str) -> list[str]:
     """How lark, which reads the same grammar, cuts the text; nothing where blanks were folded to match it."""
     from nccl_insight.language.reference import Reference, trailing_blanks
 
-    whole = text.rstrip() + trailing_blanks(catalog.grammar, catalog.compiled(rule))
+    whole = text.rstrip() + trailing_blanks(catalog.compiled(rule))
     pieces = Reference(catalog.grammar).pieces(rule, whole)
     if pieces is None:
         return []
     return ["  read as", *(f"    {column or '':<22}{piece!r}" for column, piece in pieces)]
 
 
-def _reach(compiled: Compiled, expr: Expr, catalog: Catalog, text: str) -> int:
+def _reach(expr: Expr, catalog: Catalog, text: str) -> int:
     """How many characters of the text a rule follows, item by item."""
     from nccl_insight.language.compile import pattern_of
 
@@ -84,11 +83,7 @@ def _nearest(catalog: Catalog, text: str) -> str:
         prefixes = catalog.prefixes(name)
         if prefixes and not any(p[:1] == first for p in prefixes):
             continue
-        reach = (
-            _reach(catalog.compiled(name), message.expr, catalog, text)
-            if not prefixes or _shares(prefixes, text)
-            else 0
-        )
+        reach = _reach(message.expr, catalog, text) if not prefixes or _shares(prefixes, text) else 0
         if reach:
             scored.append((reach, name))
     scored.sort(key=lambda s: (-s[0], s[1]))

@@ -22,8 +22,9 @@ def rings(analysis: Analysis, view: Rings) -> Figure:
     rows = []
     for ring in view.rings:
         order = " > ".join(map(str, ring.order[:24])) + (" ..." if len(ring.order) > 24 else "")
+        crossings = "" if ring.crossings is None else str(ring.crossings)
         rows.append(
-            (str(ring.channel), f"{len(ring.order)} of {ring.nranks}", str(ring.crossings),
+            (str(ring.channel), f"{len(ring.order)} of {ring.nranks}", crossings,
              ", ".join(f"{n} {KIND[k].name}" for k, n in ring.kinds) or "not printed",
              order + ("" if ring.whole else " (cut in the log)"))
         )  # fmt: skip
@@ -44,8 +45,8 @@ def _said(view: Rings) -> str:
         known = min(len(ring.order) for ring in found if not ring.whole)
         many = "each order" if cut == len(found) else f"{cut} orders"
         return said + f"; the log cuts {many} after {known} ranks, so the rest of the way is not known"
-    if view.nodes > 1:
-        crossings = [ring.crossings for ring in found]
+    crossings = [ring.crossings for ring in found if ring.crossings is not None]
+    if view.nodes > 1 and crossings:
         low, high, least = min(crossings), max(crossings), view.nodes
         times = str(low) if low == high else f"{low} to {high}"
         said += f"; each crosses between nodes {times} times, "

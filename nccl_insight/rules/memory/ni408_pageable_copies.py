@@ -38,7 +38,7 @@ import polars as pl
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ns
 
@@ -65,7 +65,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         .filter(pl.col("pageable") & pl.col("input_id").is_in(bad["input_id"].implode()))
         .sort("duration_ns", descending=True)
     )
-    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     yield Hit(
         title=f"Pageable host copies take {format_ns(worst['exposed_pageable_ns'])} "
         f"({worst['part']:.0%} of the recorded time) that nothing hides",

@@ -44,10 +44,10 @@ from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Verdict, verdict
 from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.rules._absent import with_others
+from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
@@ -108,15 +108,11 @@ def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
     if pairs_explain(run):
         explanation += " Each of them waits in a send or receive whose partner never came."
     return Hit(
-        title=f"{_who(item, judged.suspects)} "
-        f"{'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
+        title=f"{subject(item)} {'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
         next_step=_NEXT,
         explanation=explanation,
         observed="; ".join(parts),
         expected="all ranks of a group issue and finish the same collectives",
-        ranks=judged.suspects,
-        hosts=item.hosts,
-        confidence=Confidence.HIGH if starved else Confidence.MEDIUM,
         caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
         evidence=tuple(facts),
     )
@@ -127,16 +123,13 @@ def _not_entered(item: Absent, judged: Verdict) -> Hit:
     stuck = judged.not_entered[0]
     where = f"{stuck.operation.name} of group {stuck.group.label}"
     return Hit(
-        title=f"{_who(item, stuck.waiting)} issued {where} but never entered it, while ranks "
+        title=f"{subject(item)} issued {where} but never entered it, while ranks "
         f"{format_ranks(stuck.started)} wait in it",
         next_step=_NEXT,
         explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
         observed=f"not started on ranks {format_ranks(stuck.waiting)}",
         expected="all ranks of a group start the same collective",
-        ranks=stuck.waiting,
-        hosts=item.hosts,
-        evidence=item.lead.evidence,
     )
 
 
@@ -145,16 +138,13 @@ def _undumped(item: Absent, judged: Verdict) -> Hit:
     silent = judged.silent[0]
     where = f"{silent.operation.name} of group {silent.group.label}"
     return Hit(
-        title=f"{_who(item, silent.missing)} did not produce a dump, and ranks "
+        title=f"{subject(item)} did not produce a dump, and ranks "
         f"{format_ranks(silent.waiting)} all wait in {where}",
         next_step=_NEXT,
         explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
         "were only not collected, add them.",
         observed=f"dumps of {plural(judged.ranks, 'rank')}",
         expected="a dump of every rank of the group",
-        ranks=silent.missing,
-        hosts=item.hosts,
-        evidence=item.lead.evidence,
     )
 
 
@@ -163,22 +153,15 @@ def _from_ras(item: Absent) -> Hit:
     lead = item.lead
     op = f"{lead.op} operations" if lead.op else "operations"
     return Hit(
-        title=f"{_who(item, lead.ranks)} launched {lead.last or 0:,} {op}, the others {lead.seq or 0:,}: "
+        title=f"{subject(item)} launched {lead.last or 0:,} {op}, the others {lead.seq or 0:,}: "
         f"{'they are' if len(lead.ranks) > 1 else 'it is'} what the others wait for",
         next_step=_NEXT,
         explanation="RAS counts the operations that each rank has launched. In a running job the counts differ and "
         "move; here the job stands.",
         observed=f"{lead.last or 0:,} {op}",
         expected=f"{lead.seq or 0:,}",
-        ranks=lead.ranks,
-        hosts=item.hosts,
         comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
-        evidence=lead.evidence,
     )
-
-
-def _who(item: Absent, ranks: tuple[int, ...]) -> str:
-    return rank_words(ranks).capitalize() + (f" on {named(item.hosts)}" if item.hosts else "")
 
 
 def _missing_text(item: Starved) -> str:
@@ -206,12 +189,12 @@ def _from_watchdog(item: Absent) -> Hit:
     behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
     if lead.proof == "enqueued":
         title = (
-            f"{_who(item, lead.ranks)} issued no collective after {last:,}{group}; {rank_words(lead.waiting)} waited "
+            f"{subject(item)} issued no collective after {last:,}{group}; {rank_words(lead.waiting)} waited "
             f"in {seq:,} ({lead.op or 'operation unknown'}) until the time limit"
         )
     else:
         title = (
-            f"{_who(item, lead.ranks)} timed out in collective {last:,}{group}, {rank_words(lead.waiting)} in "
+            f"{subject(item)} timed out in collective {last:,}{group}, {rank_words(lead.waiting)} in "
             f"{seq:,}: {behind}"
         )
     note = "" if lead.group != "?" else (
@@ -227,9 +210,6 @@ def _from_watchdog(item: Absent) -> Hit:
         observed=f"last of {rank_words(lead.ranks)}: {last if last is not None else 'unknown'}; the others wait in "
         f"{seq:,}",
         expected="the same sequence number on all ranks",
-        ranks=lead.ranks,
-        hosts=item.hosts,
-        evidence=lead.evidence,
         first_s=lead.first_s,
         last_s=lead.first_s,
     )

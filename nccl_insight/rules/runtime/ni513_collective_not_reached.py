@@ -37,9 +37,9 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._absent import with_others
+from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules._faults import DEVICE, MEMORY
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -77,16 +77,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
 
 
-def _who(item: Absent) -> str:
-    words = rank_words(item.lead.ranks)
-    return f"{words[0].upper()}{words[1:]}" + (f" on {named(item.hosts)}" if item.hosts else "")
-
-
 def _stopped(item: Absent) -> Hit:
     lead = item.lead
     reached, most = lead.last or 0, lead.seq or 0
     return Hit(
-        title=f"{_who(item)} stopped after {plural(reached, 'collective')}; "
+        title=f"{subject(item)} stopped after {plural(reached, 'collective')}; "
         f"{plural(len(lead.waiting), 'rank')} went on to {most:,}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; look at what that rank printed last",
         explanation=f"The next collective of this communicator, {lead.op} number {reached + 1}, was issued by the "
@@ -94,10 +89,7 @@ def _stopped(item: Absent) -> Hit:
         observed=plural(reached, "call"),
         expected=plural(most, "call"),
         unit="calls",
-        ranks=lead.ranks,
-        hosts=item.hosts,
         comm_id=lead.comm_id,
-        evidence=lead.evidence,
         absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
     )
 
@@ -106,32 +98,25 @@ def _barrier(item: Absent) -> Hit:
     lead, who = item.lead, rank_words(item.lead.ranks)
     limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     return Hit(
-        title=f"{_who(item)} did not come to a monitored barrier of torch{limit}",
+        title=f"{subject(item)} did not come to a monitored barrier of torch{limit}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what {who} printed last",
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",
         observed=(lead.evidence[0].text if lead.evidence else None) or "",
         expected="every rank of the group comes to the barrier",
-        confidence=lead.confidence,
-        ranks=lead.ranks,
-        hosts=item.hosts,
-        evidence=lead.evidence,
     )
 
 
 def _unseen(item: Absent) -> Hit:
     lead, who = item.lead, rank_words(item.lead.ranks)
     return Hit(
-        title=f"{_who(item)} printed nothing, while {rank_words(lead.waiting)} timed out in collective "
+        title=f"{subject(item)} printed nothing, while {rank_words(lead.waiting)} timed out in collective "
         f"{lead.seq:,} ({lead.op or 'operation unknown'})",
         next_step=f"look at the log and the host of {who}: the output of that process, its exit status, dmesg -T",
         explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
         "theirs. Either that rank did not come, or its output is not in this log.",
         observed=f"time-outs of {rank_words(lead.waiting)}",
         expected="every rank of the group issues the collective",
-        ranks=lead.ranks,
-        hosts=item.hosts,
-        evidence=lead.evidence,
         absence=f"no watchdog line of {who}",
         first_s=lead.first_s,
     )
@@ -142,7 +127,7 @@ def _silent(item: Absent) -> Hit:
     limit = f" for {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     first = lead.seq is not None and lead.seq <= 1
     return Hit(
-        title=f"{_who(item)} did not come to collective {lead.seq:,} ({lead.op or 'operation unknown'}), in which "
+        title=f"{subject(item)} did not come to collective {lead.seq:,} ({lead.op or 'operation unknown'}), in which "
         f"{rank_words(lead.waiting)} waited{limit}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what that rank printed last"
         + ("; init_process_group(timeout=...) longer than the preparation of rank 0" if first else ""),
@@ -155,9 +140,6 @@ def _silent(item: Absent) -> Hit:
         ),
         observed=f"time-outs of {rank_words(lead.waiting)}",
         expected="every rank of the group issues the collective",
-        ranks=lead.ranks,
-        hosts=item.hosts,
-        evidence=lead.evidence,
         absence=f"no watchdog line of {rank_words(lead.ranks)}",
         first_s=lead.first_s,
         last_s=lead.first_s,

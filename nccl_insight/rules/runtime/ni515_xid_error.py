@@ -138,10 +138,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         kind.hosts.update([host] if host is not None else [])
     ordered = sorted(kinds.values(), key=lambda k: k.severity.order)
     for kind in ordered[:5]:
-        yield _hit(kind, found)
+        yield _hit(kind)
 
 
-def _hit(kind: _Kind, found: Trouble) -> Hit:
+def _hit(kind: _Kind) -> Hit:
     lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
     times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
     name = "SXid" if kind.switch else "Xid"

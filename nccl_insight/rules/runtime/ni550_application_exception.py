@@ -45,12 +45,11 @@ from nccl_insight.rules._outside import (
     hosts_of,
     of_kind,
     own_failures,
+    placed,
     ranks_of,
-    refs_of,
     since,
     strong_before,
     subject,
-    times_of,
 )
 from nccl_insight.tables.run import Run
 
@@ -115,7 +114,6 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     memory = "OutOfMemory" in (first.exception or "") or "out of memory" in first.text
     cuda = first.message == "cuda"
     shared = any(word in first.text for word in _SHARED_MEMORY)
-    ranks = ranks_of(found)
     step = "read the traceback of this rank"
     if memory:
         step = (
@@ -132,26 +130,20 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
             "compute-sanitizer python <program>   # on one node, a few steps; dmesg -T | grep -i xid   # on "
             "the host of this rank"
         )
-    begin, end = times_of(found)
     causes_ = strong_before(run, first, (KILLED, CRASHED))
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
-    return Hit(
+    hit = Hit(
         title=f"{subject(found)} raised {first.text[:120]}{place}{since(found)}",
         next_step=step,
         explanation="The program failed by itself. A rank that ends this way closes its connections: what other ranks "
         "report after it (closed connections, exhausted retries, time-outs) follows from it.",
-        observed=first.text,
         expected="no exception",
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
-        ranks=ranks,
-        hosts=hosts_of(found),
-        evidence=refs_of(found),
         caused_by=causes_,
-        first_s=begin,
-        last_s=end,
     )
+    return placed(hit, first, found)
 
 
 def _short(place: str) -> str:
@@ -161,21 +153,15 @@ def _short(place: str) -> str:
 
 
 def _exit(run: Run, first: End) -> Hit:
-    begin, end = times_of([first])
-    return Hit(
+    hit = Hit(
         title=f"{subject([first])} ended with exit code {first.exit_code} before the others{since([first])}",
         next_step="read the end of this rank's own output; wrap main() in "
         "torch.distributed.elastic.multiprocessing.errors.record "
         "to have the traceback reported",
         explanation="The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
         "exception of the program whose text is not in these files.",
-        observed=first.text,
         expected="exit code 0",
         confidence=Confidence.MEDIUM,
-        ranks=first.ranks,
-        hosts=first.hosts,
-        evidence=refs_of([first]),
         caused_by=strong_before(run, first, (KILLED, CRASHED)),
-        first_s=begin,
-        last_s=end,
     )
+    return placed(hit, first, [first])

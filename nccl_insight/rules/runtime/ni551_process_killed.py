@@ -43,12 +43,11 @@ from nccl_insight.rules._outside import (
     first_of,
     hosts_of,
     of_kind,
+    placed,
     ranks_of,
-    refs_of,
     since,
     strong_before,
     subject,
-    times_of,
 )
 from nccl_insight.tables.run import Run
 
@@ -69,13 +68,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     # A scheduler that ends a job for a reason kills what does not end by itself.
     before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
     hosts = hosts_of(chosen)
-    begin, end = times_of(chosen)
     where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
     worker = first.message == "worker"
     who = subject(chosen)
     if worker:
         who = f"A data loader worker of {who[0].lower()}{who[1:]}"
-    yield Hit(
+    hit = Hit(
         title=f"{who} {'were' if len(ranks_of(chosen)) > 1 else 'was'} killed"
         + (" by signal 9" if worker else "")
         + (" because memory ran out" if memory else "")
@@ -89,14 +87,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else "a signal 9, which a program cannot handle. "
         )
         + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
-        observed=first.text,
         expected="no process is killed",
         severity=Severity.INFO if before else None,
         confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
-        ranks=ranks_of(chosen),
-        hosts=hosts,
-        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
         caused_by=before,
-        first_s=begin,
-        last_s=end,
     )
+    yield placed(hit, first, chosen)

@@ -41,15 +41,12 @@ from nccl_insight.rules._outside import (
     FAILED,
     KILLED,
     first_of,
-    hosts_of,
     of_kind,
     own_failures,
-    ranks_of,
-    refs_of,
+    placed,
     since,
     strong_before,
     subject,
-    times_of,
 )
 from nccl_insight.tables.run import Run
 
@@ -69,21 +66,6 @@ _WORDS = (
     ("loating point", 8), ("bort", 6), ("bad_alloc", 6), ("corrupt", 6), ("free()", 6), ("malloc()", 6),
     ("general protection", 11),
 )  # fmt: skip
-
-
-def _placed(hit: Hit, first: End, chosen: Sequence[End], echo: bool) -> Hit:
-    """The hit with the time, place and lines of the processes that ended; a note where it follows from another end."""
-    begin, end = times_of(chosen)
-    return replace(
-        hit,
-        observed=first.text,
-        severity=Severity.INFO if echo else None,
-        ranks=ranks_of(chosen),
-        hosts=hosts_of(chosen),
-        evidence=refs_of([first, *(e for e in chosen if e is not first)]),
-        first_s=begin,
-        last_s=end,
-    )
 
 
 def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
@@ -143,7 +125,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
     else:
         hit = _crashed(first, chosen, bool(hard), before)
-    yield _placed(hit, first, chosen, echo)
+    yield replace(placed(hit, first, chosen), severity=Severity.INFO if echo else None)
 
 
 def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:

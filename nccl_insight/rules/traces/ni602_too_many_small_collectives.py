@@ -39,6 +39,7 @@ from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._traces import ranks_of
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ns
 
@@ -107,7 +108,7 @@ def _traced(run: Run, limit: float) -> pl.DataFrame:
 def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     worst = bad.sort("small", descending=True, maintain_order=True).row(0, named=True)
     percent = 100 * worst["small"] / worst["calls"]
-    ranks = tuple(sorted(set(bad.get_column("rank").drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     spent = f", {format_ns(worst['small_ns'])} in all" if worst["small_ns"] else ""
     logged = worst["total_ns"] is None
     median = median_size(run, worst) if logged else worst["median_bytes"]

@@ -41,7 +41,7 @@ import polars as pl
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
 
@@ -72,7 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     worst = bad.row(0, named=True)
     severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
-    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
     if waiting is not None:
@@ -115,7 +115,7 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     yield Hit(
         title=f"Waiting for other pipeline stages takes {worst['share']:.0%} of the recorded time"
         + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")

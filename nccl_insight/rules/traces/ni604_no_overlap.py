@@ -40,7 +40,7 @@ from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.pipeline import schedule_waits
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
 
@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     staged = schedule_waits(run).height > 0
     own = bad.filter(pl.col("comm_share") - pl.col("inline_share") >= least)
     yield Hit(

@@ -35,7 +35,7 @@ import polars as pl
 
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes
 
@@ -66,7 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             continue
         worst = bad.sort("ratio", descending=True).row(0, named=True)
         typical = float(bad.select(pl.col("ratio").median()).item())
-        ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+        ranks = ranks_of(bad)
         yield Hit(
             title=f"In {bad.height} of {rows.height} all-to-all exchanges the largest part is {ratio:.0f} times the "
             f"mean or more (median {typical:.1f} times)",

@@ -37,7 +37,7 @@ import polars as pl
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
 
@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = tuple(sorted(set(bad["rank"].drop_nulls().to_list())))
+    ranks = ranks_of(bad)
     waiting = wait_share(run)
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
     yield Hit(

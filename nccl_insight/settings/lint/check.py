@@ -59,7 +59,7 @@ def read_script(path: str, text: str, kind: str | None = None) -> Script:
     script = Script(path, kind)
     if kind == "yaml":
         found = read_yaml(script, text)
-        script.problems.extend(check_pods(found, script))
+        script.problems.extend(check_pods(found))
         for line, inner in script.embedded:
             read_conf(script, inner, literal=True, first_line=line + 1)
     elif kind == "dockerfile":

@@ -10,7 +10,6 @@ import yaml
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
-from nccl_insight.settings.lint.model import Script
 from nccl_insight.settings.lint.yaml_ import Document, child, entries, line_of, text_of
 
 Found = tuple[int, Issue]
@@ -28,11 +27,11 @@ _AGREE: Final = frozenset(
 )  # fmt: skip
 
 
-def check_pods(documents: list[Document], script: Script) -> Iterator[Found]:
+def check_pods(documents: list[Document]) -> Iterator[Found]:
     """``(line, issue)`` for every document of the manifest."""
     for document in documents:
         nodes = list(_nodes(document.root))
-        yield from _containers(nodes, document.root)
+        yield from _containers(nodes)
         yield from _compose(document.root)
         yield from _replicas(nodes)
         yield from _accelerate(document.root)
@@ -67,7 +66,7 @@ def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.No
     return None
 
 
-def _containers(nodes: list[yaml.MappingNode], root: yaml.Node) -> Iterator[Found]:
+def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     shared = _true_anywhere(nodes, "hostIPC") or any(
         key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
         for node in nodes

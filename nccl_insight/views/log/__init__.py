@@ -10,6 +10,7 @@ from nccl_insight.views.log import inputs as read
 from nccl_insight.views.log import job as members
 from nccl_insight.views.log import paths
 from nccl_insight.views.log import traces as traced
+from nccl_insight.views.rings import Rings, rings
 from nccl_insight.views.steps import Spent, spent
 from nccl_insight.views.traces import LongestWaits, longest_waits
 
@@ -23,7 +24,7 @@ class Log:
     communicators: members.Communicators | None
     network: paths.Network
     transports: paths.Transports | None
-    rings: paths.Rings | None
+    rings: Rings | None
     trees: paths.Trees | None
     algorithms: chosen.Algorithms
     settings: chosen.Settings
@@ -45,7 +46,7 @@ def log(run: Run) -> Log:
         communicators=members.communicators(run),
         network=paths.network(run),
         transports=paths.transports(run),
-        rings=paths.rings(run),
+        rings=rings(run),
         trees=paths.trees(run),
         algorithms=chosen.algorithms(run),
         settings=chosen.settings(run),

@@ -1,15 +1,13 @@
-"""Who talks to whom over what: NICs, transports, rings and trees."""
+"""Who talks to whom over what: NICs, transports and trees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.networks import networks_in_use, nics
-from nccl_insight.facts.traffic import ring_crossings, ring_hops
 from nccl_insight.facts.transports import pairs
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import in_main
@@ -84,25 +82,6 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Order:
-    """Rings in the same order; ``cut``: the log cuts it."""
-
-    ranks: tuple[int, ...]
-    cut: bool
-    channels: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Rings:
-    """Rings by order; fewest and most ``crossings`` from host to host where they are known, and hosts on their way."""
-
-    rings: int
-    orders: tuple[Order, ...]
-    crossings: tuple[int, int] | None
-    hosts: int
-
-
-@dataclass(frozen=True)
 class Trees:
     """Number of trees, their roots, and the most children of a rank."""
 
@@ -164,32 +143,6 @@ def network(run: Run) -> Network:
         one_node=world is not None and world.single_node,
         hosts=tuple(HostNics(used, tuple(hosts), found) for (used, found), hosts in alike.items()),
         plugins=tuple(plugins.drop_nulls().unique(maintain_order=True).to_list()),
-    )
-
-
-def rings(run: Run) -> Rings | None:
-    """Orders of the rings of the largest communicator, None where the log has none."""
-    world = main_comm(run)
-    found = in_main(run, run.table("rings").filter(pl.col("comm_id").is_not_null()))
-    hops = in_main(run, ring_hops(run))
-    if found.is_empty() and hops.is_empty():
-        return None
-    orders = (
-        found.unique(["channel", "position"], keep="first", maintain_order=True)
-        .sort("channel", "position")
-        .group_by("channel", maintain_order=True)
-        .agg(pl.col("rank"), pl.col("truncated").fill_null(False).any())
-        .group_by("rank", "truncated", maintain_order=True)
-        .agg(pl.col("channel"))
-    )
-    crossings = in_main(run, ring_crossings(run))
-    times: Sequence[int] = crossings.get_column("crossings").to_list()
-    many = len(world.hosts if world else ()) > 1
-    return Rings(
-        rings=found.get_column("channel").n_unique() or hops.get_column("channel").n_unique(),
-        orders=tuple(Order(tuple(ranks), cut, tuple(used)) for ranks, cut, used in orders.iter_rows()),
-        crossings=(min(times), max(times)) if times and many else None,
-        hosts=max(crossings.get_column("hosts").to_list(), default=0),
     )
 
 

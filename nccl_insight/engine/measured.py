@@ -1,16 +1,18 @@
-"""What nccl-tests or a capture measured, in one sentence an operation."""
+"""What nccl-tests or a capture measured, in sentences: collectives by operation, copies by kind."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.facts.copies import host_copies, peer_copies, reach
 from nccl_insight.facts.expected import efficiency
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes
+from nccl_insight.units import format_bytes, format_span_gbps, plural
 
-_MOST = 8
+_MOST: Final = 8
+_NAMED: Final = 3
 
 
 def _bandwidth(value: float | None) -> str:
@@ -58,3 +60,32 @@ def measured_sentences(run: Run) -> list[str]:
     if kinds.height > _MOST:
         sentences.append(f"Measured {kinds.height - _MOST} further operations; see the table benchmarks")
     return sentences
+
+
+def copy_sentences(run: Run) -> list[str]:
+    """What the copies reached, and which are far below the others of their node."""
+    sentences = []
+    rows = host_copies(run)
+    if rows.height:
+        kinds = rows.group_by("direction", maintain_order=True)
+        parts = [f"{name} {format_span_gbps(*reach(part))}" for (name,), part in kinds]
+        slow = rows.filter("odd").select("rank", "direction", "gbps")
+        odd = [f"rank {rank} {way} {gbps:.1f} GB/s" for rank, way, gbps in slow.iter_rows()]
+        gpus = plural(rows.select("host", "rank").n_unique(), "GPU")
+        sentences.append(f"Measured copies of pinned host memory on {gpus}: {', '.join(parts)}{_named(odd)}")
+    pairs = peer_copies(run)
+    if pairs.height:
+        slow = pairs.filter("odd").sort("gbps").select("src", "dst", "gbps")
+        odd = [f"GPU {src} to {dst} {gbps:.1f} GB/s" for src, dst, gbps in slow.iter_rows()]
+        count = plural(pairs.height, "pair")
+        sentences.append(
+            f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}"
+        )
+    return sentences
+
+
+def _named(odd: list[str]) -> str:
+    if not odd:
+        return ""
+    more = f" and {len(odd) - _NAMED} more" if len(odd) > _NAMED else ""
+    return f"; far below the others of their node: {', '.join(odd[:_NAMED])}{more}"
