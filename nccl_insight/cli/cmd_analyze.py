@@ -89,7 +89,8 @@ def register(app: typer.Typer) -> None:
             [],
             "--output",
             "-o",
-            help="FORMAT=FILE (text, json, md, junit, html, sarif, github-issue, chat); repeatable.",
+            metavar="FORMAT=FILE",
+            help="Write to a file (text, json, md, junit, html, sarif, github-issue, chat); repeatable.",
         ),
         format_: str = typer.Option(
             "text",

@@ -19,7 +19,11 @@ def register(app: typer.Typer) -> None:
             None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."
         ),
         output: Path | None = typer.Option(
-            None, "--output", "-o", help="New directory for the capture (default: nccl-capture-N)."
+            None,
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="New directory for the capture (default: nccl-capture-N).",
         ),
         backend: Backend = typer.Option(
             "nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."

@@ -36,10 +36,16 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def diff(
-        good: str = typer.Argument(..., help="The run that worked: a log, trace, directory or glob."),
-        bad: str = typer.Argument(..., help="The run to explain."),
+        good: str = typer.Argument(
+            ..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."
+        ),
+        bad: str = typer.Argument(..., metavar="BAD", help="The run to explain."),
         output: list[str] = typer.Option(
-            [], "--output", "-o", help="FORMAT=FILE (text, json, md, html); repeatable."
+            [],
+            "--output",
+            "-o",
+            metavar="FORMAT=FILE",
+            help="Write to a file (text, json, md, html); repeatable.",
         ),
         format_: Literal["text", "json", "md"] = typer.Option(
             "text", "--format", help="What standard output gets."

@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
             0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
         ),
         output: Path | None = typer.Option(
-            None, "--output", "-o", help="Keep the logs in this new directory."
+            None, "--output", "-o", metavar="DIR", help="Keep the logs in this new directory."
         ),
         strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
         format_: str = typer.Option("text", "--format", help="text, json, junit or prometheus."),

@@ -19,7 +19,9 @@ def register(app: typer.Typer) -> None:
         paths: list[str] = typer.Argument(
             ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
         ),
-        output: Path = typer.Option(..., "--output", "-o", help="Directory for one file per table."),
+        output: Path = typer.Option(
+            ..., "--output", "-o", metavar="DIR", help="Directory for one file per table."
+        ),
         format_: Literal["parquet", "csv", "ndjson"] = typer.Option(
             "parquet", "--format", help="Format of the files."
         ),
@@ -42,14 +44,7 @@ def register(app: typer.Typer) -> None:
                 written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
         typer.echo(f"{written} tables written to {output}", err=True)
 
-    @app.command(
-        epilog="Examples:  query --tables run.log | query --schema ranks | "
-        "query 'select host, count(*) as n from ranks group by host' run.log | "
-        "query 'select rank, total_s from init_timings order by total_s desc limit 5' logs/ | "
-        "query 'select transport, count(*) as n from connections group by transport' run.log | "
-        "query 'select op, size_bytes, median(busbw_gbps) as busbw from collectives group by op, size_bytes' traces/ | "
-        "query 'select line, text from errors order by line' run.log"
-    )
+    @app.command()
     def query(
         words: list[str] | None = typer.Argument(
             None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."

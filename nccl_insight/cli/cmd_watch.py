@@ -11,10 +11,13 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def watch(
         paths: list[str] = typer.Argument(
-            None, help="Growing logs, Inspector files, or directories of them.", show_default=False
+            None,
+            metavar="PATH",
+            help="Growing logs, Inspector files, or directories of them.",
+            show_default=False,
         ),
         ras: str = typer.Option(
-            "", "--ras", help="Ask NCCL's RAS service at HOST:PORT (localhost:28028 if no path is given)."
+            "", "--ras", help="Ask NCCL's RAS service there (localhost:28028 if no path is given)."
         ),
         interval: float = typer.Option(5.0, "--interval", min=0.1, help="Seconds between two looks."),
         patience: float = typer.Option(

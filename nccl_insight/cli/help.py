@@ -63,6 +63,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "query": (
         "nccl-insight query --tables",
         "nccl-insight query --schema connections",
+        "nccl-insight query 'select line, text from errors order by line' run.log",
         "nccl-insight query 'select transport, count(*) from connections group by 1' run.log",
     ),
     "tables": ("nccl-insight tables run.log -o tables/",),
@@ -83,10 +84,18 @@ _KINDS: Final = {
     "<int>": "NUMBER", "<float range>": "NUMBER", "<int range>": "NUMBER",
 }  # fmt: skip
 _NAMES: Final = {
-    "--output": "FORMAT=FILE", "--format": "FORMAT", "--input-format": "KIND", "--select": "NAME",
+    "--output": "FILE", "--format": "FORMAT", "--input-format": "KIND", "--select": "NAME",
     "--ignore": "NAME", "--min-coverage": "SHARE", "--idle": "SECONDS", "--bundle": "ZIP", "--deadline": "SECONDS",
+    "--interval": "SECONDS", "--patience": "SECONDS", "--stall": "SECONDS", "--for": "SECONDS", "--ras": "HOST:PORT",
+    "--min-bytes": "SIZE", "--max-bytes": "SIZE", "--size": "SIZE", "--op": "OPERATION", "--ops": "OPERATIONS",
+    "--gpu": "MODEL", "--nics": "COUNTxGBITS", "--nccl": "VERSION", "--nccl-version": "VERSION",
+    "--what-if": "CHANGE", "--expect": "CONDITION", "--report": "FORMAT=FILE", "--only": "CHECKS",
+    "--bin-dir": "DIR", "--root": "DIR", "--level": "LEVEL", "--kind": "KIND", "--family": "FAMILY",
 }  # fmt: skip
-_NOTHING: Final = re.compile(r"\s*\[default: (?:0|auto|False)\]$")
+# Defaults that say nothing, and bounds of numbers, which an error names where they matter.
+_NOTHING: Final = re.compile(
+    r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)"
+)
 _WIDTH: Final = 30
 
 

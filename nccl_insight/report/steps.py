@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nccl_insight.report.sanitize import one_line
@@ -15,7 +15,8 @@ _LOOKS: Final = frozenset({
     "lspci", "nc", "ncclras", "nccl-insight", "numactl", "nvidia-smi", "nvidia-imex-ctl", "perfquery", "ping",
     "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
     "strings", "sysctl", "systemctl", "timeout", "torchfrtrace", "tracepath", "ulimit", "uname", "rdma", "iperf3",
-    "fi_info",
+    "fi_info", "fi_pingpong", "sacct", "coredumpctl", "compute-sanitizer", "mlxlink", "aws",
+    "sharp_hello",
 })  # fmt: skip
 _CHANGES: Final = frozenset({
     "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "mount", "mpirun", "pip", "podman",
@@ -28,7 +29,8 @@ _ENGLISH: Final = re.compile(
 )
 _PLACE: Final = re.compile(r"(on [^:;]{1,60}):\s+(?=\S)")
 _COMMENT: Final = re.compile(r"\s+#\s+")
-_LABEL: Final = re.compile(r"(?:^|;\s+)(check|fix|then)\b:?\s+")
+# Where a comment ends: at a labeled step, or at a semicolon with a command behind it.
+_NEXT: Final = re.compile(r"(?:(?:^|;\s+)(check|fix|then)\b:?|;)\s+")
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,12 @@ def _kind(text: str) -> str:
     return "fix" if word in _CHANGES or _SETTING.match(word) else "do"
 
 
-def _from_comment(comment: str) -> tuple[str, list[Step]]:
-    """What the comment says about the first command, and the steps that it names itself."""
-    pieces = _LABEL.split(comment)
-    where = pieces[0].strip(" ;")
-    extra: list[Step] = []
-    for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        said = text.strip(" ;")
-        if not said:
-            continue
-        kind = _kind(said)
-        extra.append(
-            Step("fix" if name == "fix" and kind != "do" else ("do" if kind == "do" else kind), said)
-        )
-    return where, extra
+def _from_comment(comment: str) -> tuple[str, tuple[Step, ...]]:
+    """What the comment says about the first command, and the steps behind it."""
+    found = next((m for m in _NEXT.finditer(comment) if m[1] or _is_command(comment[m.end() :])), None)
+    if found is None:
+        return comment.strip(" ;"), ()
+    steps = steps_of(comment[found.end() :].strip(" ;"))
+    if found[1] == "fix" and steps and steps[0].is_command:
+        steps = (replace(steps[0], label="fix"), *steps[1:])
+    return comment[: found.start()].strip(" ;"), steps

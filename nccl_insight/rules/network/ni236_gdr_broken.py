@@ -48,7 +48,7 @@ ACTION = Action.CONFIG
 NEEDS = ("errors",)
 CONFIDENCE = Confidence.MEDIUM
 _NEXT = (
-    "NCCL_NET_GDR_LEVEL=0 <the same job>   # works: sudo lspci -vvv | grep ACSCtl (SrcValid must be -); lsmod "
+    "NCCL_NET_GDR_LEVEL=0 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl (SrcValid must be -); lsmod "
     "| grep nvidia_peermem"
 )
 _ELSEWHERE = {

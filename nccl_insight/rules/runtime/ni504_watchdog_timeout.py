@@ -67,7 +67,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if numbers
         else ""
     )
-    after = f" after {int(limit) / 1000:g} s" if limit and len(limit) < 12 else ""
+    after = f" after {int(limit) / 1000:,g} s" if limit and len(limit) < 12 else ""
     headline = f"The watchdog timed out on {what or 'a collective '}{seq}{after}".rstrip()
     yield from report(
         run,

@@ -49,11 +49,10 @@ CAUSED_BY = (
     "xid-error", "cuda-hardware-error", "fabric-manager-issue", "mnnvl-imex-missing", "cuda-driver-too-old",
     "cuda-driver-mismatch", "cuda-init-error", "cuda-oom-init", "kernel-sharedmem-limit", "cumem-import-failed",
 )  # fmt: skip
-_SANITIZER = (
-    "compute-sanitizer python <program>   # on one node, a few steps: it slows kernels 10 to 100 times; dmesg -T "
-    "| grep -i "
-    "xid   # on the hosts named"
-)
+_RERUN = "compute-sanitizer python <program>   # on one node, a few steps: it slows kernels 10 to 100 times"
+_XID = "dmesg -T | grep -i xid   # on the hosts named"
+_SANITIZER = f"{_RERUN}; {_XID}"
+_XID_FIRST = f"{_XID}; {_RERUN}"
 _KNOWN = (
     (
         "illegal-access",
@@ -68,7 +67,7 @@ _KNOWN = (
     (
         "launch-failure",
         "a kernel that failed while it ran; the message comes with the next CUDA call, also after an abort",
-        "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,
+        _XID_FIRST,
     ),
     (
         "not-permitted",
@@ -143,7 +142,7 @@ def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
         ((text, step) for kind, text, step in _KNOWN if kind in kinds),
         (
             "an error of the CUDA driver or of an earlier kernel",
-            "dmesg -T | grep -i xid   # on the hosts named; " + _SANITIZER,
+            _XID_FIRST,
         ),
     )
     yield from report(

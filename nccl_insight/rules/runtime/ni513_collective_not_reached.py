@@ -130,7 +130,7 @@ def _silent(item: Absent) -> Hit:
         title=f"{subject(item)} did not come to collective {lead.seq:,} ({lead.op or 'operation unknown'}), in which "
         f"{rank_words(lead.waiting)} waited{limit}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what that rank printed last"
-        + ("; init_process_group(timeout=...) longer than the preparation of rank 0" if first else ""),
+        + ("; give init_process_group a timeout longer than the preparation of rank 0" if first else ""),
         explanation="All other ranks timed out in the same operation, and these printed nothing: they are somewhere "
         "else, or gone."
         + (

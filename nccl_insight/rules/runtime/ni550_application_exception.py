@@ -117,12 +117,12 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     step = "read the traceback of this rank"
     if memory:
         step = (
-            "lower the batch or sequence length of this rank, or set "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; nvidia-smi   # is another process on its GPU?"
+            "nvidia-smi   # does another process hold memory of its GPU?; fix: "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; lower the batch or sequence length of this rank"
         )
     elif shared:
         step = (
-            "df -h /dev/shm   # on the host of this rank; docker run --shm-size=16g, or an emptyDir of medium "
+            "df -h /dev/shm   # on the host of this rank; fix: docker run --shm-size=16g, or an emptyDir of medium "
             "Memory at /dev/shm"
         )
     elif cuda:
