@@ -102,7 +102,7 @@ def test_first_screen_has_verdict_top_findings_with_next_step_job_and_coverage()
     text = _page("failing").text
     first = text[: text.index("Other findings of this report")]
     assert "FAIL Queue pair set-up to 10.1.7.23 timed out on 2 ranks" in first
-    assert "64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0 % understood)" in first
+    assert "64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0% understood)" in first
     titles = [
         "Queue pair set-up to 10.1.7.23",
         "Two NCCL versions in one communicator",
@@ -290,7 +290,7 @@ def test_figure_sentences_state_the_facts() -> None:
     # 9 ms in each of 12 steps, as in the finding
     assert traced["stragglers"].startswith("Rank 5: delays the others by 108 ms in all (last in 12 of 60")
     assert traced["longest-waits"].startswith("Longest: 9 ms in AllReduce of step 0, for rank 5")
-    assert "computation 66 %, communication, exposed 9 %" in traced["steps"]
+    assert "computation 66%, communication, exposed 9%" in traced["steps"]
 
 
 def test_the_matrix_of_very_many_nodes_has_a_bounded_number_of_cells(tmp_path: Path) -> None:

@@ -242,8 +242,8 @@ def test_progress_needs_a_terminal_and_says_the_share(
     with progress.progress([str(TINY_SHM)]):
         pass
     assert capsys.readouterr().err == ""
-    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43 %, 3 s"
-    assert progress.line(60_000_000, 99_000_000, 9.0) == "judging 60 MB: 99 %, 9 s"
+    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43%, 3 s"
+    assert progress.line(60_000_000, 99_000_000, 9.0) == "judging 60 MB: 99%, 9 s"
     assert progress.line(0, None, 2.0) == "reading, 2 s"
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")

@@ -57,12 +57,12 @@ def progress(paths: Sequence[str], *, quiet: bool = False) -> Iterator[Tasks | N
 
 
 def line(size_bytes: int, read_bytes: int | None, seconds: float) -> str:
-    """``reading 60 MB: 43 %, 3 s``; without a share where the system does not count what was read."""
+    """``reading 60 MB: 43%, 3 s``; without a share where the system does not count what was read."""
     if not size_bytes or read_bytes is None:
         return f"reading, {seconds:.0f} s"
     share = min(_MOST, 100 * read_bytes // size_bytes)
     verb = "judging" if share >= _MOST else "reading"
-    return f"{verb} {size_bytes / 1e6:,.0f} MB: {share} %, {seconds:.0f} s"
+    return f"{verb} {size_bytes / 1e6:,.0f} MB: {share}%, {seconds:.0f} s"
 
 
 def tasks_line(done: int, begun: int, seconds: float) -> str:

@@ -55,7 +55,7 @@ def measured_sentences(run: Run) -> list[str]:
         text = (
             f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
         )
-        wrong = f"; {row['wrong']} wrong values" if row["wrong"] else ""
+        wrong = f"; {row['wrong']:,} wrong values" if row["wrong"] else ""
         sentences.append(f"{text} at the largest size{_of_expected(row)}{wrong}")
     if kinds.height > _MOST:
         sentences.append(f"Measured {kinds.height - _MOST} further operations; see the table benchmarks")

@@ -24,7 +24,7 @@ def status_of(
     if not has_matter(run):
         return "not_judged", ("no line of NCCL and no trace in the inputs",)
     if coverage.nccl_lines and coverage.understood < min_coverage:
-        share = f"{coverage.understood * 100:.1f} %"
+        share = f"{coverage.understood * 100:.1f}%"
         return "not_judged", (
             f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",
         )

@@ -90,7 +90,7 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
 
 
 def apart(values: Mapping[int, float]) -> tuple[float, list[int]]:
-    """Median, and the ranks further from it than five robust spreads (1.4826 times the median deviation) and 10 %."""
+    """Median, and the ranks further from it than five robust spreads (1.4826 times the median deviation) and 10%."""
     middle = statistics.median(values.values())
     spread = 1.4826 * statistics.median([abs(v - middle) for v in values.values()])
     limit = max(_DEVIATIONS * spread, 0.1 * abs(middle), 1e-9)

@@ -13,6 +13,7 @@ from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import format_ranks, plural
 
 EXCERPT = 400
+_TEXT = ("nccl_log", "unknown")
 _NUMBER = re.compile(r"(?:[<>=~]+ *|at (?:least|most) |about )?[-+]?[0-9][0-9.,]*")
 
 
@@ -70,9 +71,11 @@ def job_line(analysis: Analysis) -> str:
 
 
 def coverage_line(analysis: Analysis) -> str:
-    """``1,203,114 lines (96.8 % understood)``; empty for runs without log lines."""
+    """``1,203,114 lines (96.8% understood)``; empty for runs without log lines, such as traces alone."""
     coverage = analysis.coverage
     if not coverage.lines:
+        return ""
+    if not coverage.nccl_lines and analysis.inputs and not any(i.kind in _TEXT for i in analysis.inputs):
         return ""
     if not coverage.nccl_lines:
         return f"{plural(coverage.lines, 'line')} (none from NCCL)"
@@ -80,13 +83,13 @@ def coverage_line(analysis: Analysis) -> str:
 
 
 def percent(share: float) -> str:
-    """``0.968`` -> ``96.8 %``. Never rounds up to 100 % or down to 0 %."""
+    """``0.968`` -> ``96.8%``. Never rounds up to 100% or down to 0%."""
     shown = f"{share * 100:.1f}"
     if shown == "100.0" and share < 1:
         shown = "99.9"
     if shown == "0.0" and share > 0:
         shown = "<0.1"
-    return f"{shown.removesuffix('.0') if shown in ('100.0', '0.0') else shown} %"
+    return f"{shown.removesuffix('.0') if shown in ('100.0', '0.0') else shown}%"
 
 
 def primary(finding: Finding) -> Evidence | None:

@@ -151,7 +151,7 @@ def ports_missing(run: Run) -> Iterator[Hit]:
 
 
 def slow_pairs(run: Run) -> Iterator[Hit]:
-    """Ranks whose NIC measured more than 30 % off the median: one hit."""
+    """Ranks whose NIC measured more than 30% off the median: one hit."""
     rows = findings(run, "net bw").filter(pl.col("bw_min_gbit").is_not_null() & pl.col("rank").is_not_null())
     if rows.is_empty():
         return
@@ -163,7 +163,7 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
         title=f"Rank {worst['rank']} ({worst['node_name']}): NIC at {worst['bw_min_gbit']:.1f} Gbit/s, median "
         f"{worst['bw_median_gbit']:.1f} Gbit/s"
         + (f"; {len(ranks) - 1} more ranks" if len(ranks) > 1 else ""),
-        explanation="NCCL measured ib_write_bw between its ranks; this one is more than 30 % off the median.",
+        explanation="NCCL measured ib_write_bw between its ranks; this one is more than 30% off the median.",
         observed=f"{worst['bw_min_gbit']:.1f} Gbit/s",
         expected=f"{worst['bw_median_gbit']:.1f} Gbit/s",
         unit="Gbit/s",

@@ -20,7 +20,7 @@ _SIZES = 40
 
 @dataclass(frozen=True)
 class Duration:
-    """Quantiles of the durations of one operation and size, in nanoseconds: 5, 25, 50, 75 and 95 %, and the longest."""
+    """Quantiles of the durations of one operation and size, in nanoseconds: 5, 25, 50, 75 and 95%, and the longest."""
 
     op: str
     size_bytes: int | None

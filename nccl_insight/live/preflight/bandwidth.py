@@ -142,7 +142,7 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
 
 
 def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
-    """Rows below 70 % of the median of at least three of their kind."""
+    """Rows below 70% of the median of at least three of their kind."""
     kinds = rows.with_columns(
         pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n")
     )

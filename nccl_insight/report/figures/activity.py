@@ -33,7 +33,7 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
         )
     said = f"{plural(view.calls, 'call')}: " + ", ".join(f"{i.calls:,} {i.op}" for i in view.operations[:5])
     if view.calls:
-        said += f"; {100 * view.small / view.calls:.0f} % move less than {format_bytes(SMALL_BYTES)}"
+        said += f"; {100 * view.small / view.calls:.0f}% move less than {format_bytes(SMALL_BYTES)}"
     rows = tuple(
         (s.op, format_bytes(s.size_bytes), f"{s.calls:,}", format_bytes(s.calls * s.size_bytes))
         for s in view.sizes

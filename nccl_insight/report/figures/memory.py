@@ -46,7 +46,7 @@ def _said(view: Memory) -> str:
         said.append(f"{word} memory: {most} " + (each if place.alike else f"at most, on {who}"))
     first, size = view.purposes[0]
     share = 100 * size / sum(n for _, n in view.purposes)
-    return f"{'; '.join(said)}; {share:.0f} % of it is for {first}. From the log's allocation lines."
+    return f"{'; '.join(said)}; {share:.0f}% of it is for {first}. From the log's allocation lines."
 
 
 def _draw(rows: Sequence[Processes], named: Sequence[str], marked: frozenset[int]) -> str:

@@ -171,7 +171,7 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
     return Figure(
         "ranks",
         "Ranks compared",
-        said + ". An outlier is more than five robust standard deviations and 10 % away from the median.",
+        said + ". An outlier is more than five robust standard deviations and 10% away from the median.",
         ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"),
         tuple(rows),
         len(rows),

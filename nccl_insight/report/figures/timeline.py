@@ -68,7 +68,7 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
     said = f"{plural(len(view.slices), 'collective')} of {plural(len(view.shown), who)} in {what} "
     said += f"(of {view.collectives:,} in all). Red line: not covered by computation"
     if view.comm_ns and view.exposed_known:
-        said += f", {100 * view.exposed_ns / view.comm_ns:.0f} % of the communication time"
+        said += f", {100 * view.exposed_ns / view.comm_ns:.0f}% of the communication time"
     rows = tuple(
         (
             str(r.rank),
@@ -175,7 +175,7 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
     whole = view.means["duration_ns"] or 0
     said = f"A step takes {format_ns(whole)} on average over {plural(view.total, who)}"
     shares = [
-        f"{name} {100 * part / whole:.0f} %"
+        f"{name} {100 * part / whole:.0f}%"
         for name, c, _, _ in parts
         if (part := view.means[c]) is not None and whole
     ]

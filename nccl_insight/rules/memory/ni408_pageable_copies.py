@@ -12,7 +12,7 @@ thread, so it never overlaps.
 
 How it decides
 --------------
-Copy events whose kind says "Pageable", minus the time that kernels of the same device run: at least 1 % of the time
+Copy events whose kind says "Pageable", minus the time that kernels of the same device run: at least 1% of the time
 and 1 ms in all.
 
 What to do

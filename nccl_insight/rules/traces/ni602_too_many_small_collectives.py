@@ -13,7 +13,7 @@ How it decides
 --------------
 Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
 than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
-10 % of the communication time; if they do not but are 100 or more in each step, it is reported as a note. Kernels of
+10% of the communication time; if they do not but are 100 or more in each step, it is reported as a note. Kernels of
 unknown size count as small when they run for less than 25 us, which no large message does.
 
 What to do
@@ -116,7 +116,7 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     fused = max(1, round(worst["small_bytes"] / (25 << 20)))
     evidence = refs(first_small(run, limit, 2), 2) if logged else ()
     return Hit(
-        title=f"{percent:.0f} % of {worst['calls']:,} collectives per rank "
+        title=f"{percent:.0f}% of {worst['calls']:,} collectives per rank "
         + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
         + spent,
         explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "

@@ -11,7 +11,7 @@ Only exposed communication costs step time; what runs behind compute is free.
 How it decides
 --------------
 Interval arithmetic per GPU: union of communication kernels minus union of compute kernels (copies do not count as
-compute), over the recorded steps. Warning from 30 % of the step, information from 10 %: tensor parallelism
+compute), over the recorded steps. Warning from 30% of the step, information from 10%: tensor parallelism
 exposes its communication by design, so a lower share says nothing against a job. Where several ranks were
 traced, the part that is only waiting for the last rank is told separately. Waiting of the stages of a pipeline for each
 other's micro-batches is no communication: without a late rank it is the schedule, and information only. So are, up to

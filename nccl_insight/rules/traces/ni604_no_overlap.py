@@ -10,7 +10,7 @@ Gradient synchronization can run behind the backward pass; without overlap the s
 
 How it decides
 --------------
-Per GPU over the recorded steps: communication and compute each at least 10 % of the time, and less than 10 % of the
+Per GPU over the recorded steps: communication and compute each at least 10% of the time, and less than 10% of the
 communication covered by compute. Between the stages of a pipeline without a late rank it is a note: a stage
 cannot compute on what has not arrived. So it is where collectives of tensor and expert parallel groups make up
 the communication: the next layer computes on their result.
@@ -53,6 +53,10 @@ THRESHOLDS = {"least_share": 0.10, "overlap": 0.10}
 SOURCES = ("HolisticTraceAnalysis: communication-computation overlap",)
 
 
+def _share(overlap: float) -> str:
+    return "None" if overlap < 0.005 else f"Only {overlap:.0%}"
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
     least = threshold(run, "no-overlap", "least_share", THRESHOLDS["least_share"])
@@ -74,7 +78,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     own = bad.filter(pl.col("comm_share") - pl.col("inline_share") >= least)
     yield Hit(
         severity=Severity.INFO if staged or own.is_empty() else None,
-        title=f"Only {worst['overlap_share']:.0%} of the communication runs while the GPU computes",
+        title=f"{_share(worst['overlap_share'])} of the communication runs while the GPU computes",
         explanation=f"Communication {format_ns(worst['comm_ns'])} and compute {format_ns(worst['compute_ns'])} run one "
         f"after the other in {format_ns(worst['duration_ns'])}.",
         observed=f"{worst['overlap_share']:.1%} of communication covered by compute",

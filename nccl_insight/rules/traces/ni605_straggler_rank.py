@@ -16,15 +16,15 @@ moment when the members left the group's collective before, on the rank's own cl
 up by waiting in other groups or for another pipeline stage. So only the rank where a delay begins is named, however
 many groups it passes through. The delay a rank causes is its arrival minus the second-last arrival. Per step
 (per collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested
-against chance (binomial, corrected for the number of ranks; 5 % over steps, 1 % over single collectives, 1 in a
+against chance (binomial, corrected for the number of ranks; 5% over steps, 1% over single collectives, 1 in a
 million over single collectives of CPU processes, which the scheduler makes depend on each other). With four to seven
 steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are tested
 among the outlying steps alone. Where none of these finds a rank, the excess of each rank over the median of its group
-is tested step by step (t test, 0.1 %), which also finds several slow ranks that hide each other. The rank must also
-cost at least 1 % of the time, or 5 % where pipeline stages of unequal work are compared;
+is tested step by step (t test, 0.1%), which also finds several slow ranks that hide each other. The rank must also
+cost at least 1% of the time, or 5% where pipeline stages of unequal work are compared;
 where chance is out of the question, the longest delay by another rank is left out of that share (often a profiler
 that starts late). If no rank passes, the steps with a
-delay far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1 %), then
+delay far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1%), then
 whole hosts are tested in the same way. Stages of a pipeline that no collective compares are compared by the time of
 each step without its exposed communication. With a single process group and no
 common clock, arrival is taken from durations: all members end together.
@@ -112,7 +112,7 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
         f"transfer itself is not slow. Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
-        expected=f"about {chance:.1f} of {late.units}",
+        expected=f"last in about {chance:.1f} of {late.units}, by chance",
         next_step=f"on the host of rank {late.rank}: nvidia-smi -q -d PERFORMANCE,CLOCK; look for CPU contention, data "
         "loading, logging",
         confidence=Confidence.HIGH if late.p_value < 0.001 else Confidence.MEDIUM,
@@ -152,7 +152,7 @@ def _host_hit(host: LateHost, input_id: int | None) -> Hit:
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
         f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
-        expected=f"about {chance:.1f} of {late.units}",
+        expected=f"last in about {chance:.1f} of {late.units}, by chance",
         next_step=f"on {host.host}: nvidia-smi -q -d PERFORMANCE,CLOCK; compare CPU load, disks, network with others",
         confidence=Confidence.MEDIUM,
         ranks=host.ranks,

@@ -10,7 +10,7 @@ The waiting costs as much as a straggler does, but replacing one node will not h
 
 How it decides
 --------------
-Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10 % or
+Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10% or
 more in at least 20 collectives (lateness that ranks inherit from other groups or a slow link taken off), no rank
 passes the straggler test, and it is not one rank in one or two steps.
 CPU collectives (Gloo), where scheduling noise is normal, are reported as information only.

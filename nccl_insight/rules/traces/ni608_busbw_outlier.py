@@ -13,12 +13,12 @@ How it decides
 --------------
 Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival), and only
 collectives of which all ranks were traced count. Then, among GPU collectives of one operation and size: groups of the
-same layout whose median bus bandwidth is below 70 % of the other groups' median (60 % of the other one where there are
+same layout whose median bus bandwidth is below 70% of the other groups' median (60% of the other one where there are
 only two); nodes of which every pair with two or more other nodes sends at less than half of what pairs without it do;
 pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
-reach less than 40 % of another operation of similar size on the same ranks; ranks that end more than half later than
-the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5 % or more of at
-least 20 collectives, costing 1 % of the recorded time.
+reach less than 40% of another operation of similar size on the same ranks; ranks that end more than half later than
+the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5% or more of at
+least 20 collectives, costing 1% of the recorded time.
 
 What to do
 ----------
@@ -68,8 +68,8 @@ _LEAST = 20
 _OCCASIONS = 0.05
 _COST = 0.01
 _NEXT = (
-    "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors (root, InfiniBand "
-    "only); then congestion counters"
+    "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors   # as root, "
+    "InfiniBand only; then compare the congestion counters of the NICs"
 )
 
 

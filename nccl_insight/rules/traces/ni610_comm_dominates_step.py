@@ -2,15 +2,15 @@
 
 What it finds
 -------------
-Ranks whose GPUs spend 20 % of the recorded time or more in communication kernels, hidden or not.
+Ranks whose GPUs spend 20% of the recorded time or more in communication kernels, hidden or not.
 
 Why it matters
 --------------
-Communication above 15-20 % of the step limits scaling: adding ranks adds more of it.
+Communication above 15-20% of the step limits scaling: adding ranks adds more of it.
 
 How it decides
 --------------
-Union of the communication kernels of a GPU over its recorded steps, over their duration. A warning if 10 % or more
+Union of the communication kernels of a GPU over its recorded steps, over their duration. A warning if 10% or more
 of the step is also exposed without being on the critical path by design (tensor and expert parallel layers, up to
 half of the step); information otherwise.
 
@@ -25,7 +25,7 @@ Kernels that wait for other ranks count too; see the waiting share.
 
 References
 ----------
-Rule of thumb of the PyTorch and NCCL communities: 10-15 % deserves a look, 15-20 % is a bottleneck.
+Rule of thumb of the PyTorch and NCCL communities: 10-15% deserves a look, 15-20% is a bottleneck.
 """
 
 from __future__ import annotations

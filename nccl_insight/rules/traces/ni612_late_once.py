@@ -11,7 +11,7 @@ It spoils averages and looks like a slow rank or like jitter, but it is neither:
 How it decides
 --------------
 Delays as in the straggler test: own arrival minus the second-last one, by step. One rank's delay in one or two steps
-is at least half of all delay of the group, ten times the median step, and 1 % of the recorded time.
+is at least half of all delay of the group, ten times the median step, and 1% of the recorded time.
 
 What to do
 ----------
