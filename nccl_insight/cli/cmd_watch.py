@@ -1,4 +1,4 @@
-"""``nccl-insight watch``: who lags in a job that runs, since when, one line a change."""
+"""``nccl-insight watch``: who lags in a job that runs, since when, one line per change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Communication on the critical path by design: collectives of tensor and expert parallel groups.
 
 The next layer computes on their result, so no bucket, prefetch or stream can hide them: only smaller groups, larger
-batches or fused kernels can. They are told from gradients and shards by how they run: many a step, of few sizes, none
+batches or fused kernels can. They are told from gradients and shards by how they run: many per step, of few sizes, none
 of them under compute, each between two pieces of compute (Shoeybi et al., "Megatron-LM", 2019: two all-reduces a
 layer forward, two backward; Korthikanti et al., 2022: an all-gather and a reduce-scatter in place of each).
 """

@@ -91,7 +91,7 @@ def one_of_many(item: Once, events: Sequence[pl.DataFrame]) -> bool:
 
 
 def distinct(once: Sequence[Once]) -> tuple[Once, ...]:
-    """One entry a rank: that of the largest delay."""
+    """One entry per rank: that of the largest delay."""
     best: dict[int, Once] = {}
     for item in sorted(once, key=lambda o: -o.delay_ns):
         best.setdefault(item.rank, item)

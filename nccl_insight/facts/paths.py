@@ -14,7 +14,7 @@ _SCHEMA = {
 
 def gpu_paths(run: Run) -> pl.DataFrame:
     """Paths between different GPUs as NCCL found them: ``host, src, dst, path`` (NVL, PIX, PXB, PHB, SYS ...),
-    ``bw_gbps, input_id, line``; one row a pair of a host."""
+    ``bw_gbps, input_id, line``; one row per pair of a host."""
     return run.memo("facts.gpu_paths", _gpu_paths)
 
 

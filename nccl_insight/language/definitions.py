@@ -49,7 +49,7 @@ def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
 
 
 def _add(directives: dict[str, str], key: str, value: str) -> None:
-    """Notes a directive; cases add up, one a line."""
+    """Notes a directive; cases add up, one per line."""
     directives[key] = f"{directives[key]}\n{value}" if key == "when" and key in directives else value
 
 

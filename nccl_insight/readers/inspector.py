@@ -1,4 +1,4 @@
-"""NCCL Inspector 4.0 to 4.4: JSON records, one a line (also pretty printed), and its Prometheus text.
+"""NCCL Inspector 4.0 to 4.4: JSON records, one per line (also pretty printed), and its Prometheus text.
 
 From 4.1 each dump begins with a record ``dump_stats``, which counts what was dropped; from 4.3 only that record
 carries the header, for as many records as it announces. From 4.4 steps of the proxy stand inside the record of their

@@ -1,4 +1,4 @@
-"""Output of NCCL's example profiler plugin: begin and end events, one a line, often not valid JSON.
+"""Output of NCCL's example profiler plugin: begin and end events, one per line, often not valid JSON.
 
 Older builds leave enums and pointers unquoted, lists end with an empty object or not at all, and time stamps of
 API events may be 0. Lines are therefore read by pattern. Times are microseconds since the plugin started.

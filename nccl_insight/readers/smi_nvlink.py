@@ -23,7 +23,7 @@ def sniff(head: bytes, name: str) -> float:
 
 
 def read(source: InputFile) -> Partial:
-    """Table ``nvlinks``: one row a GPU and link."""
+    """Table ``nvlinks``: one row per GPU and link."""
     content = _side.read_content(source)
     tables = {
         "nvlinks": _side.with_input(smi_text.scan_nvlinks(_side.lines_frame(content.text)), source.input_id)

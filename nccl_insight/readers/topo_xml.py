@@ -63,7 +63,7 @@ def read(source: InputFile) -> Partial:
 
 
 def _merged(links: pl.DataFrame) -> pl.DataFrame:
-    """One row a pair: NCCL adds up the NVLinks of a GPU to the same target."""
+    """One row per pair: NCCL adds up the NVLinks of a GPU to the same target."""
     return links.group_by("src", "dst", "link", maintain_order=True).agg(
         pl.col("line").first(),
         pl.when(pl.col("bw_gbps").is_not_null().any()).then(pl.col("bw_gbps").sum()).alias("bw_gbps"),

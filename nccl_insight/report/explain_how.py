@@ -28,7 +28,7 @@ def _algorithms(view: Algorithms) -> Iterator[str]:
         yield f"NVLink SHARP (NVLS, reduction in the switch) is available {where}."
     lines = [_graph(graph, view.one_node) for graph in view.graphs]
     if lines:
-        yield "What the topology search found, a channel:"
+        yield "What the topology search found, per channel:"
         yield from capped(list(dict.fromkeys(lines)), 12, "results")
     picks = []
     for pick in view.chosen:

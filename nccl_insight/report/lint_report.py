@@ -18,7 +18,7 @@ _COLORS = {"FAIL": "1;31", "ERROR": "1;31", "WARN": "1;33", "WARNING": "1;33", "
 
 
 def render_text(results: Sequence[LintResult], *, color: bool = False, quiet: bool = False) -> str:
-    """One verdict line a file, then what was found, with the reason and what to do, by line number."""
+    """One verdict line per file, then what was found, with the reason and what to do, by line number."""
     lines: list[str] = []
     for result in results:
         lines.append(_verdict(result, color))

@@ -114,7 +114,7 @@ def drivers_differ(run: Run) -> Iterator[Hit]:
 
 
 def ports_differ(run: Run) -> Iterator[Hit]:
-    """Network ports whose speed, state or kind differs between hosts: one hit a device."""
+    """Network ports whose speed, state or kind differs between hosts: one hit per device."""
     rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_differs")
     for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
         ranks, hosts, who = located(run, part)

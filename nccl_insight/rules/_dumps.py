@@ -13,7 +13,7 @@ from nccl_insight.tables.run import Run
 
 
 def mismatches(run: Run) -> Iterator[Hit]:
-    """One finding a process group in which ranks issued different operations under one sequence number."""
+    """One finding per process group in which ranks issued different operations under one sequence number."""
     judged = verdict(run)
     for found in judged.mismatches if judged is not None else ():
         yield _mismatch(found)

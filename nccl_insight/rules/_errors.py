@@ -69,7 +69,7 @@ class Trouble:
 
     @property
     def evidence(self) -> tuple[Ref, ...]:
-        """The first lines, one a process before a second of any, loud ones first, then reading order."""
+        """The first lines, one per process before a second of any, loud ones first, then reading order."""
         ordered = (
             self.rows.drop_nulls(["input_id", "line"])
             .with_columns(

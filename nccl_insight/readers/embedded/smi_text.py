@@ -128,7 +128,7 @@ def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]
 
 
 def scan_nvlinks(lines: pl.DataFrame) -> pl.DataFrame:
-    """One row a GPU and link from ``nvlink -s`` (GB/s as printed, signalling rate) and ``nvlink -e`` (errors).
+    """One row per GPU and link from ``nvlink -s`` (GB/s as printed, signalling rate) and ``nvlink -e`` (errors).
 
     Listings of the same GPUs in one text are merged; ``active`` is false for ``<inactive>`` links.
     """

@@ -256,7 +256,7 @@ def _groups(
     config: dict[str, tuple[str, list[int] | None]],
     rows: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """One row a group of the dump; ``pg_status`` is keyed by an id that only the entries tie to a name."""
+    """One row per group of the dump; ``pg_status`` is keyed by an id that only the entries tie to a name."""
     names = {row["pg_id"]: row["process_group"] for row in rows if row["pg_id"] is not None}
     groups = [
         {"rank": rank, "process_group": name, "pg_desc": desc, "group_ranks": members}

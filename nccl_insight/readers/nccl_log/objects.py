@@ -1,4 +1,4 @@
-"""Records as JSON objects, one a line, in file order (the output of ``parse``)."""
+"""Records as JSON objects, one per line, in file order (the output of ``parse``)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "log-truncated",
         "Lines are missing from the log",
-        "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one complete file a process; under Ray also "
+        "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one complete file per process; under Ray also "
         "RAY_DEDUP_LOGS=0",
         "Conclusions that need a complete log were not drawn.",
         "every line that NCCL printed",

@@ -48,5 +48,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "Lines were torn by several writers",
         "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one file per process",
         "Whole records found inside torn lines were used; fragments were left out and counted.",
-        "one record a line",
+        "one record per line",
     )

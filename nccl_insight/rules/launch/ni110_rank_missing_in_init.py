@@ -51,7 +51,7 @@ CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator that waits for ranks, and one for ranks that wait for another's unique id."""
+    """One finding per communicator that waits for ranks, and one for ranks that wait for another's unique id."""
     yield from _no_id(run)
     for stuck in waiting(run):
         if not stuck.missing:

@@ -13,7 +13,7 @@ for a slower rank).
 
 How it decides
 --------------
-``total`` of "Init timings" against 120 s plus 10 ms a rank, and against ten times the median of the
+``total`` of "Init timings" against 120 s plus 10 ms per rank, and against ten times the median of the
 communicator (at least 5 s): a warning. From 30 s on it is reported as a note. Waiting for others counts for the
 others: among slow ranks those with the longest own phases are named, and a rank whose own phases take 30 s and ten
 times the median is a warning by itself.

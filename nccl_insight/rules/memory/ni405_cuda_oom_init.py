@@ -6,7 +6,7 @@ CUDA "out of memory" in NCCL's allocations.
 
 Why it matters
 --------------
-NCCL needs some hundred MiB a communicator; when the framework already took everything, init of a rank
+NCCL needs some hundred MiB per communicator; when the framework already took everything, init of a rank
 fails and all others wait or lose their peer.
 
 How it decides

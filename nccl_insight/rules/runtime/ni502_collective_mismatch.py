@@ -85,7 +85,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if log_is_cut(run):
         yield CannotJudge(
             "lines are missing from the log, so the order of calls cannot be compared",
-            "keep one complete log a rank: NCCL_DEBUG_FILE=nccl.%h.%p",
+            "keep one complete log per rank: NCCL_DEBUG_FILE=nccl.%h.%p",
         )
         return
     yield from _differences(run)

@@ -58,7 +58,7 @@ CAUSED_BY = (
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator whose ranks are all there and stuck."""
+    """One finding per communicator whose ranks are all there and stuck."""
     for stuck in waiting(run):
         if stuck.missing:
             continue

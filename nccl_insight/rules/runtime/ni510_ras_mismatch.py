@@ -52,7 +52,7 @@ _EXPECTED = "equal counts, or counts that move between two queries"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator and kind of operation."""
+    """One finding per communicator and kind of operation."""
     rows = run.table("ras").filter(
         pl.col("event").is_in(["mismatch", "mismatch_member"])
         & pl.col("report").is_not_null()

@@ -53,7 +53,7 @@ CAUSED_BY = (*DEVICE, *MEMORY, "collective-mismatch", "invalid-argument", "algor
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a communicator with ranks behind, and one for ranks that are silent while all others time out."""
+    """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
     for item in absences(run):
         if item.lead.proof == "calls":
             yield with_others(_stopped(item), item)
@@ -68,7 +68,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if log_is_cut(run):
         yield CannotJudge(
             "lines are missing from the log, so calls cannot be counted",
-            "keep one complete log a rank: NCCL_DEBUG_FILE=nccl.%h.%p",
+            "keep one complete log per rank: NCCL_DEBUG_FILE=nccl.%h.%p",
         )
     elif stopped(run)[1]:
         yield CannotJudge(

@@ -54,7 +54,7 @@ _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_top
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
+    """One finding per check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
     yield from _edges(run)
     yield from slow_pairs(run)
     yield from _ecc(run)

@@ -7,7 +7,7 @@ cluster.
 
 Why it matters
 --------------
-Inside an NVL72 rack NVLink joins all trays at 900 GB/s a GPU; without it the trays talk over their NICs at a
+Inside an NVL72 rack NVLink joins all trays at 900 GB/s per GPU; without it the trays talk over their NICs at a
 tenth of that.
 
 How it decides

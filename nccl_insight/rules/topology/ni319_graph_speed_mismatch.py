@@ -73,7 +73,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     for odd, words in found.values():
         where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
         yield Hit(
-            title=f"{where}: {float(odd.value):g} GB/s a channel {words}, while "
+            title=f"{where}: {float(odd.value):g} GB/s per channel {words}, while "
             f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
             explanation="All ranks go on with the slowest graph.",
             observed=f"{float(odd.value):g} GB/s",

@@ -15,7 +15,7 @@ compute), over the recorded steps. Warning from 30% of the step, information fro
 exposes its communication by design, so a lower share says nothing against a job. Where several ranks were
 traced, the part that is only waiting for the last rank is told separately. Waiting of the stages of a pipeline for each
 other's micro-batches is no communication: without a late rank it is the schedule, and information only. So are, up to
-half of the step, collectives of tensor and expert parallel groups (many a step, of equal sizes or of tokens, each
+half of the step, collectives of tensor and expert parallel groups (many per step, of equal sizes or of tokens, each
 between two pieces of compute): the next layer computes on their result.
 
 What to do
@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
     if inline:
         explanation += (
-            f" {inline:.0%} of the time is in collectives between two pieces of compute, many a step, as tensor and "
+            f" {inline:.0%} of the time is in collectives between two pieces of compute, many per step, as tensor and "
             "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
         )
     yield Hit(

@@ -64,7 +64,7 @@ SOURCES = ("TraceLens implicit sync analysis", "binomial test, Bonferroni correc
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a rank that is late; reasons when nothing could be compared."""
+    """One finding per rank that is late; reasons when nothing could be compared."""
     found = arrivals(run)
     if found is None:
         yield CannotJudge(

@@ -48,7 +48,7 @@ SOURCES = ("TraceLens implicit sync analysis",)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding a rank."""
+    """One finding per rank."""
     found = arrivals(run)
     inputs = input_of_rank(run) if found and found.once else {}
     for once in found.once if found else ():

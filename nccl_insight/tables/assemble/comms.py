@@ -42,7 +42,7 @@ def _instances(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a rank of a communicator, with ``_pos`` (first line), ``_begin`` and the ``ranks`` columns."""
+    """One row per rank of a communicator, with ``_pos`` (first line), ``_begin`` and the ``ranks`` columns."""
     events = _events(rows).filter(pl.col("comm").is_not_null() & pl.col("rank").is_not_null())
     # The same process may be told twice (its output and its own file): only a nameless one is tied to its input.
     events = events.with_columns(_scope=pl.when(pl.col("_host").is_null()).then("input_id"))
@@ -207,7 +207,7 @@ def asof(
 
 
 def communicators(ranks: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
-    """One row a communicator. ``versions`` has ``_host, _pid, nccl_version`` of the processes."""
+    """One row per communicator. ``versions`` has ``_host, _pid, nccl_version`` of the processes."""
     joined = ranks.join(versions, on=["_host", "_pid"], how="left", nulls_equal=True)
     grouped = joined.group_by("comm_id", maintain_order=True).agg(
         pl.col("input_id").first(),

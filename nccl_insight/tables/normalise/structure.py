@@ -12,7 +12,7 @@ _LONG: Final = 940
 
 
 def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFrame:
-    """One row a group of ``width`` numbers, which are the columns ``_0`` ... of it.
+    """One row per group of ``width`` numbers, which are the columns ``_0`` ... of it.
 
     Only the numbers are exploded: an exploded frame would hold the whole list once a group.
     """
@@ -82,7 +82,7 @@ def tree_neighbours(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def ring_ranks(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row a rank of the ring, in order; without the last one where it may have been cut in mid-number."""
+    """One row per rank of the ring, in order; without the last one where it may have been cut in mid-number."""
     mark = pl.col("ring_cut") if "ring_cut" in frame.columns else pl.lit(None, pl.String)
     ranks = pl.col("ring_ranks")
     sure = pl.when(mark == "...").then(ranks.list.head(ranks.list.len() - 1)).otherwise(ranks)
