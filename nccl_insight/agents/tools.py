@@ -111,7 +111,11 @@ class Desk:
         return {"note": DATA_NOTE, **diff_report.to_dict(compare(runs[0], runs[1], analyses[0], analyses[1]))}
 
     def lint(self, path: str) -> dict[str, Any]:
-        """The NCCL settings of a launch script, checked without running anything."""
+        """The NCCL settings of a launch script, checked without running anything.
+
+        Raises:
+            UsageError: the file is outside of the folder that may be read, or cannot be read.
+        """
         file = self._inside(path)
         try:
             text = file.read_text(encoding="utf-8", errors="replace")

@@ -68,6 +68,9 @@ def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str
 
     Taken so only if the first argument is no command and names something that is there (a file, a directory, a
     pattern that matches, ``-``), so a mistyped command is still told to be one.
+
+    Raises:
+        UsageError: the first argument looks like a path and is none.
     """
     given = list(arguments)
     if given[:1] == ["help"]:

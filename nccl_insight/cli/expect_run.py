@@ -22,8 +22,8 @@ def answer(paths: Sequence[str], ops: Sequence[str], sizes: Sequence[int], forma
     measured = measured_sentences(run)
     if not rows and not any("of the expected" in sentence for sentence in measured):
         raise NotJudgedError(
-            "expect: the run tells neither NCCL's model nor a measurement on a known machine; log it with "
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING, or name the machine with --gpu"
+            "expect: nothing to predict from in this run; log it with NCCL_DEBUG=INFO "
+            "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING, or give --gpu"
         )
     render = expect_run_report.render_json if format_ == "json" else expect_run_report.render_text
     return render(rows, measured)

@@ -89,7 +89,11 @@ def terminal_width() -> int | None:
 
 
 def use_color(choice: str) -> bool:
-    """Whether to color standard output: ``always``, ``never`` or ``auto`` (terminal, NO_COLOR, FORCE_COLOR)."""
+    """Whether to color standard output: ``always``, ``never`` or ``auto`` (terminal, NO_COLOR, FORCE_COLOR).
+
+    Raises:
+        UsageError: it is none of these.
+    """
     if choice in {"always", "never"}:
         return choice == "always"
     if choice != "auto":

@@ -34,12 +34,12 @@ def _build(run: Run) -> pl.DataFrame:
 
 
 def diagnostics(run: Run) -> pl.DataFrame:
-    """All lines of NCCL's diagnostics in reading order, each statement once."""
+    """All lines of NCCL's diagnostics in reading order, each statement once: the columns of table ``diagnostics``."""
     return run.memo("diagnostics.all", _build)
 
 
 def findings(run: Run, *checks: str) -> pl.DataFrame:
-    """The lines of some checks (all without a name) that report a finding."""
+    """The rows of :func:`diagnostics` that report a finding, of the named checks or of all."""
     rows = diagnostics(run).filter(pl.col("diag_result") == "finding")
     return rows.filter(pl.col("diag_check").is_in(list(checks))) if checks else rows
 

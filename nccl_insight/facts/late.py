@@ -114,7 +114,10 @@ def material(delay: int, worst: int, scale: Scale) -> bool:
 
 
 def step_tops(events: pl.DataFrame) -> pl.DataFrame:
-    """Per step the rank that delayed most: collectives of one step are not independent of each other."""
+    """Per step the rank that delayed most: collectives of one step are not independent of each other.
+
+    ``step, last`` (the rank), ``delay_ns`` (its sum over the step), ``members`` (of the largest group).
+    """
     sums = events.filter(pl.col("step").is_not_null()).group_by("step", "last").agg(pl.col("delay_ns").sum())
     members = events.group_by("step").agg(pl.col("members").max())
     return (

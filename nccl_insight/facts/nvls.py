@@ -9,7 +9,10 @@ from nccl_insight.tables.run import Run
 
 
 def failures(run: Run) -> pl.DataFrame:
-    """Lines of nvls.cc, also of level INFO, that report a failed call or that NCCL goes on without NVLS."""
+    """Lines of nvls.cc, also of level INFO, that report a failed call or that NCCL goes on without NVLS.
+
+    Rows of table ``errors``, in reading order.
+    """
     return run.memo("facts.nvls.failures", _failures)
 
 

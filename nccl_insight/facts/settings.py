@@ -47,7 +47,7 @@ def value_of(run: Run, name: str) -> str | None:
 
 
 def switched_on(run: Run, name: str) -> pl.DataFrame:
-    """Rows of a boolean variable that switch it on."""
+    """Rows of :func:`settings` in which a boolean variable is on: any value but those that NCCL takes for false."""
     return setting(run, name).filter(~pl.col("value").str.to_lowercase().is_in(list(_FALSE)))
 
 

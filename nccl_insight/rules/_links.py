@@ -115,7 +115,9 @@ def _across_nodes(run: Run, group_size: int) -> Expectation | None:
         rdma.group_by("host").agg(pl.col("speed_gbit").sum(), pl.len()).sort("speed_gbit", "host").row(0)
     )
     total = poorest[1] / 8
-    return Expectation(_NET_SHARE * total, f"{_NET_SHARE:.0%} of {poorest[2]} NICs, {total:.0f} GB/s per node")
+    return Expectation(
+        _NET_SHARE * total, f"{_NET_SHARE:.0%} of {poorest[2]} NICs, {total:.0f} GB/s per node"
+    )
 
 
 def transport_text(run: Run, comm_id: str | None) -> str:

@@ -59,7 +59,10 @@ def _key() -> pl.Expr:
 
 
 def entries_of(run: Run) -> pl.DataFrame:
-    """Entries of known ranks, one dump a rank kept (a rank may be dumped as pickle and as JSON)."""
+    """Entries of known ranks, one dump per rank kept (a rank may be dumped as pickle and as JSON).
+
+    The columns of table ``flight_recorder``, ``key`` of the process group, and ``done`` (retired or completed).
+    """
     table = run.table("flight_recorder")
     known = table.filter(pl.col("rank").is_not_null())
     first = known.group_by("rank").agg(pl.col("input_id").min().alias("_first"))
@@ -74,7 +77,7 @@ def entries_of(run: Run) -> pl.DataFrame:
 
 
 def status_of(run: Run) -> pl.DataFrame:
-    """Counters of the process groups of known ranks."""
+    """Counters of the process groups of known ranks: rows of table ``flight_recorder_groups``."""
     return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
 
 

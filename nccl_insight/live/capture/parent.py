@@ -151,10 +151,13 @@ def capture(
     child: Sequence[str] = (),
     diagnostics: bool = False,
 ) -> Captured:
-    """Runs the plan: one process a rank here, or this process's rank of the launcher's world.
+    """Runs the plan: one process per rank here, or this process's rank of the launcher's world.
 
     With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps.
     ``child`` replaces the command of a rank (tests); ``diagnostics`` as in :func:`nccl_settings`.
+
+    Raises:
+        UsageError: there is no rank to run, or the deadline is not positive.
     """
     if nproc < 1:
         raise UsageError(f"{nproc} ranks: at least one is needed")

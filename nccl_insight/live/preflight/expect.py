@@ -105,6 +105,9 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
     """Records facts as expectations, bandwidth with a margin, limits and versions as lower bounds.
 
     Returns how many.
+
+    Raises:
+        UsageError: the file cannot be written.
     """
     rows = []
     for key in KEYS:

@@ -25,8 +25,11 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
         analysis: what was found.
         view: figures, settings and versions, and the lines around the evidence (:func:`nccl_insight.views.page.page`).
         js: ``inline`` embeds the chart library, ``cdn`` links it, ``none`` leaves out all scripts; the
-            report holds the same facts in each case. Anything else is a UsageError.
+            report holds the same facts in each case.
         command: the command line to show; values that look like secrets are masked.
+
+    Raises:
+        UsageError: ``js`` is none of these.
     """
     if js not in ("inline", "cdn", "none"):
         raise UsageError(f"--js {js}: must be inline, cdn or none")
