@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.inputs.find import discard, piped, watched
@@ -12,13 +15,62 @@ from nccl_insight.inputs.remote import is_url
 from nccl_insight.model import Analysis
 from nccl_insight.tables.run import Run
 
+_State: TypeAlias = tuple[tuple[str, str], ...]
+
 INTERVAL_S = 2.0
 # Up to here the last judgment is kept until the next one is made, in case that one is not possible.
 _TWICE_BYTES = 64 << 20
 
 
-def _state(analysis: Analysis) -> tuple[tuple[str, str], ...]:
+def _state(analysis: Analysis) -> _State:
     return tuple((f.fingerprint, f.severity.value) for f in analysis.findings)
+
+
+@dataclass
+class _Looks:
+    """The judgments of a log that grows: the last one, what the user has been shown, and what waits to be confirmed."""
+
+    judge: Callable[[], tuple[Analysis, Run]]
+    show: Callable[[Analysis], None]
+    warn: Callable[[str], None]
+    most_bytes: int
+    last: tuple[Analysis, Run] | None = None
+    shown: _State | None = None
+    waiting: _State | None = None
+    full: bool = False
+
+    def grown(self, size_bytes: int) -> float:
+        """Judges what has grown, unless it was too large before; how long that took, in seconds."""
+        if self.full:
+            return 0.0
+        if size_bytes > self.most_bytes:
+            self.full = True
+            self.warn(
+                f"--follow: the inputs hold more than {self.most_bytes >> 20:,} MiB (limit follow-mib); they are "
+                "judged now and not again. `nccl-insight analyze` without --follow judges them at any time."
+            )
+        if size_bytes > _TWICE_BYTES and self.last is not None:
+            discard(self.last[1].inputs)
+            self.last = None
+        begun = time.monotonic()
+        with contextlib.suppress(NotJudgedError):
+            before, self.last = self.last, self.judge()
+            if before is not None:
+                discard(before[1].inputs)
+            self._confirm(_state(self.last[0]))
+        return time.monotonic() - begun
+
+    def settled(self) -> None:
+        """Shows the last judgment, where it has not been shown: nothing has grown since."""
+        if self.last is not None and self.waiting is not None and self.waiting != self.shown:
+            self.shown = self.waiting
+            self.show(self.last[0])
+
+    def _confirm(self, state: _State) -> None:
+        """Shows findings that two looks agree on."""
+        if state == self.waiting:
+            self.settled()
+        self.waiting = state
 
 
 def follow(
@@ -48,55 +100,24 @@ def follow(
         raise UsageError("--follow needs files; standard input and pipes are read to their end anyway")
     if any(map(is_url, paths)):
         raise UsageError("--follow needs files; URLs are read once")
+    looks = _Looks(judge, show, warn, most_bytes)
     seen: dict[str, tuple[int, ...]] = {}
-    shown: tuple[tuple[str, str], ...] | None = None
-    waiting: tuple[tuple[str, str], ...] | None = None
-    last: tuple[Analysis, Run] | None = None
     quiet_s = 0.0
     pause_s = INTERVAL_S
-    full = False
     try:
         while True:
             files = watched(paths)
-            if files != seen and files and full:
+            if files and files != seen:
                 seen, quiet_s = files, 0.0
-            elif files != seen and files:
-                seen, quiet_s = files, 0.0
-                size = sum(status[2] for status in files.values())
-                if size > most_bytes:
-                    full = True
-                    warn(
-                        f"--follow: the inputs hold more than {most_bytes >> 20:,} MiB (limit follow-mib); they are "
-                        "judged now and not again. `nccl-insight analyze` without --follow judges them at any time."
-                    )
-                if size > _TWICE_BYTES and last is not None:
-                    discard(last[1].inputs)
-                    last = None
-                begun = time.monotonic()
-                try:
-                    before, last = last, judge()
-                except NotJudgedError:
-                    before = None
-                else:
-                    state = _state(last[0])
-                    if state != shown and state == waiting:
-                        shown = state
-                        show(last[0])
-                    waiting = state
-                if before is not None:
-                    discard(before[1].inputs)
-                before = None
                 # A log that grows all the time is read half of the time at most.
-                pause_s = max(INTERVAL_S, time.monotonic() - begun)
+                pause_s = max(INTERVAL_S, looks.grown(sum(status[2] for status in files.values())))
             elif idle_s is not None and quiet_s >= idle_s:
                 break
-            elif last is not None and waiting is not None and waiting != shown:
-                shown = waiting
-                show(last[0])
+            else:
+                looks.settled()
             sleep(pause_s)
             quiet_s += pause_s
     except KeyboardInterrupt:
         pass
-    if last is not None and waiting != shown:
-        show(last[0])
-    return last
+    looks.settled()
+    return looks.last

@@ -101,57 +101,58 @@ def _reach(metrics: Iterable[Mapping[int, float]]) -> list[float]:
     return [low - beside, high + beside]
 
 
+def _points(metric: Metric, visible: bool) -> list[Trace]:
+    """A metric by rank: usual ranks, outliers and the median, as far as there are any."""
+    data: list[Trace] = []
+    values, odd = metric.values, metric.outliers
+    usual = [r for r in values if r not in set(odd)]
+    for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
+        if members:
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": name,
+                    "x": list(members),
+                    "y": rounded([values[r] for r in members]),
+                    "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
+                    "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(metric.title)})<extra></extra>",
+                    "visible": visible,
+                }
+            )
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "median",
+            "x": [min(values), max(values)],
+            "y": rounded([metric.median, metric.median]),
+            "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
+            "hoverinfo": "skip",
+            "visible": visible,
+        }
+    )
+    return data
+
+
 def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
     """One figure per rank for each metric, outliers marked."""
     data: list[Trace] = []
     masks: list[int] = []
     rows, odd_ones = [], []
     for number, metric in enumerate(view):
-        title, values, odd = metric.title, metric.values, metric.outliers
-        usual = [r for r in values if r not in set(odd)]
-        for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
-            if members:
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "markers",
-                        "name": name,
-                        "x": list(members),
-                        "y": rounded([values[r] for r in members]),
-                        "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
-                        "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(title)})<extra></extra>",
-                        "visible": number == 0,
-                    }
-                )
-                masks.append(number)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": "median",
-                "x": [min(values), max(values)],
-                "y": rounded([metric.median, metric.median]),
-                "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
-                "hoverinfo": "skip",
-                "visible": number == 0,
-            }
-        )
-        masks.append(number)
+        shown = _points(metric, visible=number == 0)
+        data += shown
+        masks += [number] * len(shown)
+        values, odd = metric.values, metric.outliers
         low, high = min(values.values()), max(values.values())
         rows.append(
-            (
-                title,
-                str(len(values)),
-                f"{metric.median:.4g}",
-                f"{low:.4g}",
-                f"{high:.4g}",
-                format_ranks(odd) or "none",
-            )
-        )
+            (metric.title, str(len(values)), f"{metric.median:.4g}", f"{low:.4g}", f"{high:.4g}",
+             format_ranks(odd) or "none")
+        )  # fmt: skip
         if odd:
-            hosts = metric.hosts
-            at = f" (on {', '.join(hosts)})" if 0 < len(hosts) <= 3 else ""
-            odd_ones.append(f"{title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
+            at = f" (on {', '.join(metric.hosts)})" if 0 < len(metric.hosts) <= 3 else ""
+            odd_ones.append(f"{metric.title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
     said = (
         "Ranks that stand out: " + "; ".join(odd_ones)
         if odd_ones

@@ -87,78 +87,22 @@ def _kind(op: str, size_bytes: int | None) -> str:
 
 def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
     """Bus bandwidth against message size: measured by benchmarks, medians of traces, and NCCL's own estimate."""
-    data: list[Trace] = []
-    for number, (source, op) in enumerate(dict.fromkeys((p.source, p.op) for p in view.points)):
-        part = [p for p in view.points if (p.source, p.op) == (source, op)]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if source == "benchmark" else "markers",
-                "name": f"{op} ({source})",
-                "x": [p.size_bytes for p in part],
-                "y": rounded([p.median_gbps for p in part]),
-                "marker": {
-                    "symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6],
-                    "size": 9,
-                },
-                "line": {"color": SERIES[number % len(SERIES)]},
-                "customdata": [format_bytes(p.size_bytes) for p in part],
-                "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
-            }
-        )
-        data[-1]["marker"]["color"] = SERIES[number % len(SERIES)]
     curves = _expected_curves(view)
-    data += curves
     fastest = view.fastest
     best = fastest[0]
     said = f"The best median is {format_gbps(best.median_gbps)}"
     said += f", {best.op} of {format_bytes(best.size_bytes)} ({best.source})"
     if curves:
         said += f". Dotted, in its band: what {curves[-1]['meta']} expects"
-    shapes = []
-    notes = []
+    lines: dict[str, Any] = {"shapes": [], "annotations": []}
     if view.peak:
         value, why = view.peak.gbps, view.peak.why
         name = "NVLink of one GPU as NCCL lists it" if why is None else f"expected: {why}"
-        shapes.append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": value,
-                "y1": value,
-                "line": {"color": GREY, "dash": "dash", "width": 1.5},
-            }
-        )
-        notes.append(
-            {
-                "xref": "paper",
-                "x": 1,
-                "y": value,
-                "text": label(f"{value:.0f} GB/s {name}", 80),
-                "showarrow": False,
-                "xanchor": "right",
-                "yanchor": "bottom",
-            }
-        )
+        lines = _peak_line(value, name)
         said += f"; the dashed line is {format_gbps(value)}, {name}"
-    lowest = min(p.size_bytes for p in view.points).bit_length() - 1
-    highest = max(p.size_bytes for p in view.points).bit_length()
-    ticks = list(range(lowest, highest + 1, 2 if highest - lowest > 8 else 1))
     plot = {
-        "data": data,
-        "layout": layout(
-            shapes=shapes,
-            annotations=notes,
-            yaxis=axis("busbw, GB/s", rangemode="tozero"),
-            xaxis=axis(
-                "message size",
-                type="log",
-                tickvals=[1 << t for t in ticks],
-                ticktext=[format_bytes(1 << t).replace(".0 ", " ") for t in ticks],
-            ),
-        ),
+        "data": [*_measured_points(view), *curves],
+        "layout": layout(**lines, yaxis=axis("busbw, GB/s", rangemode="tozero"), xaxis=_size_axis(view)),
     }
     rows = tuple(
         (
@@ -181,6 +125,64 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         (2, 3, 4, 5),
         "Bus bandwidth, fastest first",
         plot,
+    )
+
+
+def _measured_points(view: Bandwidth) -> list[Trace]:
+    """One series per source and operation."""
+    data: list[Trace] = []
+    for number, (source, op) in enumerate(dict.fromkeys((p.source, p.op) for p in view.points)):
+        part = [p for p in view.points if (p.source, p.op) == (source, op)]
+        color = SERIES[number % len(SERIES)]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if source == "benchmark" else "markers",
+                "name": f"{op} ({source})",
+                "x": [p.size_bytes for p in part],
+                "y": rounded([p.median_gbps for p in part]),
+                "marker": {
+                    "symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6],
+                    "size": 9,
+                    "color": color,
+                },
+                "line": {"color": color},
+                "customdata": [format_bytes(p.size_bytes) for p in part],
+                "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
+            }
+        )
+    return data
+
+
+def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
+    """What no transfer passes, as a dashed line with its name at the right."""
+    line = {"color": GREY, "dash": "dash", "width": 1.5}
+    shape = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": value_gbps,
+        "y1": value_gbps,
+        "line": line,
+    }
+    note = {
+        "xref": "paper", "x": 1, "y": value_gbps, "text": label(f"{value_gbps:.0f} GB/s {name}", 80),
+        "showarrow": False, "xanchor": "right", "yanchor": "bottom",
+    }  # fmt: skip
+    return {"shapes": [shape], "annotations": [note]}
+
+
+def _size_axis(view: Bandwidth) -> dict[str, Any]:
+    """Message sizes by powers of two, every other one where there are many."""
+    lowest = min(p.size_bytes for p in view.points).bit_length() - 1
+    highest = max(p.size_bytes for p in view.points).bit_length()
+    ticks = [1 << t for t in range(lowest, highest + 1, 2 if highest - lowest > 8 else 1)]
+    return axis(
+        "message size",
+        type="log",
+        tickvals=ticks,
+        ticktext=[format_bytes(t).replace(".0 ", " ") for t in ticks],
     )
 
 
