@@ -9,9 +9,10 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
-from nccl_insight.readers.xml import Element, parse
+from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
 
+_ROOT = re.compile(rb"<graphs[\s>]")
 # graph ids as NCCL's init.cc numbers them
 _ALGORITHMS = {"0": "Ring", "1": "Tree", "2": "CollNetChain", "3": "NVLS", "4": "CollNetDirect"}
 _BY_PATTERN = {"5": "NVLS", "6": "CollNetDirect"}
@@ -28,8 +29,7 @@ CHANNELS = {
 
 def sniff(head: bytes, name: str) -> float:
     """1 for a ``<graphs>`` document."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
-    return 0.95 if start[:1] == b"<" and re.search(rb"<graphs[\s>]", start) else 0.0
+    return 0.95 if begins_with(head, _ROOT) else 0.0
 
 
 def read(source: InputFile) -> Partial:

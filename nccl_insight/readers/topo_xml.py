@@ -13,9 +13,10 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
-from nccl_insight.readers.xml import Element, parse
+from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
 
+_ROOT = re.compile(rb"<system[\s>]")
 # NCCL graph/topo.cc kvDictPciGen (in 100 MB/s per lane) and graph/topo.h *_NVLINK_BW (GB/s per link)
 _PCI = {"2.5 GT/s PCIe": 15, "5 GT/s PCIe": 30, "5.0 GT/s PCIe": 30, "8 GT/s PCIe": 60, "8.0 GT/s PCIe": 60,
         "16 GT/s PCIe": 120, "16.0 GT/s PCIe": 120, "32 GT/s PCIe": 240, "32.0 GT/s PCIe": 240,
@@ -35,8 +36,7 @@ LINKS = {
 
 def sniff(head: bytes, name: str) -> float:
     """1 for a ``<system>`` document."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
-    return 0.95 if start[:1] == b"<" and re.search(rb"<system[\s>]", start) else 0.0
+    return 0.95 if begins_with(head, _ROOT) else 0.0
 
 
 def read(source: InputFile) -> Partial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.parsers import expat
@@ -23,6 +24,12 @@ class Element:
     def get(self, name: str, default: str = "") -> str:
         """An attribute, cut to 200 characters."""
         return self.attributes.get(name, default)[:200]
+
+
+def begins_with(head: bytes, tag: re.Pattern[bytes]) -> bool:
+    """Whether the first bytes of a file are a document of that element, behind a declaration or comments."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
+    return start[:1] == b"<" and tag.search(start) is not None
 
 
 class _TooMuch(Exception):

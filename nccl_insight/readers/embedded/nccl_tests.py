@@ -31,6 +31,8 @@ ROW = (
     r"(?P<gap>\s+)(?P<figures>" + _NUMBER + r"(?:\s+" + _NUMBER + r"){3,16})(?:\s.*)?$"
 )
 _HINT = r"nThread|Avg bus bandwidth|_perf|#wrong|busbw|Rank +[0-9]+ |[0-9]\s+(?:" + "|".join(TYPES) + r")\s"
+_HEAD: Final = "# nThread [0-9]+ nGpus"
+_HOST: Final = r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device"
 _PERF = re.compile(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
 _BARE = re.compile(r"(?:^|[^a-z])(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")(?:[^a-z]|$)")
 SCHEMA = {
@@ -59,12 +61,12 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     text = pl.col("text")
     near = near.with_columns(
-        text.str.contains(r"# nThread [0-9]+ nGpus").alias("_head"),
+        text.str.contains(_HEAD).alias("_head"),
         text.str.contains("#wrong", literal=True).alias("_wrong_head"),
         text.str.contains(r"busbw\s+error").alias("_error_head"),
         text.str.extract(r"\b([a-z_]+_perf)").alias("_perf"),
         text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False).alias("_rank"),
-        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device").alias("_host"),
+        text.str.extract(_HOST).alias("_host"),
         text.str.extract(r"#\s+Rank\s+[0-9]+\s.*device\s+[0-9]+\s+\[[^\]]*\]\s+(\S.*?)\s*$").alias("_gpu"),
         text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+\s+device\s+[0-9]+\s+\[[^\]]*\])").alias("_place"),
         text.str.extract_groups(ROW).alias("_row"),
@@ -88,10 +90,10 @@ def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
     near = lines.filter(pl.col("text").str.contains(_HINT))
     text = pl.col("text")
     near = near.with_columns(
-        text.str.contains(r"# nThread [0-9]+ nGpus").alias("_head"),
+        text.str.contains(_HEAD).alias("_head"),
         text.str.contains("# Avg bus bandwidth", literal=True).alias("_end"),
         text.str.contains(r"#\s+Rank\s+[0-9]+\s").alias("_rank"),
-        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device").alias("_host"),
+        text.str.extract(_HOST).alias("_host"),
         text.str.contains(ROW).alias("_row"),
     ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
     return (

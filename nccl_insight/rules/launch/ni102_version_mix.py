@@ -43,6 +43,7 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
 from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._outliers import both_sides
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -84,7 +85,7 @@ def _members_hit(odd: Outlier) -> Hit:
         ranks=odd.ranks,
         hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=(*odd.evidence[:2], *odd.majority_evidence),
+        evidence=both_sides(odd),
     )
 
 

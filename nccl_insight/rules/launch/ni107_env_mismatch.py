@@ -39,9 +39,10 @@ import polars as pl
 
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named, rank_words, settings
+from nccl_insight.facts.settings import settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import settings_differ
+from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -108,7 +109,7 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
 
 def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
-    where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+    where = subject(odd)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
     return Hit(
@@ -123,6 +124,6 @@ def _hit(name: str, odd: Outlier) -> Hit:
         ranks=odd.ranks,
         hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=(*odd.evidence[:2], *odd.majority_evidence),
+        evidence=both_sides(odd),
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
     )

@@ -33,9 +33,9 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import drivers_differ
+from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -62,7 +62,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 
 def _hit(odd: Outlier, words: str) -> Hit:
-    where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+    where = subject(odd)
     return Hit(
         title=f"{where}: {words} {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
         f"{odd.majority}",
@@ -74,5 +74,5 @@ def _hit(odd: Outlier, words: str) -> Hit:
         ranks=odd.ranks,
         hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=(*odd.evidence[:2], *odd.majority_evidence),
+        evidence=both_sides(odd),
     )

@@ -41,6 +41,7 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outliers import subject
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -61,7 +62,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             found[key] = odd
     for odd in found.values():
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
-        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        where = subject(odd)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield Hit(
             title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "

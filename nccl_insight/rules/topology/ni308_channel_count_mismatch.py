@@ -34,8 +34,8 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         for odd in outliers(counts, column):
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
-        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        where = subject(odd)
         yield Hit(
             title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
             f"{odd.majority}",
@@ -74,6 +74,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             ranks=odd.ranks,
             hosts=odd.hosts,
             comm_id=odd.comm_id,
-            evidence=(*odd.evidence[:2], *odd.majority_evidence),
+            evidence=both_sides(odd),
             caused_by=("env-mismatch", "nic-count-mismatch"),
         )

@@ -37,6 +37,7 @@ from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs, setting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outliers import both_sides
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -77,7 +78,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             ranks=first.ranks,
             hosts=first.hosts,
             comm_id=first.comm_id,
-            evidence=(*first.evidence[:2], *first.majority_evidence),
+            evidence=both_sides(first),
             caused_by=("nvls-multicast-failed", "env-mismatch"),
         )
         return

@@ -35,8 +35,8 @@ import polars as pl
 
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -71,7 +71,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             if float(odd.value) < float(odd.majority):
                 found.setdefault(odd.ranks, (odd, words))
     for odd, words in found.values():
-        where = named(odd.whole_hosts) if odd.whole_hosts else rank_words(odd.ranks)
+        where = subject(odd)
         yield Hit(
             title=f"{where}: {float(odd.value):g} GB/s per channel {words}, while "
             f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
@@ -84,6 +84,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             ranks=odd.ranks,
             hosts=odd.hosts,
             comm_id=odd.comm_id,
-            evidence=(*odd.evidence[:2], *odd.majority_evidence),
+            evidence=both_sides(odd),
             caused_by=("nvlink-degraded", "nic-count-mismatch", "gpu-nic-distance"),
         )
