@@ -27,7 +27,7 @@ def late_once(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale) -> list[On
     every = events[unit].n_unique()
     usual = int(events.group_by(unit).agg(pl.col("delay_ns").sum())["delay_ns"].median() or 0)  # type: ignore[arg-type]
     found: list[Once] = []
-    tops = units.sort("delay_ns", descending=True).head(ONCE_UNITS)
+    tops = units.sort("delay_ns", "start_ns", "last", descending=[True, False, False]).head(ONCE_UNITS)
     rank = int(tops["last"][0])
     kept = tops.filter(
         (pl.col("last") == rank)

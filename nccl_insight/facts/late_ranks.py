@@ -45,7 +45,7 @@ def often_last(events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
     outliers = units.filter(pl.col("delay_ns") > limit)
     found: list[Straggler] = []
     sums = events.group_by("last").agg(pl.col("delay_ns").sum(), worst=pl.col("delay_ns").max())
-    for rank, delay, worst in sums.sort("delay_ns", descending=True).iter_rows():
+    for rank, delay, worst in sums.sort("delay_ns", "last", descending=[True, False]).iter_rows():
         if not material(delay, worst, scale):
             continue
         once = events.filter(pl.col("last") != rank)["delay_ns"].max()

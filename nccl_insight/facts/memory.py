@@ -46,9 +46,9 @@ def _device_memory(run: Run) -> list[RankMemory]:
         purposes = (
             part.group_by("purpose")
             .agg(pl.col("bytes").sum(), pl.col("count").sum())
-            .sort("bytes", descending=True)
+            .sort("bytes", "purpose", descending=[True, False], nulls_last=True)
         )
-        ranks = part.sort("bytes", descending=True)["rank"].drop_nulls()
+        ranks = part.sort("bytes", descending=True, maintain_order=True)["rank"].drop_nulls()
         found.append(
             RankMemory(
                 host=part["host"][0],

@@ -122,7 +122,7 @@ def _unused(run: Run, odd: pl.DataFrame) -> bool:
 
 
 def _between(per_host: pl.DataFrame) -> Hit:
-    counts = per_host.group_by("layer").len().sort("len", descending=True)
+    counts = per_host.group_by("layer").len().sort("len", "layer", descending=[True, False])
     usual = counts.item(0, "layer")
     odd = per_host.filter(pl.col("layer") != usual)
     hosts = hosts_of(odd)

@@ -74,7 +74,8 @@ def _edges(run: Run) -> Iterator[Hit]:
     shown = pl.concat([short, edges, others])
     if edges.height:
         first = edges.row(0, named=True)
-        ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts(sort=True)
+        ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts()
+        ends = ends.sort("count", "src_rank", descending=[True, False])
         usual = (
             int(ends.item(0, "src_rank"))
             if edges.height > 1 and ends.item(0, "count") == edges.height

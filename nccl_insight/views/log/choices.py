@@ -195,7 +195,7 @@ def calls(run: Run) -> tuple[Calls, ...] | None:
         run.lazy("calls")
         .group_by(pl.col("op").cast(pl.String))
         .agg(pl.len(), size.sum().alias("bytes"), size.min().alias("low"), size.max().alias("high"))
-        .sort("bytes", "len", descending=True)
+        .sort("bytes", "len", "op", descending=[True, True, False], nulls_last=True)
         .collect()
     )
     return tuple(Calls(op, n, low or 0, high or 0) for op, n, _, low, high in table.iter_rows())

@@ -59,7 +59,13 @@ def job(run: Run) -> Job:
         world=main_comm(run),
         processes=everyone.height,
         versions={
-            column: tuple(everyone.get_column(column).drop_nulls().value_counts(sort=True).iter_rows())
+            column: tuple(
+                everyone.get_column(column)
+                .drop_nulls()
+                .value_counts()
+                .sort("count", column, descending=[True, False])
+                .iter_rows()
+            )
             for column in _VERSIONS
         },
         rccl="rccl" in everyone.get_column("library").drop_nulls().to_list(),

@@ -62,7 +62,11 @@ def waiting(run: Run) -> Waiting | None:
     """The waiting of ranks, None where nobody waits."""
     table = run.table("waits")
     found = []
-    groups = table.group_by("process_group").agg(pl.col("wait_ns").sum()).sort("wait_ns", descending=True)
+    groups = (
+        table.group_by("process_group")
+        .agg(pl.col("wait_ns").sum())
+        .sort("wait_ns", "process_group", descending=[True, False], nulls_last=True)
+    )
     for group in groups["process_group"].to_list():
         rows = table.filter(pl.col("process_group").eq_missing(group)).sort("wait_ns", "rank")
         least, most = rows.row(0, named=True), rows.row(-1, named=True)
