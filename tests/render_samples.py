@@ -194,7 +194,8 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
         "inputs": pl.DataFrame({
             "input_id": [0], "path": ["job-4711/all.log"], "kind": ["nccl_log"], "size_bytes": [8_412_331],
             "sha256": ["5f" * 32], "lines": [61_204], "nccl_lines": [58_000], "parsed_lines": [57_400],
-            "unknown_lines": [600], "foreign_lines": [3_200], "torn_lines": [4], "bad_bytes": [0],
+            "unknown_lines": [600], "foreign_lines": [3_200], "last_foreign_line": [61_204],
+            "torn_lines": [4], "bad_bytes": [0],
         }),
     }  # fmt: skip
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import nccl_insight
 from nccl_insight.model import Analysis
 from nccl_insight.readers.nccl_log import recover
+from nccl_insight.readers.nccl_log.head import parse_heads
 
 
 def _said(tmp_path: Path, *lines: str) -> Analysis:
@@ -108,3 +110,54 @@ def test_a_traceback_behind_any_tag(tag: Callable[[int], str], tmp_path: Path) -
     assert found["application-exception"].severity.value == "error"
     assert "ValueError" in found["application-exception"].title
     assert found["peer-died"].caused_by == "application-exception"
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:0{n}.12{n}456Z stdout F ", "worker-1: ", "{n}9:",
+        "<14>1 2025-06-01T10:00:0{n}Z node7 trainer 47 - - ", "2025-06-01 10:00:0{n},123 - INFO - ",
+    ],
+)  # fmt: skip
+def test_a_last_error_behind_the_label_of_a_launcher(tmp_path: Path, label: str) -> None:
+    thrown = (
+        "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:2777, invalid argument (run with "
+        "NCCL_DEBUG=WARN for details), NCCL version 2.21.5",
+        "ncclInvalidArgument: Invalid value for an argument.",
+        "Last error:",
+        "Broadcast : sendbuff (nil) is not a valid pointer",
+    )
+    said = _said(tmp_path, *(label.replace("{n}", str(n)) + text for n, text in enumerate(thrown, 1)))
+    assert _names(said) == {"invalid-argument"}
+
+
+def test_labels_that_differ_in_more_than_their_numbers() -> None:
+    assert recover.labeled("12: text", "9: ") == ("12: ", "text")
+    assert recover.labeled("rank3: text", "9: ") == ("", "rank3: text")
+    assert recover.labeled("9", "9: ") == ("", "9")
+    assert recover.labeled("text", "") == ("", "text")
+
+
+def test_quotes_and_arrows_of_a_forum(tmp_path: Path) -> None:
+    warned = "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 ‘system not yet initialized’"
+    assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
+    link = "gpu01:4000:4001 [0] NCCL INFO Channel 00/0 : 0[0] → 1[1] via P2P/IPC"
+    (tmp_path / "run.log").write_text(link + "\n", encoding="utf-8")
+    run = nccl_insight.load([tmp_path / "run.log"])
+    assert run.table("connections").select("src_rank", "dst_rank").rows() == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("label", "host"),
+    [
+        ("worker-1: ", "worker-1"), ("10.0.0.7: ", "10.0.0.7"), ("gpu01 ", "gpu01"), ("x | gpu01: ", "gpu01"),
+        ("3: ", None), ("2025-06-01T10:00:02.123456Z ", None), ("2025-06-01 10:00:02: ", None), ("INFO: ", None),
+        ("trainer-0 pytorch ", None), ("[rank3]: ", None), ("rank3: ", None), ("app - - ", None),
+    ],
+)  # fmt: skip
+def test_the_label_in_front_of_a_head_without_host(label: str, host: str | None) -> None:
+    heads = pl.Series([f"{label}[0] misc/socket.cc:71 ", f"{label}[0] "])
+    read = parse_heads(heads)
+    assert read["host"].to_list() == [host, host]
+    assert read["dev"].to_list() == [0, 0]
+    assert read["source"].to_list() == ["misc/socket.cc:71", None]

@@ -227,3 +227,10 @@ def test_no_run_that_lost_a_rank_is_ok(path: Path) -> None:
 )
 def test_healthy_runs_are_ok(path: Path) -> None:
     assert nccl_insight.analyze([path]).status == "ok"
+
+
+@pytest.mark.parametrize("line", ["", "   ", "\t"])
+def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, line: str) -> None:
+    lines = log(version="2.27.7")
+    assert judge(tmp_path, ["training starts", *lines, "epoch 1: loss 0.3"]).status == "ok"
+    assert judge(tmp_path, ["training starts", *lines, line, line]).status == "inconclusive"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
@@ -130,19 +129,12 @@ def _without_ranks(run: Run) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Last:
-    """The last line of an input that any table knows, and how many lines the input has."""
-
-    line: int
-    lines: int
+def goes_on(run: Run) -> bool:
+    """Whether the program's own output goes on after the last line of NCCL that was kept, in any input."""
+    return run.memo("journey.goes_on", _goes_on)
 
 
-def _last_lines(run: Run) -> dict[int, _Last]:
-    return run.memo("journey.last_lines", _find_last_lines)
-
-
-def _find_last_lines(run: Run) -> dict[int, _Last]:
+def _goes_on(run: Run) -> bool:
     parts = [
         frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
         for name in run.having("input_id", "line")
@@ -150,17 +142,11 @@ def _find_last_lines(run: Run) -> dict[int, _Last]:
         for frame in run.pieces(name)
     ]
     if not parts:
-        return {}
+        return False
     last = pl.concat(parts, how="vertical_relaxed").group_by("input_id").agg(pl.col("line").max())
-    sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
-    joined = last.join(sizes, on="input_id", how="inner").drop_nulls()
-    return {int(i): _Last(int(line), int(lines)) for i, line, lines in joined.iter_rows()}
-
-
-def goes_on(run: Run) -> bool:
-    """Whether the program's own output goes on after the last line of NCCL that was kept, in any input."""
-    foreign = dict(run.table("inputs").select("input_id", pl.col("foreign_lines").fill_null(0)).iter_rows())
-    return any(foreign.get(i, 0) and last.lines > last.line for i, last in _last_lines(run).items())
+    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64))
+    joined = last.join(own, on="input_id", how="inner")
+    return bool((joined["last_foreign_line"] > joined["line"]).any())
 
 
 def path_of(run: Run, input_id: int) -> str:

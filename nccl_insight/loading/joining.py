@@ -91,6 +91,7 @@ def _input_row(part: Part, fate: Fate | None, benchmarks: bool) -> dict[str, obj
         "parsed_lines": fate.parsed if fate else None,
         "unknown_lines": fate.unknown if fate else None,
         "foreign_lines": fate.foreign if fate else None,
+        "last_foreign_line": (fate.last_foreign or None) if fate else None,
         "torn_lines": fate.torn if fate else None,
         "bad_bytes": part.index.bad_bytes if fate else None,
     }

@@ -223,8 +223,8 @@ _OWN_TABLES: Final[Mapping[str, Columns]] = {
     "inputs": {
         "input_id": pl.UInt16, "path": pl.String, "kind": _enum(*KINDS), "size_bytes": pl.UInt64,
         "sha256": pl.String, "lines": pl.UInt64, "nccl_lines": pl.UInt64, "parsed_lines": pl.UInt64,
-        "unknown_lines": pl.UInt64, "foreign_lines": pl.UInt64, "torn_lines": pl.UInt64,
-        "bad_bytes": pl.UInt64,
+        "unknown_lines": pl.UInt64, "foreign_lines": pl.UInt64,
+        "last_foreign_line": pl.UInt64, "torn_lines": pl.UInt64, "bad_bytes": pl.UInt64,
     },
     "unknown": {
         "input_id": pl.UInt16, "line": pl.UInt64, "template": pl.String, "level": pl.String,

@@ -115,9 +115,10 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     keys = work.classifier.catalog.headless_keys()
     if not keys:
         return
-    thrown = pl.col("_text").shift(1).str.strip_chars_end().str.ends_with(_LAST_ERROR).fill_null(False)
+    before = pl.col("_text").shift(1).str.strip_chars_end()
+    thrown = pl.when(before.str.ends_with(_LAST_ERROR)).then(before.str.strip_suffix(_LAST_ERROR))
     likely = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown") | pl.col("_text").str.contains_any([*keys, _QUOTE])
+        pl.col("_thrown").is_not_null() | pl.col("_text").str.contains_any([*keys, _QUOTE])
     )
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     likely = likely.select(
@@ -127,7 +128,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     rows: list[recover.Piece] = []
     found: list[Match] = []
     tries = 0
-    for number, text, announced, shape, present in likely.iter_rows():
+    for number, text, thrown_behind, shape, present in likely.iter_rows():
+        announced = thrown_behind is not None
+        label, text = recover.labeled(text, thrown_behind or "")
         said = recover.quoted(text) if _QUOTE in text else None
         if said is not None:
             entry = catalog.match(said) or catalog.match_collapsed(said)
@@ -158,7 +161,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             foreign.add(shape)
         if hit is not None:
             match, body, at = hit
-            rows.append(recover.Piece(number, 0, text[: max(at, 0)], _level_of(match, announced), body))
+            rows.append(
+                recover.Piece(number, 0, label + text[: max(at, 0)], _level_of(match, announced), body)
+            )
             found.append(match)
     if not rows:
         return
@@ -268,14 +273,6 @@ def _result(
     lost = lost.filter(~lost.is_in(good.implode()) & ~lost.is_in(torn.implode()))
     unknown = unknown.filter(~pl.col("_line").is_in(good.implode()))
     places = work.places
-    fates: dict[int, Fate] = {}
-    columns = zip(
-        places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),
-        strict=True,
-    )  # fmt: skip
-    for input_id, count, clean, parsed, missed, broken in columns:
-        known = clean + parsed
-        fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken)
     messages = {
         name: places.place(pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0])
         for name, parts in work.parts.items()
@@ -291,13 +288,26 @@ def _result(
     rest = others.filter(
         ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
     )
+    foreign = places.place(rest)
+    said = foreign.filter(pl.col("_text").str.contains(r"\S")).group_by("input_id").agg(pl.col("_line").max())
+    ends = dict(said.iter_rows())
+    fates: dict[int, Fate] = {}
+    columns = zip(
+        places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),
+        strict=True,
+    )  # fmt: skip
+    for input_id, count, clean, parsed, missed, broken in columns:
+        known = clean + parsed
+        fates[input_id] = Fate(
+            count, known, missed, count - known - missed - broken, broken, ends.get(input_id, 0)
+        )
     return ChunkResult(
         fates=fates,
         torn_lines=torn_lines,
         repeats=repeats,
         messages=messages,
         unknown=places.place(unknown),
-        foreign=places.place(rest),
+        foreign=foreign,
         heads=places.place(pl.concat(work.heads)),
         warned=frozenset(work.warned),
     )

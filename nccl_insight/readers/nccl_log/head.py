@@ -32,8 +32,14 @@ _FULL: Final = (
     rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})"
     rf"(?::(?P<tid>{_ID})(?: \[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?)?| \[(?P<dev_alone>-?[0-9]+)\])?$"
 )
-_DEVICE: Final = (
-    r"^(?P<launcher>.*?)(?:(?P<host>[A-Za-z0-9_.-]+):? )?\[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?$"
+_DEVICE: Final = r"^(?P<launcher>.*?)\[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?$"
+# A launcher's name of the host in front of a head that lost it: `gpu01: [0] ..`, or alone at the beginning.
+_LABEL: Final = r"(?:^|.*[\s\]>)|])(?P<label>[A-Za-z0-9_.-]+): ?$|^(?P<alone>[A-Za-z0-9_.-]+) $"
+_LABEL_END: Final = r"[A-Za-z0-9_.-]+:? ?$"
+_NAMES_HOST: Final = r"[A-Za-z]|^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$"
+_NAMES_NO_HOST: Final = (
+    r"(?i)^(?:[0-9.,t-]+z|(?:local_?|global_?|world_?)?rank[-_]?[0-9]*|proc(?:ess)?[-_]?[0-9]+|std(?:out|err)|info|warn"
+    r"|warning|error|debug|trace|critical|fatal|notice|output|log)$"
 )
 # A zone that a log collector glued to the host name: 2025-05-16T16:39:51.208-07:00ip-10-1-2-3
 _GLUED_ZONE: Final = r"([0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2}))([^\s|])"
@@ -69,7 +75,7 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
             rest.select("head", "clean")
             .with_columns(pl.col("clean").str.extract_groups(_DEVICE).alias("g"))
             .unnest("g")
-            .with_columns(pl.lit(None, pl.String).alias(c) for c in ("pid", "tid", "dev_alone"))
+            .with_columns(pl.lit(None, pl.String).alias(c) for c in ("host", "pid", "tid", "dev_alone"))
             .with_columns(
                 launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"),
             )
@@ -82,13 +88,6 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         launcher=pl.when(clock).then("clean").otherwise("launcher"),
         host=pl.when(clock).then(None).otherwise("host"),
         pid=pl.when(clock).then(None).otherwise("pid"),
-    )
-    # An exception that quotes a rank in brackets: `torch.distributed.DistBackendError: [3] is setting up`.
-    raised = pl.col("host").str.contains(_RAISED).fill_null(False) & pl.col("pid").is_null()
-    full = full.with_columns(
-        launcher=pl.when(raised).then("clean").otherwise("launcher"),
-        host=pl.when(raised).then(None).otherwise("host"),
-        dev=pl.when(raised).then(None).otherwise("dev"),
     )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.
@@ -105,6 +104,7 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         host=pl.when(bare).then(None).otherwise("host"),
         pid=pl.when(bare).then(None).otherwise("pid"),
     )
+    full = _labeled(full)
     stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_TIMESTAMP))
     return stamped.select(
         "head",
@@ -123,3 +123,24 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
             pl.Int32, strict=False
         ),
     )
+
+
+def _labeled(heads: pl.DataFrame) -> pl.DataFrame:
+    """Heads that lost their host, with the one that a launcher's label names."""
+    groups = pl.col("launcher").str.extract_groups(_LABEL)
+    label = pl.coalesce(groups.struct.field("label"), groups.struct.field("alone"))
+    lost = pl.col("host").is_null() & (pl.col("dev").is_not_null() | pl.col("dev_alone").is_not_null())
+    heads = heads.with_columns(_label=pl.when(lost).then(label))
+    # An exception that quotes a rank in brackets: `torch.distributed.DistBackendError: [3] is setting up`.
+    raised = pl.col("_label").str.contains(_RAISED).fill_null(False)
+    named = pl.col("_label").str.contains(_NAMES_HOST) & ~pl.col("_label").str.contains(_NAMES_NO_HOST)
+    named = named.fill_null(False) & ~raised
+    return heads.with_columns(
+        launcher=pl.when(raised)
+        .then("clean")
+        .when(named)
+        .then(pl.col("launcher").str.replace(_LABEL_END, ""))
+        .otherwise("launcher"),
+        host=pl.when(named).then("_label").otherwise("host"),
+        dev=pl.when(raised).then(None).otherwise("dev"),
+    ).drop("_label")

@@ -20,21 +20,24 @@ RECORD: Final = {
 
 @dataclass(frozen=True)
 class Fate:
-    """Physical lines by what became of them."""
+    """Physical lines by what became of them, and the last of the foreign ones that is not blank (0: there is none)."""
 
     lines: int = 0
     parsed: int = 0
     unknown: int = 0
     foreign: int = 0
     torn: int = 0
+    last_foreign: int = 0
 
     def __add__(self, other: Fate) -> Fate:
+        """Both, where the lines of ``other`` come behind."""
         return Fate(
             self.lines + other.lines,
             self.parsed + other.parsed,
             self.unknown + other.unknown,
             self.foreign + other.foreign,
             self.torn + other.torn,
+            self.lines + other.last_foreign if other.last_foreign else self.last_foreign,
         )
 
 

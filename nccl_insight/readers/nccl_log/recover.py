@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice, takewhile
 from typing import Final
 
 from nccl_insight.language.catalog import Catalog, Match
@@ -230,6 +231,18 @@ def match_headless(
             if found is not None:
                 return found, text[at:].rstrip(), at
     return None
+
+
+def labeled(text: str, label: str) -> tuple[str, str]:
+    """A line's launcher label and the rest, where it has the same label as another line up to its numbers."""
+    at = 0
+    for number, signs in groupby(label, str.isdigit):
+        known = "".join(signs)
+        digits = sum(1 for _ in takewhile(str.isdigit, islice(text, at, None))) if number else len(known)
+        if not digits or not (number or text.startswith(known, at)):
+            return "", text
+        at += digits
+    return text[:at], text[at:]
 
 
 def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> tuple[Match, int] | None:
