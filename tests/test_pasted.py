@@ -131,10 +131,26 @@ def test_a_last_error_behind_the_label_of_a_launcher(tmp_path: Path, label: str)
     assert _names(said) == {"invalid-argument"}
 
 
+@pytest.mark.parametrize(
+    "label",
+    ["", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:{n}.123Z stdout F ", "gpu01: ", "worker-1  | "],
+)
+def test_the_root_cause_of_elastic_behind_the_label_of_a_launcher(tmp_path: Path, label: str) -> None:
+    block = (
+        "Root Cause (first observed failure):", "[0]:", "  time      : 2025-06-01_10:00:00", "  host      : gpu01",
+        "  rank      : 5 (local_rank: 5)", "  exitcode  : 1 (pid: 4005)", "  error_file: <N/A>",
+        "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+    )  # fmt: skip
+    said = _said(tmp_path, *(label.replace("{n}", str(n)) + text for n, text in enumerate(block, 8)))
+    assert _names(said) == {"application-exception"}
+    assert [f.ranks for f in said.findings if f.name == "application-exception"] == [(5,)]
+
+
 def test_labels_that_differ_in_more_than_their_numbers() -> None:
     assert recover.labeled("12: text", "9: ") == ("12: ", "text")
     assert recover.labeled("rank3: text", "9: ") == ("", "rank3: text")
     assert recover.labeled("9", "9: ") == ("", "9")
+    assert recover.labeled("10:", "9: ") == ("10:", "")
     assert recover.labeled("text", "") == ("", "text")
 
 

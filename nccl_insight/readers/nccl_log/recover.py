@@ -235,14 +235,22 @@ def match_headless(
 
 def labeled(text: str, label: str) -> tuple[str, str]:
     """A line's launcher label and the rest, where it has the same label as another line up to its numbers."""
+    at = _behind(text, label)
+    if at is None and _behind(text, label.rstrip()) == len(text):
+        return text, ""
+    return (text[:at], text[at:]) if at is not None else ("", text)
+
+
+def _behind(text: str, label: str) -> int | None:
+    """Where a text goes on behind a label, which may have other numbers in it."""
     at = 0
     for number, signs in groupby(label, str.isdigit):
         known = "".join(signs)
-        digits = sum(1 for _ in takewhile(str.isdigit, islice(text, at, None))) if number else len(known)
-        if not digits or not (number or text.startswith(known, at)):
-            return "", text
-        at += digits
-    return text[:at], text[at:]
+        length = sum(1 for _ in takewhile(str.isdigit, islice(text, at, None))) if number else len(known)
+        if not length or not (number or text.startswith(known, at)):
+            return None
+        at += length
+    return at
 
 
 def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> tuple[Match, int] | None:

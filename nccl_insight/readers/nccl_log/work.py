@@ -239,11 +239,14 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         names = dict.fromkeys((name, *(n for n in catalog.candidates(body) if catalog.spans_lines(n))))
         joined = [j for j in (recover.extend(catalog, n, body, following) for n in names) if j is not None]
         if not joined:
-            # A launcher tags every line: the message goes on behind the tags.
-            bare = [recover.without_tags(text) for text in following]
-            if bare != following:
-                found_ = (recover.extend(catalog, n, body, bare) for n in names)
-                joined = [j for j in found_ if j is not None]
+            # A launcher tags every line: the message goes on behind the tags, or behind the label of its first line.
+            label = work.line(number).partition(body)[0]
+            tagged = [recover.without_tags(text) for text in following]
+            labeled = [recover.labeled(text, label)[1] for text in following]
+            for bare in (tagged, labeled):
+                if bare != following and not joined:
+                    found_ = (recover.extend(catalog, n, body, bare) for n in names)
+                    joined = [j for j in found_ if j is not None]
         match: Match | None
         if joined:
             match, count = max(joined, key=lambda j: j[1])
