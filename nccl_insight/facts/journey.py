@@ -24,6 +24,11 @@ _STEPS: Final = (
 )  # fmt: skip
 # NCCL prints "Destroy COMPLETE" with subsystem INIT from 2.12 to 2.29, and with DESTROY from 2.30 (init.cc commFree).
 _PRINTS_DESTROY: Final = ((2, 12), (2, 30))
+# What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
+_REMARKS: Final = (
+    BENIGN, "plain-note", "kernel-cmdline-iommu-missing", "host-tuning", "env-recommended-unset",
+    "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
+)  # fmt: skip
 _OUTSIDE: Final = frozenset(
     {"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"}
 )
@@ -249,7 +254,9 @@ def _doubts(run: Run) -> Iterator[str]:
         worst = max(open_, key=lambda c: c.nranks)
         done = rows.filter((pl.col("comm_id") == worst.comm_id) & pl.col("init_completed").is_not_null())
         count = done["rank"].n_unique()
-        more = f" (and {len(open_) - 1} more communicators are incomplete)" if len(open_) > 1 else ""
+        others = len(open_) - 1
+        verb = "is" if others == 1 else "are"
+        more = f" (and {plural(others, 'more communicator')} {verb} incomplete)" if others else ""
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
     silent = _silent(rows)
     if silent:
@@ -302,7 +309,9 @@ def trouble_line(run: Run) -> str:
 
     A port that came back before the job ended is none.
     """
-    found = causes(run).filter(pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("line").is_not_null())
+    found = causes(run).filter(
+        pl.col("loud") & ~pl.col("cause").is_in(_REMARKS) & pl.col("line").is_not_null()
+    )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]
     if not rows:

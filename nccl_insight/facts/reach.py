@@ -35,6 +35,13 @@ def _spans_hosts(run: Run) -> bool | None:
     return None
 
 
+def needs_no_network(run: Run) -> bool:
+    """Whether the job is known to stay on one host, and finished its init there: a network that fails costs nothing."""
+    known = comms(run)
+    hosts = {host for c in known for host in c.hosts}
+    return spans_hosts(run) is False and len(hosts) <= 1 and all(c.init_complete for c in known)
+
+
 def nodes_are_processes(run: Run) -> bool:
     """Whether P2P and SHM are both switched off, so that NCCL takes each process for a node of its own."""
     level = setting(run, "NCCL_P2P_LEVEL").filter(pl.col("value").str.to_uppercase().is_in(["LOC", "0"]))

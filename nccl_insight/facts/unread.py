@@ -15,6 +15,7 @@ from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
 _LEAST: Final = 2
+_BY_ONE: Final = ("rings", "version")  # what the first rank prints for all
 _EXCERPT: Final = 80
 
 
@@ -44,7 +45,10 @@ def _build(run: Run) -> tuple[Unread, ...]:
     found = (
         rows.group_by("_about", maintain_order=True)
         .agg(pl.col("count").sum(), pl.col("example").first())
-        .filter(pl.col("count") >= max(_LEAST, processes))
+        .filter(
+            pl.col("count")
+            >= pl.when(pl.col("_about").is_in(_BY_ONE)).then(_LEAST).otherwise(max(_LEAST, processes))
+        )
         .sort("count", descending=True, maintain_order=True)
     )
     return tuple(

@@ -37,8 +37,11 @@ QUIET_LEVELS: Final = ("INFO", "TRACE", "CALL", "VERSION")
 
 
 def is_loud(levels: pl.Expr) -> pl.Expr:
-    """Whether records of a level are judged like warnings: WARN, ATTN, ERROR, ABORT, DIAG and any new name."""
-    return ~levels.is_in(QUIET_LEVELS)
+    """Whether records of a level are judged like warnings: WARN, ATTN, ERROR, ABORT, DIAG and any new name.
+
+    A torn line may have written `INFO` over another level or over itself (`IINFO`): no name that holds it is new.
+    """
+    return ~(levels.is_in(QUIET_LEVELS) | levels.cast(pl.String).str.contains("INFO", literal=True))
 
 
 def known_op(column: str) -> pl.Expr:

@@ -97,6 +97,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         address = str(bridge.rows["peer"][0]).partition("<")[0]
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
+        behind = _behind(run, bridge.hosts)
         yield Hit(
             title=f"NCCL tries to reach a peer at {address}, the address of a container bridge, of loopback "
             f"or of a link-local interface "
@@ -109,8 +110,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             expected="an address that all hosts can route to",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
-            ranks=bridge.ranks,
-            hosts=bridge.hosts,
+            ranks=bridge.ranks if behind == bridge.hosts else (),
+            hosts=behind,
             evidence=bridge.evidence,
         )
 
@@ -182,6 +183,13 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         hosts=hosts,
         evidence=refs(rows),
     )
+
+
+def _behind(run: Run, reporters: tuple[str, ...]) -> tuple[str, ...]:
+    """The host that gave out the address: the only one that does not complain, else those that do."""
+    every = set(run.table("processes")["host"].drop_nulls())
+    others = sorted(every - set(reporters))
+    return tuple(others) if len(others) == 1 else reporters
 
 
 def _to_bridge(failed: Trouble) -> Trouble | None:

@@ -59,13 +59,15 @@ MUST_AGREE: Final = (
     "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_NET_GDR_LEVEL", "NCCL_NVLS_ENABLE",
     "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE",
     "NCCL_TREE_THRESHOLD", "NCCL_SINGLE_RING_THRESHOLD", "NCCL_IB_SPLIT_DATA_ON_QPS",
-    "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_FIFO_TC", "NCCL_IB_ADAPTIVE_ROUTING",
 )  # fmt: skip
 FATAL: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NET",
     "NCCL_P2P_NET_CHUNKSIZE", "NCCL_IB_DISABLE",
 )  # fmt: skip
-LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_DATA_ON_QPS")
+SERVICE: Final = ("NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_FIFO_TC", "NCCL_IB_ADAPTIVE_ROUTING")
+"""How the fabric treats the packets: ranks that differ still understand each other."""
+LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_DATA_ON_QPS", *SERVICE)
 """Read by some ranks only, when they need them: silence says nothing."""
 _UNSET: Final = "not set"
 
@@ -114,7 +116,10 @@ def _hit(name: str, odd: Outlier) -> Hit:
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
     return Hit(
         title=f"{where}: {mine}, {usual}",
-        explanation="Ranks of one communicator must agree in this setting.",
+        explanation="Packets of these ranks travel in another class of the fabric: other queues, other "
+        "priority, perhaps without the lossless service of the rest. The job runs, and loses bandwidth."
+        if name in SERVICE
+        else "Ranks of one communicator must agree in this setting.",
         observed=odd.value,
         expected=odd.majority,
         next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none; "

@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.unread import unread
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.rules._init import waiting, waiting_early
@@ -83,7 +84,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             absence="no Init COMPLETE of this communicator in any input",
         )
     early = waiting_early(run)
-    if early.height:
+    if early.height and any(u.about == "init" for u in unread(run)):
+        yield CannotJudge(
+            "lines about init are worded in a way that is not known here, so a communicator may have been created",
+            "nccl-insight explain-log <log>   # shows the lines that no rule reads",
+        )
+    elif early.height:
         yield Hit(
             title=f"{early.height} processes chose their network and then waited: no communicator was created",
             next_step="check that all ranks were launched and that WORLD_SIZE and MASTER_ADDR agree; py-spy dump "

@@ -36,6 +36,7 @@ import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
+from nccl_insight.facts.unread import unread
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.tables.run import Run
@@ -123,7 +124,10 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
     last = traces.filter(
         pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64)
     )
-    done = run.table("ranks")["init_complete"].fill_null(False).any()
+    # Where init lines are worded in a new way, nothing says whether init completed.
+    done = run.table("ranks")["init_complete"].fill_null(False).any() or any(
+        u.about == "init" for u in unread(run)
+    )
     return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 and not done else None
 
 
