@@ -32,7 +32,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Op:
-    """One instruction: ``compute``, ``collective``, ``send``, ``recv``, ``join`` (wait for all that is under way)."""
+    """One instruction: ``compute``, ``idle`` (time without a kernel), ``collective``, ``send``, ``recv``, ``join``
+    (wait for all that is under way)."""
 
     kind: str
     took_us: float = 0.0
@@ -87,6 +88,8 @@ class Simulation:
                 self._emit(
                     rank, event("kernel", "gemm", rank.now, op.took_us, device=0, stream=7), rank.now - 6
                 )
+                rank.now += op.took_us
+            elif op.kind == "idle":
                 rank.now += op.took_us
             elif op.kind == "join":
                 if any(key not in self.ended for key in rank.open):

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import nccl_insight
 from nccl_insight import api
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.wire import recorded
@@ -361,6 +362,23 @@ def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> 
     assert hit.ranks == (0, 1, 2, 3)
     assert "collective 2 (all_reduce 1024x2 Float)" in hit.title
     assert list(ni503_rank_desync.check(run)) == []
+
+
+def test_who_stands_in_a_stalled_group_is_not_behind_in_another(tmp_path: Path) -> None:
+    """Ranks 2 and 3 stand in a transfer of their own group; 0 and 1 wait for them in groups that join the pairs."""
+    members = {"0": [0, 1, 2, 3], "t0": [0, 1], "t1": [2, 3], "d0": [0, 2], "d1": [1, 3]}
+    for rank in range(4):
+        tensor, data = f"t{rank // 2}", f"d{rank % 2}"
+        entries = [done(n, group=tensor) for n in range(1, 5)] + [done(1, group=data)]
+        entries.append(started(5, group=tensor) if rank >= 2 else started(2, group=data))
+        content = dump(entries)
+        content["pg_config"] = {
+            name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
+        }
+        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load([tmp_path])).findings}
+    assert found["collective-stalled"].ranks == (2, 3)
+    assert "rank-desync" not in found
 
 
 def test_issued_but_never_entered(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ _TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 def arrivals_of_ranks(run: Run) -> pl.DataFrame:
     """Members of matched synchronising collectives.
 
-    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, own_ns, limit_ns,
-    inherited_ns, by_clock, source, since``. ``group`` is a number of the process group, ``label`` its name.
+    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, shown_wait_ns,
+    own_ns, limit_ns, inherited_ns, by_clock, source, since``. ``shown_wait_ns`` is waiting while the rank did not
+    compute. ``group`` is a number of the process group, ``label`` its name.
     ``own_ns`` is the arrival as far as the rank itself is the reason, on a scale that only members of one collective
     share; where it stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
     Arrivals with one ``since`` count from the same moment. ``inherited_ns`` is the communication elsewhere that was
@@ -38,6 +39,12 @@ def arrivals_of_ranks(run: Run) -> pl.DataFrame:
     the arrival, the row is left out. ``by_clock`` says that starts on a common clock were used.
     """
     return run.memo("facts.lateness.arrivals_of_ranks", _arrivals_of_ranks)
+
+
+def _shown_wait() -> pl.Expr:
+    """The part of ``wait_ns``, with which an operation begins, in its last part without compute."""
+    held = pl.min_horizontal(pl.coalesce("held_ns", "exposed_ns", "duration_ns"), "duration_ns")
+    return pl.max_horizontal(pl.col("wait_ns") + held - pl.col("duration_ns"), 0)
 
 
 def is_engine_copy() -> pl.Expr:
@@ -54,6 +61,7 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         "match_id", "rank", "step", "start_ns", "duration_ns", "wait_ns", "skew_ns", "group_ranks", "device", "stream",
         "exposed_ns",
         pl.col("source").cast(pl.String),
+        shown_wait_ns=_shown_wait(),
         group=pl.struct("source", "process_group", "group_ranks", "job").rank("dense"),
         label=pl.col("process_group"),
         members=pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32)),
@@ -278,7 +286,8 @@ def _stages(run: Run) -> pl.DataFrame:
     own = pl.col("duration_ns") - pl.col("exposed_comm_ns")
     return rows.select(
         "match_id", "rank", "step", "start_ns", "duration_ns",
-        "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), group_ranks=pl.lit(None, pl.List(pl.Int32)),
+        "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), shown_wait_ns=pl.lit(0, pl.Int64),
+        group_ranks=pl.lit(None, pl.List(pl.Int32)),
         source=pl.lit("kernel"), label=pl.lit("pipeline"), own_ns=own, limit_ns=own,
         inherited_ns=pl.col("exposed_comm_ns"), by_clock=pl.lit(False),
         since=pl.struct("group", "step").rank("dense"),

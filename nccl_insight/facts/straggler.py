@@ -31,11 +31,13 @@ from nccl_insight.facts.late import (
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
 from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
+from nccl_insight.facts.routed import routed_groups
 from nccl_insight.tables.run import Run
 
 _FEW_RANKS: Final = 4
 _COMPARABLE: Final = 0.2
 _ELSEWHERE: Final = 0.5
+_STAGE_SHARE: Final = 0.1
 _PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
@@ -47,7 +49,8 @@ class Arrivals:
     ``ranks``: ``rank, collectives, times_last, times_first, delay_ns, worst_delay_ns, mean_wait_ns``, most delay
     first. ``delay_ns`` is what the rank cost the others, ``mean_wait_ns`` what it waited for others' own lateness.
     ``stragglers`` are the ranks that pass the test; ``once`` those late in one or two steps only; ``wait_share`` is
-    the mean waiting time over the window.
+    the mean waiting time, as far as no compute covers it, over the window; ``routed`` is the part of it in groups of
+    experts that get unequal numbers of tokens, 0..1.
     """
 
     ranks: pl.DataFrame
@@ -58,6 +61,7 @@ class Arrivals:
     window_ns: int
     wait_share: float
     cpu_only: bool
+    routed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ def _arrivals(run: Run) -> Arrivals | None:
         late = tuple(
             item
             for item in often_last(events, own) or slow_members(part, events, own)
-            if not concentrated(events, item.ranks)
+            if not concentrated(events, item.ranks) and not _unequal_stages(part, item)
         )
         for item in late:
             held = int(part.filter(pl.col("rank").is_in(item.ranks))["inherited_ns"].sum())
@@ -182,13 +186,30 @@ def _arrivals(run: Run) -> Arrivals | None:
     # What one rank waits in two groups for the same work counts once: no more than it stood in the collective.
     waits = rows.with_columns(
         wait=pl.min_horizontal(pl.max_horizontal(latest - pl.col("limit_ns"), 0), "wait_ns")
-    )
+    ).with_columns(shown=pl.min_horizontal("wait", pl.coalesce("shown_wait_ns", "wait")))
     events = pl.concat([e for _, e in parts])
-    mean_wait = float(waits.group_by("rank").agg(pl.col("wait").sum())["wait"].mean() or 0)  # type: ignore[arg-type]
+    # Waiting under compute costs nothing.
+    mean_wait = float(waits.group_by("rank").agg(pl.col("shown").sum())["shown"].mean() or 0)  # type: ignore[arg-type]
     return Arrivals(
         _rank_table(waits, events), tuple(stragglers), distinct(once), events.height, scale.by_clock, scale.window,
-        mean_wait / scale.window if scale.window else 0.0, scale.on_cpu,
+        mean_wait / scale.window if scale.window else 0.0, scale.on_cpu, _routed(run, waits),
     )  # fmt: skip
+
+
+def _routed(run: Run, waits: pl.DataFrame) -> float:
+    total = int(waits["shown"].sum())
+    mine = waits.filter(pl.col("label").is_in(routed_groups(run)))
+    return int(mine["shown"].sum()) / total if total else 0.0
+
+
+def _unequal_stages(part: pl.DataFrame, late: Straggler) -> bool:
+    """Whether a stage of a pipeline takes so little longer than the others that its share of the layers explains it."""
+    if part["label"][0] != _PIPELINE:
+        return False
+    others = (
+        part.filter(~pl.col("rank").is_in(late.ranks)).group_by("match_id").agg(pl.col("own_ns").median())
+    )
+    return late.delay_ns < _STAGE_SHARE * float(others["own_ns"].sum())
 
 
 def _stage_parts(run: Run) -> list[tuple[pl.DataFrame, pl.DataFrame]]:

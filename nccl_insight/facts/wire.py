@@ -15,7 +15,9 @@ def transfers(run: Run) -> pl.DataFrame:
     """One row per matched collective or transfer, or per event where no other rank's was found.
 
     Columns: ``match_id, input_id, rank, ranks, src, dst, process_group, comm_id, group_ranks, op, size_bytes, dtype,
-    group_size, step, start_ns, wire_ns, busbw_gbps, waited, source, matched, complete``. ``wire_ns`` is the shortest
+    group_size, step, start_ns, wire_ns, busbw_gbps, waited, beside, source, matched, complete``.
+    ``beside`` is the share of ``wire_ns`` in which that rank computed, which takes bandwidth from the transfer; null
+    where it is unknown. ``wire_ns`` is the shortest
     duration over ranks (the last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is
     unknown (null). ``complete``: all members were recorded. Otherwise ``wire_ns`` may hold waiting for a rank that was
     not recorded, and says nothing about the links. A Send and its Recv are one row with op ``Send``, ``src``, ``dst``.
@@ -57,13 +59,14 @@ def _transfers(run: Run) -> pl.DataFrame:
             pl.col("start_ns").max(),
             wire_ns=pl.col("duration_ns").min(),
             waited=pl.col("duration_ns").max() - pl.col("duration_ns").min(),
+            beside=_beside().first(),
             source=pl.col("source").first().cast(pl.String),
             matched=pl.lit(True),
         )
     )
     single = table.filter(pl.col("match_id").is_null()).select(
         "match_id", "input_id", "rank", *wanted, "start_ns", ranks=pl.concat_list("rank"), wire_ns="duration_ns",
-        waited=pl.lit(None, pl.Int64), source=pl.col("source").cast(pl.String), matched=pl.lit(False),
+        waited=pl.lit(None, pl.Int64), beside=_beside(), source=pl.col("source").cast(pl.String), matched=pl.lit(False),
     )  # fmt: skip
     rows = pl.concat([matched, single.select(matched.columns)], how="vertical_relaxed")
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
@@ -72,6 +75,10 @@ def _transfers(run: Run) -> pl.DataFrame:
         complete=pl.col("matched")
         & (pl.col("src").is_not_null() | (pl.col("ranks").list.len() >= whole.fill_null(2))),
     )
+
+
+def _beside() -> pl.Expr:
+    return 1 - pl.col("exposed_ns") / pl.when(pl.col("duration_ns") > 0).then("duration_ns")
 
 
 def recorded(run: Run) -> pl.DataFrame:

@@ -224,7 +224,7 @@ def step_table(
     and ``queue_mean`` (:func:`queue_lengths`) tell why the GPU was idle.
     Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns,
     other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
-    exposed_copy_ns``.
+    exposed_copy_ns, compute_kernels`` (how many kernels computed).
 
     The window of a step on the GPU begins with its CPU span or, where the GPU is still busy with the step before,
     when that one ends, but not after its own first event, with which the first window begins; it ends where the next
@@ -251,6 +251,7 @@ def step_table(
     parts = {n: _intervals.union(rows.filter(pl.col("kind").is_in(k)), by="lane") for n, k in kinds.items()}
     copies = rows.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
     parts["pageable"] = _intervals.union(copies, by="lane")
+    counts = rows.filter(pl.col("kind") == COMPUTE).group_by("device", "step").agg(compute_kernels=pl.len())
     lane = spans.select("device", "step").join(
         lanes, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left"
     )["lane"]
@@ -261,7 +262,8 @@ def step_table(
         exposed_copy_ns=_total(lane, parts["memcpy"], parts["working"]),
         pageable_ns=_total(lane, parts["pageable"]),
         exposed_pageable_ns=_total(lane, parts["pageable"], parts["working"]),
-    )
+    ).join(counts, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left")
+    table = table.with_columns(pl.col("compute_kernels").fill_null(0).cast(pl.Int64))
     if launches is not None and launches.height:
         idle = idle_causes(activity, launches)
         host = _intervals.union(idle.select("device", "start_ns", end_ns="host_to"))

@@ -14,6 +14,8 @@ from nccl_insight.rules._traces import one_node_gpu
 from nccl_insight.tables.run import Run
 
 _NET_SHARE = 0.8
+_BESIDE = 0.5
+_ENOUGH = 5
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
     """Traced collectives by group, operation and size, beside what they should reach.
 
     Columns: ``members, n, op, size_bytes, comm_id, input_id, count, busbw_gbps, wire_ns`` (medians without waiting),
+    ``beside`` (median share of the transfer in which the GPU computed; such transfers are left out where enough others
+    are),
     ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` (null where nothing is known) and
     ``of_expected``. Only collectives of which all members were recorded, by a profiler, the Inspector or PyTorch's
     flight recorder. NCCL's own model comes first; the hardware
@@ -56,12 +60,15 @@ def _traced_efficiency(run: Run) -> pl.DataFrame:
     )
     # The same collectives again are not counted twice where a profiler saw them, too.
     dumped = recorded(run).filter(pl.col("busbw_gbps") > 0) if traced.is_empty() else recorded(run).clear()
+    kind = ["members", "n", "op", "size_bytes"]
+    beside = (pl.col("beside") >= _BESIDE).fill_null(False)
     rows = (
         pl.concat([traced, dumped], how="diagonal_relaxed")
         .with_columns(
             members=pl.coalesce("group_ranks", "ranks"),
             n=pl.coalesce(pl.col("group_size"), pl.col("ranks").list.len().cast(pl.Int32)),
         )
+        .filter(~beside | ((~beside).sum().over(kind) < _ENOUGH))
         .group_by("members", "n", "op", "size_bytes", maintain_order=True)
         .agg(
             pl.col("comm_id").drop_nulls().unique(),
@@ -69,6 +76,7 @@ def _traced_efficiency(run: Run) -> pl.DataFrame:
             count=pl.len(),
             busbw_gbps=pl.col("busbw_gbps").median(),
             wire_ns=pl.col("wire_ns").median(),
+            beside=pl.col("beside").median(),
         )
         .with_columns(comm_id=pl.when(pl.col("comm_id").list.len() == 1).then(pl.col("comm_id").list.first()))
     )

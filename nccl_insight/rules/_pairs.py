@@ -34,6 +34,47 @@ def against_others(medians: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def slow_node(run: Run, medians: pl.DataFrame, slow: pl.DataFrame, next_step: str) -> Hit | None:
+    """The one node whose process groups across nodes are slow, all of them and no others; None without one.
+
+    ``medians`` and ``slow``: all groups and the slow ones, with ``ranks, op, size_bytes, busbw``; ``slow`` also with
+    ``usual, input_id``.
+    """
+    node = nodes_of_ranks(run)
+
+    def nodes(ranks: list[int]) -> frozenset[str]:
+        return frozenset(node[r] for r in ranks if r in node)
+
+    every = {tuple(ranks): nodes(ranks) for ranks in medians["ranks"].to_list()}
+    across = {ranks: where for ranks, where in every.items() if len(where) > 1}
+    late = {tuple(ranks) for ranks in slow["ranks"].to_list()}
+    if len(late) < 2 or not late <= set(across) or len(across) - len(late) < 2:
+        return None
+    shared = frozenset.intersection(*(across[ranks] for ranks in late))
+    names = [n for n in sorted(shared) if all(ranks in late for ranks, where in across.items() if n in where)]
+    if len(names) != 1:
+        return None
+    name = names[0]
+    own = tuple(sorted({r for ranks in late for r in ranks if node.get(r) == name}))
+    worst = slow.row(0, named=True)
+    return Hit(
+        title=f"All {len(late)} process groups that join {name} (ranks {format_ranks(own)}) with other nodes are slow: "
+        f"{worst['op']} of {format_bytes(worst['size_bytes'])} reaches {format_gbps(worst['busbw'])}; elsewhere "
+        f"{format_gbps(worst['usual'])}",
+        explanation=f"The {len(across) - len(late)} groups that join other nodes are not slow, so it is the node's own "
+        "NICs, their links or their PCIe path. Waiting for late ranks is left out.",
+        observed=f"{format_gbps(worst['busbw'])} busbw",
+        expected=f"{format_gbps(worst['usual'])} as in groups without this node",
+        next_step=next_step,
+        ranks=own,
+        hosts=hosts_of(run, own),
+        evidence=trace_refs(
+            (i, f"{op} of {format_bytes(s)} on ranks {format_ranks(r)}: {format_gbps(b)}")
+            for i, op, s, r, b in slow.select("input_id", "op", "size_bytes", "ranks", "busbw").iter_rows()
+        ),
+    )
+
+
 def slow_pairs(run: Run, rows: pl.DataFrame, next_step: str) -> Iterator[Hit]:
     """Nodes first, then pairs of ranks by direction against the pairs that cross nodes, or stay in one, as they do.
 

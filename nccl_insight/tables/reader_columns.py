@@ -143,7 +143,7 @@ READER_COLUMNS: Final[Mapping[str, Mapping[str, pl.DataType | type[pl.DataType]]
     "steps": {
         "device": pl.Int32, "other_comm_ns": pl.Int64, "exposed_copy_ns": pl.Int64, "pageable_ns": pl.Int64,
         "exposed_pageable_ns": pl.Int64, "idle_host_ns": pl.Int64, "idle_kernel_ns": pl.Int64,
-        "queue_mean": pl.Float64, "pid": pl.Int64,
+        "queue_mean": pl.Float64, "pid": pl.Int64, "compute_kernels": pl.Int64,
     },
     "topology_links": {
         "count": pl.Int32, "path": pl.String, "section": pl.Int32,

@@ -29,6 +29,9 @@ whole hosts are tested in the same way. Stages of a pipeline that no collective 
 each step without its exposed communication. With a single process group and no
 common clock, arrival is taken from durations: all members end together.
 
+Where the traces tell time on the GPU, the reason is told, too: what the rank spends longer on than the others, in the
+median step, among compute (longer kernels, or more of them), idle time until the CPU launches, and copies.
+
 What to do
 ----------
 Look at that rank's host: CPU contention, data loading, GPU clocks and throttling (``nvidia-smi -q -d PERFORMANCE``),
@@ -51,6 +54,7 @@ from nccl_insight.facts.late import Straggler
 from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, format_ranks
@@ -76,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     for late in found.stragglers:
         yield _hit(run, late, inputs)
     for host in () if found.stragglers else late_hosts(run):
-        yield _host_hit(host, inputs.get(host.ranks[0]))
+        yield _host_hit(run, host, inputs.get(host.ranks[0]))
 
 
 def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
@@ -102,6 +106,7 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         if late.inherited_ns >= 0.01 * late.delay_ns and not many
         else ""
     )
+    why, look = why_late(run, late.ranks, late.group_ranks, late.steps, f"on the host of rank {late.rank}")
     return Hit(
         title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit} and "
         f"delay{'' if many else 's'} the others by {format_ns(late.delay_ns)} in all",
@@ -110,11 +115,10 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"Delay is the time from the next-to-last arrival to the last: {late.delay_share:.0%} of it is for "
         f"{'them' if many else 'this rank'}, {late.window_share:.0%} of the recorded time, at worst "
         f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
-        f"transfer itself is not slow. Arrival from {how}.{inherited}{elsewhere}{some}",
+        f"transfer itself is not slow.{why} Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
-        next_step=f"on the host of rank {late.rank}: nvidia-smi -q -d PERFORMANCE,CLOCK; look for CPU contention, data "
-        "loading, logging",
+        next_step=look,
         confidence=Confidence.HIGH if late.p_value < 0.001 else Confidence.MEDIUM,
         ranks=late.ranks,
         hosts=hosts_of(run, late.ranks),
@@ -141,19 +145,21 @@ def _waited(run: Run, late: Straggler) -> str:
     )
 
 
-def _host_hit(host: LateHost, input_id: int | None) -> Hit:
+def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
     late = host.test
     chance = late.expected_share * late.units
     ranks = format_ranks(host.ranks)
+    every = run.table("trace_clocks")["rank"].drop_nulls().to_list()
+    why, look = why_late(run, host.ranks, every, where=f"on {host.host}")
     return Hit(
         title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit} "
         f"and delay the others by {format_ns(late.delay_ns)} in all",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
-        f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).",
+        f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).{why}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
-        next_step=f"on {host.host}: nvidia-smi -q -d PERFORMANCE,CLOCK; compare CPU load, disks, network with others",
+        next_step=look,
         confidence=Confidence.MEDIUM,
         ranks=host.ranks,
         hosts=(host.host,),

@@ -13,7 +13,8 @@ How it decides
 Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10% or
 more in at least 20 collectives (lateness that ranks inherit from other groups or a slow link taken off), no rank
 passes the straggler test, and it is not one rank in one or two steps.
-CPU collectives (Gloo), where scheduling noise is normal, are reported as information only.
+Waiting that compute covers is not counted. CPU collectives (Gloo), where scheduling noise is normal, are reported as
+information only, and so is waiting that is mostly in groups of experts that get unequal numbers of tokens.
 
 What to do
 ----------
@@ -48,6 +49,7 @@ NEEDS = ("collectives",)
 CAUSED_BY = ("alltoall-imbalanced", "busbw-outlier")
 THRESHOLDS = {"wait_share": 0.10, "least_collectives": 20.0}
 SOURCES = ("TraceLens implicit sync analysis",)
+_ROUTED = 0.5
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -65,10 +67,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         title=f"Ranks wait {found.wait_share:.0%} of the recorded time for each other in collectives, and the last "
         "one changes",
         explanation="No rank is last significantly more often than chance: uneven work or jitter rather than one slow "
-        "rank." + (" These are CPU collectives, where scheduling noise is normal." if found.cpu_only else ""),
+        "rank."
+        + (" These are CPU collectives, where scheduling noise is normal." if found.cpu_only else "")
+        + (
+            f" {found.routed:.0%} of it is in groups that exchange tokens of unequal number: the work of the experts "
+            "follows what the router sends them."
+            if found.routed >= _ROUTED
+            else ""
+        ),
         observed=f"{found.wait_share:.1%} waiting in {found.collectives} matched collectives",
         expected=f"below {limit:.0%}",
-        severity=Severity.INFO if found.cpu_only else None,
+        severity=Severity.INFO if found.cpu_only or found.routed >= _ROUTED else None,
         next_step="compare the work per rank (batch shapes, experts, data loading) and the CPU load of the hosts",
         ranks=tuple(rows["rank"].to_list()),
         evidence=trace_refs(

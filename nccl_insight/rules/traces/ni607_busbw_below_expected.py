@@ -15,7 +15,8 @@ log, else, where the links are known (a group that provably sits on one node of 
 nodes whose NICs the log lists), from the hardware table: the same figures as ``nccl-insight expect``.
 The shortest duration of each collective over its ranks counts, so that waiting is left out, and
 the median of each operation is judged. Only where all ranks of the group were traced: with one missing, waiting for it
-cannot be told from transfer. Operations are judged by themselves, at the largest sizes.
+cannot be told from transfer. Operations are judged by themselves, at the largest sizes. Transfers beside compute, which
+takes SMs and memory bandwidth from them, are left out where five others are there; else the limit is 30%.
 
 What to do
 ----------
@@ -24,7 +25,7 @@ nodes, look for pinned NCCL_* settings.
 
 False positives
 ---------------
-Compute kernels that run beside the collective take memory bandwidth and SMs from it.
+Compute kernels that take more than usual of memory bandwidth and SMs from the collective beside them.
 
 References
 ----------
@@ -56,6 +57,8 @@ CAUSED_BY = (
     "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
 )  # fmt: skip
 SOURCES = ("nccl-tests PERFORMANCE.md", "NVIDIA data sheets")
+_BESIDE_SHARE = 0.6
+"""Of the limit, where compute runs beside all transfers and takes SMs and memory bandwidth from them."""
 _OPS = ("AllReduce", "AllGather", "ReduceScatter")
 
 
@@ -105,8 +108,9 @@ def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> Hi
     kinds = part.filter((pl.col("count") >= least) & pl.col("expected_gbps").is_not_null()).with_columns(
         reached=pl.col("busbw_gbps") / pl.col("expected_gbps")
     )
+    allowed = pl.when(pl.col("beside").fill_null(0.0) >= 0.5).then(limit * _BESIDE_SHARE).otherwise(limit)
     # If the best size reaches enough, others are a matter of latency or of what runs beside them.
-    if kinds.is_empty() or float(kinds.select(pl.col("reached").max()).item()) >= limit:
+    if kinds.is_empty() or kinds.select((pl.col("reached") >= allowed).any()).item():
         return None
     comm_ids = part["comm_id"].drop_nulls().unique().to_list()
     comm_id = comm_ids[0] if len(comm_ids) == 1 else None

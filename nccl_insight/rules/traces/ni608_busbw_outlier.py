@@ -14,11 +14,13 @@ How it decides
 Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival), and only
 collectives of which all ranks were traced count. Then, among GPU collectives of one operation and size: groups of the
 same layout whose median bus bandwidth is below 70% of the other groups' median (60% of the other one where there are
-only two); nodes of which every pair with two or more other nodes sends at less than half of what pairs without it do;
+only two), told as one node where all slow groups have its ranks and no other group across nodes has; nodes of which
+every pair with two or more other nodes sends at less than half of what pairs without it do;
 pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
 reach less than 40% of another operation of similar size on the same ranks; ranks that end more than half later than
 the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5% or more of at
-least 20 collectives, costing 1% of the recorded time.
+least 20 collectives, costing 1% of the recorded time. Compute that runs beside a transfer takes bandwidth from it:
+occasions are compared with such of their kind, and an operation under compute with one beside none at 24%.
 
 What to do
 ----------
@@ -27,7 +29,7 @@ only: look for other traffic on the fabric, adaptive routing or congestion count
 
 False positives
 ---------------
-Collectives that overlap with heavy compute on some occasions and not on others.
+Other jobs on the same fabric, which are no fault of these links.
 
 References
 ----------
@@ -42,7 +44,7 @@ import polars as pl
 
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_pairs
+from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks, plural
@@ -60,6 +62,8 @@ _GROUP_SHARE = 0.7
 _OF_TWO_SHARE = 0.6
 _OPERATION_SHARE = 0.4
 _SIMILAR = 4
+_BESIDE = 0.5
+_BESIDE_SHARE = 0.6
 _LARGE_BYTES = 8 << 20
 _SLOW_FACTOR = 2.0
 _RANK_FACTOR = 1.5
@@ -110,6 +114,10 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         .sort("size_bytes", descending=True)
         .unique("ranks", keep="first", maintain_order=True)
     )
+    node = slow_node(run, medians, slow, _NEXT)
+    if node is not None:
+        yield node
+        return
     for row in slow.iter_rows(named=True):
         ranks = tuple(row["ranks"])
         others = (
@@ -137,9 +145,12 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             & (pl.col("size_bytes") >= _LARGE_BYTES)
         )
         .group_by("ranks", "op", "size_bytes", maintain_order=True)
-        .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
+        .agg(
+            busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first(),
+            beside=pl.col("beside").median().fill_null(0.0),
+        )
         .filter(pl.col("count") >= LEAST_PER_GROUP)
-    )
+    )  # fmt: skip
     for part in kinds.partition_by("ranks", maintain_order=True):
         best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)
         if best.height < 2:
@@ -147,7 +158,9 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         top = best.row(0, named=True)
         for row in best.slice(1).iter_rows(named=True):
             near = row["size_bytes"] * _SIMILAR >= top["size_bytes"]
-            if not near or row["busbw"] >= _OPERATION_SHARE * top["busbw"]:
+            hidden = row["beside"] - top["beside"] >= _BESIDE
+            share = _BESIDE_SHARE * _OPERATION_SHARE if hidden else _OPERATION_SHARE
+            if not near or row["busbw"] >= share * top["busbw"]:
                 continue
             ranks = tuple(row["ranks"])
             yield Hit(
@@ -202,8 +215,10 @@ def _ranks(run: Run) -> Iterator[Hit]:
 
 def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     """Single collectives that took far longer than the median of their kind."""
-    keys = ["op", "size_bytes", "dtype", "ranks"]
-    rows = rows.filter(pl.col("src").is_null())
+    keys = ["op", "size_bytes", "dtype", "ranks", "hidden"]
+    rows = rows.filter(pl.col("src").is_null()).with_columns(
+        hidden=(pl.col("beside") >= _BESIDE).fill_null(False)
+    )
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
     if span is None:  # NCCL Inspector writes no start: the time in collectives stands for it
         span = (
@@ -249,6 +264,6 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
         next_step="look for other traffic on the same links at these times (congestion counters, other jobs)",
         evidence=trace_refs(
             (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
-            for op, _, _, r, n, c, w, u, i in kinds.iter_rows()
+            for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()
         ),
     )

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from nccl_insight.facts.late import Once
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, format_ranks
@@ -66,11 +67,12 @@ def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
         if once.first
         else ""
     )
+    why, _ = why_late(run, (once.rank,), once.group_ranks, once.steps) if once.steps else ("", "")
     return Hit(
         title=f"Rank {once.rank} was late once, in {when}, and delayed the others by {format_ns(once.delay_ns)}",
         explanation=f"This is {once.delay_share:.0%} of all delay in the collectives{group} and "
         f"{once.window_share:.0%} of the recorded time; the median {'step' if once.steps else 'collective'} has "
-        f"{format_ns(once.usual_ns)}. The rank is not slow otherwise.{first}",
+        f"{format_ns(once.usual_ns)}. The rank is not slow otherwise.{why}{first}",
         observed=f"{format_ns(once.delay_ns)} in {when}",
         expected=f"about {format_ns(once.usual_ns)}",
         next_step=f"look at {when} in the trace of rank {once.rank}: data loading, checkpoint, garbage collection, "

@@ -1,0 +1,80 @@
+"""Why a rank is late: its kernels take longer, it has more of them, its GPU waits for the CPU, or copies hold it up.
+
+Waiting ranks stand inside a collective, which is neither compute nor idle time. So the excess of a late rank over the
+others in one of these kinds of time is its own lateness, whatever clock it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_MOSTLY: Final = 0.6
+_LEAST: Final = 0.02
+_LEAST_NS: Final = 20_000
+_COUNT: Final = 0.5
+
+Kind = Literal["kernels", "work", "host", "copies"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What the late ranks spend longer on than the others, by ``excess_ns`` in a mean step (``whole``: in all).
+
+    ``kernels``: as many kernels, each longer by ``ratio``. ``work``: ``ratio`` times as many kernels. ``host``: the GPU
+    is idle until the CPU launches. ``copies``: copies that no kernel hides. ``others_ns`` is the others' time of the
+    same kind.
+    """
+
+    kind: Kind
+    excess_ns: int
+    others_ns: int
+    ratio: float
+    whole: bool
+
+
+def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = ()) -> Reason | None:
+    """Why ``ranks`` are later than the rest of ``among``; only in ``steps``, where given.
+
+    Medians over steps of the late ranks' mean against the others' median. None where the traces do not tell time on
+    the GPU, and where no kind of time is most of the excess.
+    """
+    rows = run.table("steps").filter(pl.col("compute_ns").is_not_null() & pl.col("rank").is_not_null())
+    rows = rows.filter(pl.col("rank").is_in([*ranks, *among]))
+    if steps:
+        rows = rows.filter(pl.col("step").is_in(steps))
+    late = pl.col("rank").is_in(ranks)
+    if rows.filter(late).is_empty() or rows.filter(~late).is_empty():
+        return None
+    idle = pl.coalesce("idle_host_ns", "idle_ns")
+    each = rows.group_by("rank").agg(
+        work=pl.col("compute_ns").median(), host=idle.median(),
+        copies=pl.col("exposed_copy_ns").median(), kernels=pl.col("compute_kernels").median(),
+    )  # fmt: skip
+    names = ("work", "host", "copies", "kernels")
+    mine = each.filter(late).select(pl.col(names).mean()).row(0, named=True)
+    usual = each.filter(~late).select(pl.col(names).median()).row(0, named=True)
+    more = {n: float(mine[n] or 0) - float(usual[n] or 0) for n in ("work", "host", "copies")}
+    total = sum(v for v in more.values() if v > 0)
+    kind = max(more, key=lambda n: more[n])
+    excess = more[kind]
+    duration = float(rows.filter(~late)["duration_ns"].median() or 0)  # type: ignore[arg-type]
+    if excess < max(_LEAST * duration, _LEAST_NS) or excess < _MOSTLY * total:
+        return None
+    whole = rows["step"].null_count() == rows.height
+    others = float(usual[kind] or 0)
+    if kind != "work":
+        found: Kind = "host" if kind == "host" else "copies"
+        return Reason(found, round(excess), round(others), 0.0, whole)
+    if not others:
+        return None
+    ratio = float(mine["work"]) / others
+    count = float(mine["kernels"] or 0) / float(usual["kernels"]) if usual["kernels"] else 1.0
+    if count - 1 >= _COUNT * (ratio - 1):
+        return Reason("work", round(excess), round(others), count, whole)
+    return Reason("kernels", round(excess), round(others), ratio, whole)

@@ -1,0 +1,37 @@
+"""Waiting that follows the data: groups whose ranks get unequal numbers of tokens from the router of a model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+_EXCHANGES: Final = ("AllToAll", "AllToAllv")
+_UNEQUAL: Final = 1.1
+
+
+def routed_groups(run: Run) -> frozenset[str]:
+    """Names of process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more."""
+    return run.memo("facts.routed.groups", _routed_groups)
+
+
+def _routed_groups(run: Run) -> frozenset[str]:
+    table = run.table("collectives").filter(
+        pl.col("op").cast(pl.String).is_in(_EXCHANGES)
+        & (pl.col("size_bytes") > 0)
+        & pl.col("process_group").is_not_null()
+    )
+    sums = (
+        table.filter(pl.col("match_id").is_not_null())
+        .group_by("process_group", "match_id")
+        .agg(unequal=pl.col("size_bytes").max() / pl.col("size_bytes").mean())
+    )
+    parts = table.filter(pl.col("split_max_share").is_not_null()).select(
+        "process_group", unequal="split_max_share"
+    )
+    each = pl.concat([sums.select("process_group", "unequal"), parts], how="vertical_relaxed")
+    # An exchange of equal sums on its way out comes back in unequal ones, so half of them suffice.
+    shares = each.group_by("process_group").agg(share=(pl.col("unequal") >= _UNEQUAL).mean())
+    return frozenset(shares.filter(pl.col("share") >= 0.4)["process_group"].to_list())
