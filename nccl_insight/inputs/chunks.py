@@ -19,6 +19,8 @@ _AT_ONCE_BYTES = 48 * 1024 * 1024
 _LEAST_BYTES = 4 * 1024 * 1024
 _UNPACKED = 10
 _SMALL_MOST = 16 * 1024 * 1024
+# The end of a chunk, in which nearly always a line of NCCL begins.
+_TAIL_BYTES = 64 * 1024
 # Looks like a record, so that no message goes on in the next input; is none.
 _BETWEEN = b" NCCL \n"
 _REPLACEMENT = "\ufffd"
@@ -32,7 +34,7 @@ class Chunk:
     the same as text, where ``data`` is not ASCII. ``input_ids`` and ``starts``: the inputs, and the line of the chunk
     (from 1) at which each begins; a line of no record stands behind each where there are several. Lines of a single
     input are not counted yet: that would hold up the reading. ``longest``: bytes of a line that are read.
-    ``last``: the input ends with it.
+    ``last``: the input ends with it. ``marks``: see :class:`ChunkIndex`; filled by who cuts the lines.
     """
 
     input_ids: tuple[int, ...]
@@ -42,6 +44,7 @@ class Chunk:
     text: str | None = None
     longest: int = 1 << 20
     last: bool = True
+    marks: list[tuple[int, int]] = field(default_factory=list, compare=False)
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,13 @@ class ChunkIndex:
     """Where chunks begin, what was read, and what was wrong with the stream; filled while reading.
 
     ``first_lines`` (1-based) and ``lines`` are filled by who counts the lines of the chunks, with :meth:`counted`.
+    ``marks``: for each chunk, places within it where one may begin to read, as (lines before, byte), ascending; none
+    where nobody told.
     """
 
     first_lines: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    marks: list[list[tuple[int, int]]] = field(default_factory=list)
     lines: int = 0
     bad_bytes: int = 0
     sha256: str = ""
@@ -79,6 +85,7 @@ class ChunkIndex:
         before = self.lines
         self.first_lines += [line + before for line in other.first_lines]
         self.offsets += other.offsets
+        self.marks += other.marks
         self.lines += other.lines
         self.bad_bytes += other.bad_bytes
         self.sha256 = self.sha256 or other.sha256
@@ -159,15 +166,35 @@ def _fill(stream: Stream, buffer: memoryview) -> int:
     return filled
 
 
-def _plain_blocks(stream: Stream, size: int, span: Span) -> Iterator[tuple[bytes, int, bool]]:
+def _end_ahead(stream: Stream, offset: int, size: int) -> int:
+    """Where the chunk of so many bytes will end, as its last bytes tell; ``size`` where they do not."""
+    if size <= _TAIL_BYTES:
+        return size
+    stream.seek(offset + size - _TAIL_BYTES)
+    tail = stream.read(_TAIL_BYTES)
+    marker = tail.rfind(b" NCCL ") if len(tail) == _TAIL_BYTES else -1
+    before = tail.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
+    return size - _TAIL_BYTES + before if before else size
+
+
+def _plain_blocks(stream: Stream, size: int, span: Span, near: bool) -> Iterator[tuple[bytes, int, bool]]:
     """Blocks of a file, where to end their chunks, and whether it is the last; what is behind the end comes again.
 
-    Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks.
+    Bytes are read and handed on as they are: a copy would hold up the threads that work on earlier chunks, and cost
+    each a third of its pages. ``near``: going back and forth in the file costs nothing.
     """
     offset = span.begin
     while True:
-        stream.seek(offset)
         wanted = min(size, span.end - offset) if span.end >= 0 else size
+        ahead = _end_ahead(stream, offset, size) if near and wanted == size else size
+        stream.seek(offset)
+        if ahead < size:
+            block = stream.read(ahead)
+            if len(block) == ahead:
+                yield block, ahead, False
+                offset += ahead
+                continue
+            stream.seek(offset)
         block = stream.read(wanted)
         last = len(block) < size
         end = len(block) if last else _cut(block, size)
@@ -215,7 +242,11 @@ def read_chunks(
     longest = file.limits.line_kib << 10
     with file.open() as stream:
         size = size or chunk_size(_likely_size(file), workers)
-        blocks = _packed_blocks(stream, size) if stream.packed else _plain_blocks(stream, size, span)
+        blocks = (
+            _packed_blocks(stream, size)
+            if stream.packed
+            else _plain_blocks(stream, size, span, file.remote is None)
+        )
         for data, end, last in blocks:
             text, bad = None, 0
             with memoryview(data)[:end] as view:
@@ -226,7 +257,9 @@ def read_chunks(
             index.offsets.append(offset)
             index.bad_bytes += bad
             index.long_line = index.long_line or _holds_long_line(data, end, longest)
-            yield Chunk((file.input_id,), (1,), data, end, text, longest, last)
+            chunk = Chunk((file.input_id,), (1,), data, end, text, longest, last)
+            index.marks.append(chunk.marks)
+            yield chunk
             offset += end
         index.damage = stream.damage
     if whole:
@@ -271,7 +304,7 @@ def read_together(files: Sequence[tuple[InputFile, ChunkIndex]], workers: int = 
             if total > max(size, _SMALL_MOST):
                 break
         else:
-            index.offsets[:] = [0]
+            index.offsets[:], index.marks[:] = [0], [[]]
             group.append((file.input_id, *_joined(parts)))
             held += total
             if held >= size:
@@ -324,21 +357,27 @@ class FileLines:
 
 
 def _read_lines(file: InputFile, index: ChunkIndex, numbers: set[int]) -> Iterator[tuple[int, str]]:
-    wanted: dict[int, list[int]] = {}
+    wanted: dict[tuple[int, int], list[int]] = {}
     for number in numbers:
         at = bisect_right(index.first_lines, number) - 1
         if at >= 0 and 1 <= number <= index.lines:
-            wanted.setdefault(at, []).append(number)
+            before = number - index.first_lines[at]
+            mark = bisect_right(index.marks[at], before, key=lambda mark: mark[0]) - 1
+            wanted.setdefault((at, mark), []).append(number)
     if not wanted:
         return
     with file.open() as stream:
-        for at in sorted(wanted):
-            start = index.offsets[at]
+        for at, mark in sorted(wanted):
+            marks = index.marks[at]
+            skipped, within = marks[mark] if mark >= 0 else (0, 0)
+            start = index.offsets[at] + within
             end = index.offsets[at + 1] if at + 1 < len(index.offsets) else None
+            if mark + 1 < len(marks):
+                end = index.offsets[at] + marks[mark + 1][1]
             stream.seek(start)
             data = stream.read(-1 if end is None else end - start)
             lines = data.decode("utf-8", "replace").split("\n")
-            for number in sorted(wanted[at]):
-                position = number - index.first_lines[at]
+            for number in sorted(wanted[at, mark]):
+                position = number - index.first_lines[at] - skipped
                 if position < len(lines):
                     yield number, lines[position].rstrip("\r")

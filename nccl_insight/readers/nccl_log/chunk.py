@@ -23,7 +23,7 @@ from nccl_insight.readers.nccl_log.work import (
     take,
     take_classified,
     take_one,
-    with_heads,
+    take_records,
 )
 
 _LAST_ERROR: Final = "Last error:"
@@ -121,6 +121,8 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         pl.col("_thrown").is_not_null() | pl.col("_text").str.contains_any([*keys, _QUOTE])
     )
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
+    if likely.is_empty():
+        return
     likely = likely.select(
         "_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"),
         pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present"),
@@ -229,8 +231,8 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
             repeats[input_id] = (before[0] + count, before[1])
         frame = frame.with_columns(pl.col("_text").str.replace(_REPEATED, ""))
     fast, others = split_clean(frame)
-    fast = with_heads(work, fast).with_columns(_sub=pl.lit(0, pl.UInt16)).select(list(RECORD))
-    left = [_repair(work, take_classified(work, fast))]
+    fast = fast.with_columns(_sub=pl.lit(0, pl.UInt16))
+    left = [_repair(work, take_records(work, fast))]
     lost_clean = work.places.count(left[0]["_line"])
     work.clean = [n - m for n, m in zip(work.places.count(fast["_line"]), lost_clean, strict=True)]
     work.parsed.clear()

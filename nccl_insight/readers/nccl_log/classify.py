@@ -14,6 +14,7 @@ import polars as pl
 
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.floods import Guess, guess
+from nccl_insight.readers.nccl_log.head import Heads
 
 _NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
 _TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
@@ -53,6 +54,8 @@ class Classifier:
     ``foreign``: shapes of lines without head that looked like NCCL's and were not. ``headless``: what short lines
     without head were, some of which all ranks print alike.
 
+    ``heads``: what heads said.
+
     ``details``: take all values of floods, also those that no diagnosis needs.
     """
 
@@ -64,6 +67,7 @@ class Classifier:
         self._number = {name: i for i, name in enumerate(self.names)}
         self._shapes: dict[int, Choice] = {}
         self.foreign: set[int] = set()
+        self.heads = Heads()
         self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
 
     def guess(self, opening: str, sample: str) -> Guess | None:
@@ -80,6 +84,10 @@ class Classifier:
         if table is None or table in UNNEEDED_TABLES:
             return frozenset(name for name, _ in self.catalog.compiled(rule).columns)
         return CALL_DETAILS if table == "calls" else frozenset()
+
+    def is_error(self, rule: str) -> bool:
+        """Whether the rows of a rule are rows of the errors table."""
+        return self.catalog.grammar.messages[rule].table == "errors"
 
     def _choose(self, text: str) -> Choice:
         found = self.catalog.match(text)

@@ -1,7 +1,7 @@
 """Floods: many different texts of one rule in a chunk, such as COLL, TUNING and PROXY lines.
 
 Classification by shape masks the numbers of every distinct text, which takes most of the time of a log whose texts
-all differ. The texts of a flood begin alike up to their first digit, so the rule of one is tried on all of them at
+all differ. The texts of a flood begin alike up to their first number, so the rule of one is tried on all of them at
 once. That gives what the catalogue would give: the rule counts only where no rule that the catalogue would try
 before it can accept one of the texts, because a literal that stands in all texts of that rule stands in none of
 these. All else is left to classification.
@@ -18,6 +18,8 @@ import polars as pl
 
 from nccl_insight.language.catalog import Catalog
 
+# Where the numbers of a text begin. Operation numbers are hexadecimal: many have no digit, as in `opCount bef`.
+_NUMBER: Final = r"[0-9]|(?-u:\b)[0-9a-f]{2,}(?-u:\b)"
 # Fewer lines than this cost less by shape than by an own pass.
 LEAST: Final = 2_000
 _SAMPLED: Final = 1000
@@ -55,7 +57,7 @@ def floods(bodies: pl.Series) -> Iterator[tuple[str, pl.Series]]:
     """Openings that many different texts share, each with a mask of the texts that have it."""
     if bodies.len() < LEAST:
         return
-    at = bodies.str.find("[0-9]").fill_null(0)
+    at = bodies.str.find(_NUMBER).fill_null(0)
     openings = pl.DataFrame({"o": bodies, "at": at}).select(pl.col("o").str.head("at")).to_series()
     counts = openings.value_counts()
     frequent = counts.filter(pl.col("count") >= LEAST).sort("count", "o", descending=[True, False])

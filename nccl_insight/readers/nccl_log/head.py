@@ -57,6 +57,12 @@ _RANK: Final = (
     r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
 )  # fmt: skip
 
+# A time of day with fractions of a second, of which no two lines may have the same; and how most heads end.
+_MOMENT: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.,])[0-9]+(Z|[+-][0-9]{2}:?[0-9]{2}|[ \])|\"])"
+_USUAL_END: Final = r":[0-9]+:[0-9]+ \[-?[0-9]+\]$"
+
+_KNOWN_MOST: Final = 10_000
+
 COLUMNS: Final = {
     "launcher": pl.String, "timestamp": pl.String, "host": pl.String, "pid": pl.Int64, "tid": pl.Int64,
     "dev": pl.Int32, "source": pl.String, "launcher_rank": pl.Int32,
@@ -144,3 +150,35 @@ def _labeled(heads: pl.DataFrame) -> pl.DataFrame:
         host=pl.when(named).then("_label").otherwise("host"),
         dev=pl.when(raised).then(None).otherwise("dev"),
     ).drop("_label")
+
+
+class Heads:
+    """Remembers what heads said: each chunk of a log has those of all ranks again."""
+
+    def __init__(self) -> None:
+        self._known = parse_heads(pl.Series([], dtype=pl.String))
+
+    def parsed(self, heads: pl.Series) -> pl.DataFrame:
+        """As :func:`parse_heads` for these distinct heads, and maybe for others."""
+        known = self._known
+        new = heads.filter(~heads.is_in(known["head"].implode()))
+        if new.is_empty():
+            return known
+        if new.len() > _KNOWN_MOST:
+            return parse_heads(heads)
+        # A text of its own: the heads of a chunk keep all of its bytes in memory.
+        more = parse_heads(pl.Series(new.to_list(), dtype=pl.String))
+        both = known.vstack(more)
+        if both.height <= _KNOWN_MOST:
+            self._known = both
+        return both
+
+
+def undated(heads: pl.Series) -> pl.Series:
+    """The heads with one time of day for all in place of the first that each names.
+
+    From them all is parsed that is parsed from the heads themselves, but for the timestamp and the launcher's text.
+    """
+    same: pl.Series = heads.str.replace(_MOMENT, "00:00:00${1}0${2}")
+    told: pl.Series = same.zip_with(heads.str.contains(_USUAL_END), heads)
+    return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -30,6 +31,8 @@ _ODD_WORD: Final = "](http"
 # Bytes of which few stand in a log.
 _RARE: Final = (b'"', b"(", b"#", b"&")
 _RARE_MOST: Final = 2000
+# Evidence is read back from the mark in front of it: some 300 KB.
+_MARKED_EVERY: Final = 2000
 _USUAL: Final = " NCCL INFO "
 # Not in all releases of polars that are supported.
 _read_lines: Final = getattr(pl, "read_lines", None)
@@ -47,6 +50,13 @@ def _is_odd(chunk: Chunk) -> bool:
     return any(_holds(chunk, odd) for odd in _ODD)
 
 
+def _marks(lines: pl.Series) -> Iterator[tuple[int, int]]:
+    """Where some of the lines begin, evenly spread: how many lines stand before, and how many bytes."""
+    ends = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
+    before = range(_MARKED_EVERY, lines.len(), _MARKED_EVERY)
+    return zip(before, ends.gather([line - 1 for line in before]).to_list(), strict=True)
+
+
 def lines_of(chunk: Chunk) -> pl.Series:
     """The lines without colours, links, stray control bytes and envelopes; line breaks stay where they are."""
     odd = _is_odd(chunk)
@@ -56,6 +66,7 @@ def lines_of(chunk: Chunk) -> pl.Series:
         if _read_lines is not None and data and not odd:
             # Lines that point into the bytes, without a copy.
             lines = _read_lines(data).to_series().alias("_text")
+            chunk.marks.extend(_marks(lines))
             return unwrapped(envelope.opened(lines, partial(_holds, chunk)), chunk.starts)
         whole = pl.Series([data]).cast(pl.String)
         ended = data[-1:] == b"\n"

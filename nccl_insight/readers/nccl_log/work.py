@@ -17,6 +17,8 @@ from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
 
 _FOLLOW_MOST: Final = 80
+# Fewer lines for each head than this: the heads are parsed without their times.
+_DATED: Final = 4
 
 
 @dataclass
@@ -69,7 +71,8 @@ def with_heads(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     unique = keyed.group_by("_key", maintain_order=True).agg(
         pl.col("_head").first(), pl.col("_line").first(), pl.len().cast(pl.UInt64).alias("_lines")
     )
-    parsed = head.parse_heads(unique["_head"].unique()).rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
+    parsed = work.classifier.heads.parsed(unique["_head"].unique())
+    parsed = parsed.rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
     heads = unique.join(parsed, on="_head", how="left", maintain_order="left")
     first = work.add_heads(heads.select(*HEAD, "_line", "_lines"))
     numbers = unique.select("_key", _hid=pl.int_range(first, first + unique.height, dtype=pl.UInt32))
@@ -150,12 +153,31 @@ def _take_floods(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
         accepted, columns = extract(rule, texts, unwanted)
         if loud:
             work.warned.add(name)
-        kept = rows.hstack(columns) if columns else rows
         whole = bool(accepted.all())
-        work.accept(name, kept if whole else kept.filter(accepted))
+        kept = rows.hstack(columns) if columns else rows
+        kept = kept if whole else kept.filter(accepted)
+        if "_head" in kept.columns:
+            kept = with_heads(work, kept if loud or work.classifier.is_error(name) else _undated(kept))
+        work.accept(name, kept)
         at = mask if whole else mask.clone().scatter(mask.arg_true().filter(~accepted).to_list(), False)
         taken = at if taken is None else taken | at
     return frame if taken is None else frame.filter(~taken)
+
+
+def _undated(rows: pl.DataFrame) -> pl.DataFrame:
+    heads = head.undated(rows["_head"])
+    return rows.with_columns(heads.alias("_head"))
+
+
+def take_records(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
+    """Like :func:`take_classified` for records that still have the text of their head.
+
+    Where nearly each head is another, because of the times in them, the rows of floods do without: nothing asks when
+    a single one of millions was printed, and each head would cost more than its line.
+    """
+    if frame.height >= LEAST and frame["_head"].hash().n_unique() > frame.height // _DATED:
+        frame = _take_floods(work, frame)
+    return take_classified(work, with_heads(work, frame).select(list(RECORD)))
 
 
 def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
