@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     import typer
 
 # polars' allocator gives freed memory back to the system and asks for it again for every chunk of a log, which
-# costs a quarter of the reading. A command ends soon and need not. Read when polars is imported.
-_ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false")
+# costs a quarter of the reading. A command ends soon and need not. Large pieces are no exception: what one chunk freed
+# is used for the next. Read when polars is imported.
+_ALLOCATOR = (
+    "_RJEM_MALLOC_CONF",
+    "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false",
+)
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time.
 _GARBAGE_AFTER = (100_000, 50, 100)
 _REPORT = "please report this with the command line and, if you can, a redacted log"
