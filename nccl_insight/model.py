@@ -1,4 +1,4 @@
-"""The result types that pass between rules, engine and renderers: frozen, serialisable, free of polars."""
+"""The result types that pass between rules, engine and renderers: frozen, serializable, free of polars."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def judged(settings: dict[str, str]) -> list[Issue]:
         ({"NCCL_DEBUG": "ERROR"}, "RCCL and NCCLX only"),
         ({"NCCL_IB_TIMEOUT": "0"}, "hang forever"),
         ({"NCCL_IB_TIMEOUT": "32"}, "hang forever"),
-        ({"NCCL_BRAND_NEW_THING": "1"}, "not in the catalogue of this tool (NCCL up to 2.32.6"),
+        ({"NCCL_BRAND_NEW_THING": "1"}, "not in the catalog of this tool (NCCL up to 2.32.6"),
     ],
 )
 def test_wording_of_doubtful_settings(settings: dict[str, str], words: str) -> None:

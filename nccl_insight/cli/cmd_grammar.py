@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
         ),
         skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
     ) -> None:
-        """Which messages and settings of a source tree the grammar and the catalogue do not know."""
+        """Which messages and settings of a source tree the grammar and the catalog do not know."""
         from nccl_insight.language.catalog import default_catalog
         from nccl_insight.language.diff import show
         from nccl_insight.language.sources import read_tree

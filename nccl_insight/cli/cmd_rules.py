@@ -1,4 +1,4 @@
-"""``rules``, ``explain`` and ``config show``: the catalogue of diagnoses and the settings in force, offline."""
+"""``rules``, ``explain`` and ``config show``: the catalog of diagnoses and the settings in force, offline."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ COVERED: Final = (
     "paths of container images and git remotes"
 )
 NOT_PROMISED: Final = (
-    "names that appear only in free text of other programs, and names of organisations, projects or models; "
+    "names that appear only in free text of other programs, and names of organizations, projects or models; "
     "read before sharing"
 )
 # Shorter texts are not worth being looked at by lines.

@@ -1,1 +1,1 @@
-"""NCCL's variables: their catalogue, checks of settings, and the lint of launch scripts."""
+"""NCCL's variables: their catalog, checks of settings, and the lint of launch scripts."""

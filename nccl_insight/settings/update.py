@@ -1,4 +1,4 @@
-"""Entries of the catalogue for variables that a source tree reads and the catalogue does not list."""
+"""Entries of the catalog for variables that a source tree reads and the catalog does not list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nccl_insight.settings.catalogue import Catalogue
 
 @dataclass(frozen=True)
 class NewSetting:
-    """A variable that the catalogue lacks: its default as the source has it, and ``file:line``."""
+    """A variable that the catalog lacks: its default as the source has it, and ``file:line``."""
 
     name: str
     default: str
@@ -50,7 +50,7 @@ def entries(new: Iterable[NewSetting], library: str, version: str) -> str:
 
 
 def _default(text: str) -> str:
-    """A default as the catalogue words it: NCCL's mark for a value that is not set, or one that it computes."""
+    """A default as the catalog words it: NCCL's mark for a value that is not set, or one that it computes."""
     if text in {"NCCL_CONFIG_UNDEF_INT", "nullptr", "NULL"}:
         return "unset"
     if text == "-2":

@@ -31,9 +31,9 @@ def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
         )  # fmt: skip
     return Issue(
         "env-unknown-name", Severity.INFO, name,
-        f"{shown} is not in the catalogue of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
+        f"{shown} is not in the catalog of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
         f"Check the spelling of {shown}; keep it if a newer NCCL, a plugin or a script of yours reads it.",
-        "A name that nothing reads is ignored silently; a release newer than the catalogue may read it.",
+        "A name that nothing reads is ignored silently; a release newer than the catalog may read it.",
         shown, "a listed variable",
     )  # fmt: skip
 
