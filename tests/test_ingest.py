@@ -381,3 +381,18 @@ def test_connections_of_the_collective_network_alone(tmp_path: Path) -> None:
     (row,) = load([write(tmp_path / "sharp.log", text)]).table("connections").to_dicts()
     assert (row["transport"], row["network"], row["net_dev"], row["gdr"]) == ("COLLNET", "SHARP", 0, True)
     assert (row["src_rank"], row["src_dev"], row["dev_kind"]) == (4, None, None)
+
+
+def test_a_host_behind_debris_that_begins_no_name(tmp_path: Path) -> None:
+    """A process whose only line is glued to another's: numbers and paths begin no host, letters might."""
+    clean = "".join(f"gpu-dev-5:{90 + n}:{90 + n} [{n}] NCCL INFO Connected all rings\n" for n in range(5))
+    init = "ncclCommInitRank comm 0x55e7 rank {r} nranks 8 cudaDev {r} nvmlDev {r} busId "
+    glued = (
+        f"gpu-dev-5:90:90 [0] NCCL INFO {init.format(r=0)}53gpu-dev-5:97:97 [7] NCCL INFO Connected all trees\n"
+        "gpu-dev-5:91:91 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMgpu-dev-5:98:98 [6] NCCL INFO "
+        "Connected all trees\n"
+        "mygpu-dev-5:99:99 [5] NCCL INFO Connected all trees\n"
+    )
+    run = load([write(tmp_path / "run.log", clean + glued)])
+    hosts = set(run.table("processes").select("host", "pid").rows())
+    assert hosts == {("gpu-dev-5", p) for p in (*range(90, 95), 97, 98)} | {("mygpu-dev-5", 99)}

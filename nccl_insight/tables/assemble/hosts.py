@@ -2,11 +2,12 @@
 
 Where one writer cut another's line, the rest of the first text stands glued before the host of the second:
 ``Connected all trgpu1:100:200``. A host that is seen rarely, ends with a frequent host, and shares its pid with
-it, is that host.
+it, is that host. So is one that no other process has, where no name of a host begins like the debris: ``53gpu1``.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +16,8 @@ import polars as pl
 from nccl_insight.readers.nccl_log.log import LogPart
 
 _RARE: Final = 0.05
+_OFTEN: Final = 4
+_DEBRIS: Final = re.compile(r"[0-9]{1,9}|.*[/\\=>].*")
 
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
@@ -25,20 +28,35 @@ def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
         hosts = by_pid.setdefault((input_id, pid), {})
         hosts[host] = hosts.get(host, 0) + lines
     found: list[tuple[int, str, int, str]] = []
+    totals: dict[int, dict[str, int]] = {}
+    for (input_id, _), hosts in by_pid.items():
+        total = totals.setdefault(input_id, {})
+        for host, lines in hosts.items():
+            total[host] = total.get(host, 0) + lines
     for (input_id, pid), hosts in by_pid.items():
-        if len(hosts) == 1:
+        total = totals[input_id]
+        if len(total) == 1:
             continue
         for host, lines in hosts.items():
             # The longest end of the name that is a host: looked up, as there may be as many hosts as lines.
-            ends = (host[at:] for at in range(1, len(host)))
-            mended = next((e for e in ends if e in hosts and lines <= max(1, _RARE * hosts[e])), None)
-            if mended is not None:
+            ends = (host[at:] for at in range(1, len(host) if len(hosts) > 1 else 0))
+            mended = next((e for e in ends if e in hosts and lines <= max(1, _RARE * hosts[e])), "")
+            if not mended and total[host] == 1:
+                mended = _behind_debris(host, total)
+            if mended:
                 found.append((input_id, host, pid, mended))
     return pl.DataFrame(
         found,
         schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_mended": pl.String},
         orient="row",
     )
+
+
+def _behind_debris(host: str, total: dict[str, int]) -> str:
+    """The frequent host that a name ends with, behind what no name of a host begins with; empty when there is none."""
+    ends = (host[at:] for at in range(1, len(host)))
+    end = next((e for e in ends if total.get(e, 0) >= _OFTEN), "")
+    return end if end and _DEBRIS.fullmatch(host[: -len(end)]) else ""
 
 
 def _mend(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
