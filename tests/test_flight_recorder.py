@@ -381,6 +381,29 @@ def test_who_stands_in_a_stalled_group_is_not_behind_in_another(tmp_path: Path) 
     assert "rank-desync" not in found
 
 
+def test_who_waits_for_a_rank_without_a_dump_is_not_behind_in_another(tmp_path: Path) -> None:
+    """Rank 5 is gone: 3 and 4 wait for it, and 0, 1 for these in groups that join the triples."""
+    members = {
+        "0": list(range(6)),
+        "t0": [0, 1, 2],
+        "t1": [3, 4, 5],
+        "d0": [0, 3],
+        "d1": [1, 4],
+        "d2": [2, 5],
+    }
+    for rank in range(5):
+        tensor, data = f"t{rank // 3}", f"d{rank % 3}"
+        entries = [done(n, group=tensor) for n in range(1, 5)] + [done(1, group=data)]
+        entries.append(started(5, group=tensor) if rank >= 3 else started(2, group=data))
+        content = dump(entries)
+        content["pg_config"] = {
+            name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
+        }
+        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load([tmp_path])).findings}
+    assert found["rank-desync"].ranks == (5,)
+
+
 def test_issued_but_never_entered(tmp_path: Path) -> None:
     early = done(1, time_discovered_started_ns=1_700_000_000_000_000_050)
     run = dumps(tmp_path, {r: [early, entry(2) if r == 3 else started(2)] for r in range(4)})

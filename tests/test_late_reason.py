@@ -173,6 +173,18 @@ def test_the_node_that_all_slow_groups_share(tmp_path: Path) -> None:
     assert "node1" in outlier.title
 
 
+def test_a_slow_host_of_which_some_ranks_miss_significance(tmp_path: Path) -> None:
+    """Three of four ranks are 12% slower in all steps, the fourth 9%, and noisier."""
+    slow = {4: 1.12, 5: 1.12, 6: 1.12, 7: 1.09}
+
+    def program(rank: int, _step: int, rng: random.Random) -> list[Op]:
+        noise = rng.gauss(0, 160 if rank == 7 else 8)
+        return [compute(1000 * slow.get(rank, 1.0) + noise), reduce(WORLD, 100.0)] * 4
+
+    found = findings(job(program).write(tmp_path, host=lambda r: f"node{r // 4}"))
+    assert [f.ranks for f in found["straggler-rank"]] == [(4, 5, 6, 7)]
+
+
 @pytest.mark.parametrize(("longer", "named"), [(1.06, False), (1.25, True)])
 def test_stages_may_take_a_little_longer(tmp_path: Path, longer: float, named: bool) -> None:
     """Four stages, two copies: the last one has the head of the model."""

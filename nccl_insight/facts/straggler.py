@@ -38,6 +38,8 @@ _FEW_RANKS: Final = 4
 _COMPARABLE: Final = 0.2
 _ELSEWHERE: Final = 0.5
 _STAGE_SHARE: Final = 0.1
+_MOST_OF_HOST: Final = 0.6
+_AS_LATE: Final = 0.5
 _PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
@@ -240,16 +242,37 @@ def _whole_stages(
 
 
 def _whole_hosts(run: Run, found: list[Straggler]) -> list[Straggler]:
-    """Late ranks that are all the ranks of one host, among several hosts, as one: it is their host."""
+    """Late ranks that are all the ranks of one host, among several hosts, as one: it is their host.
+
+    All, or most where the others are about as late and only miss significance.
+    """
     clocks = run.table("trace_clocks").drop_nulls(["rank", "host"])
     hosts = [set(ranks) for ranks in clocks.group_by("host").agg("rank").sort("host")["rank"].to_list()]
     for host in hosts if len(hosts) > 1 else ():
         own = [s for s in found if set(s.ranks) <= host]
-        if len(own) > 1 and {r for s in own for r in s.ranks} == host:
+        named = {r for s in own for r in s.ranks}
+        if (len(own) > 1 and named == host) or (named and named < host and _as_late(run, named, host)):
             most = max(own, key=lambda s: s.delay_ns)
             together = replace(most, ranks=tuple(sorted(host)), groups=len(own))
             found = [s for s in found if s not in own] + [together]
     return found
+
+
+def _as_late(run: Run, named: set[int], host: set[int]) -> bool:
+    """Whether the other ranks of a host are on average at least half as late as those that were found late."""
+    if len(named) < _MOST_OF_HOST * len(host):
+        return False
+    rows = arrivals_of_ranks(run).filter(pl.col("own_ns").is_not_null())
+    mine = pl.col("rank").is_in(host)
+    excess = (
+        rows.with_columns(usual=pl.col("own_ns").filter(~mine).median().over("match_id"))
+        .filter(mine & pl.col("usual").is_not_null())
+        .group_by("rank")
+        .agg((pl.col("own_ns") - pl.col("usual")).mean().alias("excess"))
+    )
+    late = dict(excess.iter_rows())
+    found = [late[r] for r in named if r in late]
+    return len(late) == len(host) and min(late[r] for r in host - named) >= _AS_LATE * sum(found) / len(found)
 
 
 def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: Scale) -> list[Straggler]:

@@ -85,8 +85,9 @@ def _verdict(run: Run) -> Verdict | None:
             if not late and not slow:
                 stalls += stalled_in(group, pending, ranks, timed_ranks(entries))
             silent += silent_in(group, pending, ranks)
-    # Who stands in an operation that all of its group have entered is held up by that, not behind in another group.
-    held = {r for s in stalls if s.whole for r in s.ranks}
+    # Who stands in an operation that all of its group have entered, or all that gave a dump, is held up by that, not
+    # behind in another group.
+    held = {r for s in stalls if s.whole for r in s.ranks} | {r for s in silent for r in s.waiting}
     starved = [s for s in starved if not set(s.missing) <= held]
     starved.sort(key=lambda s: s.operation.created_ns)
     silent.sort(key=lambda s: s.operation.created_ns)
