@@ -66,3 +66,29 @@ def test_figure_and_finding_tell_one_amount_of_waiting() -> None:
     delay = re.search(r"by (1\.\d+ ms)", found.title)
     assert delay is not None
     assert f"by {delay[1]}:" in figure.summary
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has a total capacity of "
+            "79.11 GiB of which 1.02 GiB is free.",
+            "raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (/srv/fit.py:88)",
+        ),
+        ("KeyError: " + "label " * 40, "raised KeyError: " + "label " * 18 + "... (/srv/fit.py:88)"),
+    ],
+)
+def test_the_headline_of_a_long_exception_ends_with_a_sentence_or_a_word(
+    raised: str, shown: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "gpu01:4121:4190 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
+        "[rank3]: Traceback (most recent call last):\n"
+        '[rank3]:   File "/srv/fit.py", line 88, in <module>\n'
+        "[rank3]:     main()\n"
+        f"[rank3]: {raised}\n"
+    )
+    (finding,) = (f for f in nccl_insight.analyze(log).findings if f.code == "NI550")
+    assert shown in finding.title

@@ -60,6 +60,7 @@ NEEDS = ("tracebacks", "errors")
 SOURCES = ("torch.distributed.elastic error propagation",)
 _NEAR_END = 40
 _PATH_MOST = 48
+_TEXT_MOST = 120
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
 
 
@@ -134,7 +135,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     hit = Hit(
-        title=f"{subject(found)} raised {first.text[:120]}{place}{since(found)}",
+        title=f"{subject(found)} raised {_brief(first.text)}{place}{since(found)}",
         next_step=step,
         explanation="The program failed by itself. A rank that ends this way closes its connections: what other ranks "
         "report after it (closed connections, exhausted retries, time-outs) follows from it.",
@@ -144,6 +145,15 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         caused_by=causes_,
     )
     return placed(hit, first, found)
+
+
+def _brief(text: str) -> str:
+    """The exception in a headline: whole sentences, else whole words."""
+    if len(text) <= _TEXT_MOST:
+        return text
+    kept = text[:_TEXT_MOST]
+    whole = kept.rfind(". ")
+    return kept[:whole] if whole > 0 else f"{kept.rsplit(' ', 1)[0]} ..."
 
 
 def _short(place: str) -> str:
