@@ -11,9 +11,10 @@ import polars as pl
 from nccl_insight.facts.gpu_nics import topology
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Analysis
-from nccl_insight.report import html_diff
+from nccl_insight.report import explain_log, html_diff
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.views.log import log
 from nccl_insight.views.matrix import differing, matrix
 from nccl_insight.views.rings import ring_orders
 from nccl_insight.views.structure import structure
@@ -211,6 +212,33 @@ def test_a_cut_order_is_never_drawn_as_a_ring() -> None:
     assert "back to the first node" not in words(figure)
     assert figure.rows[0][1] == "12 of 16"
     assert figure.rows[0][4].endswith("(cut in the log)")
+
+
+def _neighbors(hosts: list[str | None]) -> Run:
+    """A ring of four ranks that only their lines of neighbors tell."""
+    ranks = pl.DataFrame({"comm_id": "0x1", "rank": range(4), "nranks": 4, "host": hosts, "pid": range(4)})
+    ring = pl.DataFrame({"comm_id": "0x1", "channel": 0, "rank": [0, 2, 1, 3], "next_rank": [2, 1, 3, 0]})
+    comms = pl.DataFrame({"comm_id": ["0x1"], "nranks": [4], "ranks_seen": [4], "n_nodes": [2]})
+    return build_run({"ranks": ranks, "ring_neighbours": ring, "communicators": comms})
+
+
+def test_a_ring_of_neighbors_is_the_same_in_words_and_in_the_figure() -> None:
+    run = _neighbors(["node0", "node0", "node1", "node1"])
+    told = explain_log.render(log(run))
+    assert "1 ring, in one order." in told
+    assert "- channel 0: 0 > 2 > 1 > 3" in told
+    assert "Each ring crosses from host to host 4 times; 2 times is the least for 2 hosts." in told
+    figure = figures(run)["rings"]
+    assert figure.rows[0][2] == "4"
+    assert "each crosses between nodes 4 times, at least 2 are needed" in figure.summary
+
+
+def test_no_crossings_are_counted_where_the_host_of_a_rank_is_unknown() -> None:
+    run = _neighbors(["node0", "node0", "node1", None])
+    assert "crosses" not in explain_log.render(log(run))
+    figure = figures(run)["rings"]
+    assert figure.rows[0][2] == ""
+    assert "crosses" not in figure.summary
 
 
 def test_a_thousand_nodes_fit_the_budget() -> None:
