@@ -7,7 +7,7 @@ rank and host. The reporter's host is never taken for the dead process's.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,7 +32,8 @@ _MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kern
 _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
 # Lines of a launcher or service that lost a process and does not know of what.
-SILENT: Final = ("ray_worker_exit", "ray_actor_dead", "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
+SILENT: Final = ("ray_worker_exit", "ray_actor_dead", "ray_worker_gone", "ompi_peer_gone", "sglang_dead",
+                 "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
                  "jax_leader_gone")  # fmt: skip
 
 
@@ -93,6 +94,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(out)
 
 
+def task_numbers(tasks: Iterable[str] | None) -> tuple[int, ...]:
+    """The numbers of JAX's tasks: 3 of ``/job:jax_worker/replica:0/task:3``."""
+    numbers = (str(task).rpartition("/task:")[2] for task in (tasks if tasks is not None else ()))
+    return tuple(int(number) for number in numbers if number.isdigit())
+
+
 def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
     """The names of pods by input and line, as descriptions of them begin."""
     found: dict[int, list[tuple[int, str]]] = {}
@@ -140,7 +147,7 @@ def _of_line(
         if own is None and message in _OWN:
             own = rank_in_tag(str(row.get("launcher") or ""))
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
-        tasks += tuple(int(t) for t in (row.get(f"jax_task_{n}") for n in (2, 3, 4)) if t is not None)
+        tasks += task_numbers(row.get("further_tasks"))
         for number in tasks:
             placed = known.rank(number, host)
             if placed is not None:
@@ -167,7 +174,7 @@ def _of_line(
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
-                  "vllm_worker_died", "mpi_abort", "mpich_abort", *SILENT[2:])  # fmt: skip
+                  "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked", *SILENT[4:])  # fmt: skip
 
 
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.

@@ -14,6 +14,7 @@ from nccl_insight.inputs.chunks import Chunk
 from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
+from nccl_insight.readers.nccl_log.head import LEVELS
 from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
 from nccl_insight.readers.nccl_log.work import (
@@ -118,7 +119,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     before = pl.col("_text").shift(1).str.strip_chars_end()
     thrown = pl.when(before.str.ends_with(_LAST_ERROR)).then(before.str.strip_suffix(_LAST_ERROR))
     likely = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown").is_not_null() | pl.col("_text").str.contains_any([*keys, _QUOTE])
+        pl.col("_thrown").is_not_null() | pl.col("_text").str.contains_any([*keys, _QUOTE, _TORCH])
     )
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     if likely.is_empty():
@@ -191,18 +192,27 @@ def _level_of(match: Match, announced: bool) -> str:
 
 
 _WRAPPED_LEAST: Final = 60
+# Of a line of torch's watchdog that was wrapped, what no rule could do without may be on the next line.
+_TORCH: Final = "ProcessGroupNCCL.cpp:"
+
+
+def _holds_record(text: str) -> bool:
+    return SEPARATOR in text and any(f"{SEPARATOR}{level}" in text for level in LEVELS)
 
 
 def _wrapped(work: Work, number: int, text: str) -> tuple[Match, str, int] | None:
-    """A message without a head that a terminal wrapped onto the next line, within a word or between two."""
-    following = work.line(number + 1).strip()
-    if len(text) < _WRAPPED_LEAST or not following or SEPARATOR in following:
-        return None
-    for glue in ("", " "):
-        hit = recover.match_headless(work.classifier.catalog, text + glue + following)
-        if hit is not None and hit[2] < len(text):
-            work.used.add(number + 1)
-            return hit
+    """A message without a head that a terminal wrapped onto the next lines, within words or between them."""
+    parts = [text]
+    for taken in range(1, _WRAPPED_MOST + 1):
+        following = work.line(number + taken).strip()
+        if len(parts[-1]) < _WRAPPED_LEAST or not following or _holds_record(following):
+            return None
+        parts.append(following)
+        for glue in ("", " "):
+            hit = recover.match_headless(work.classifier.catalog, glue.join(parts))
+            if hit is not None and hit[2] < len(text):
+                work.used.update(range(number + 1, number + taken + 1))
+                return hit
     return None
 
 

@@ -32,11 +32,15 @@ NCCL troubleshooting guide; NVIDIA/nccl issue 394.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+import polars as pl
+
+from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, rank_words, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
 from nccl_insight.rules._init import waiting
 from nccl_insight.tables.run import Run
@@ -48,6 +52,9 @@ ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("ranks", "errors")
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
+
+
+_MEETINGS: Final = ("c10d_clients", "jax_barrier", "jax_barrier_old")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -89,6 +96,10 @@ def _no_id(run: Run) -> Iterator[Hit]:
     found = trouble(run, "rank-missing-in-init")
     if found is None:
         return
+    met = found.rows.filter(pl.col("message").is_in(list(_MEETINGS)))
+    if met.height:
+        yield from _not_met(run, Trouble(met))
+        return
     late = tuple(sorted({int(r) for r in found.rows["other_rank"].drop_nulls()})) or (0,)
     yield from report(
         run,
@@ -101,5 +112,30 @@ def _no_id(run: Run) -> Iterator[Hit]:
         expected="the id within the time-out",
         ranks=late,
         hosts=identities(run).hosts(late),
+        rows=found,
+    )
+
+
+def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
+    """Processes that did not come to the store of torch or to JAX's coordination service."""
+    named = found.rows.filter(pl.col("message") != "c10d_clients")
+    late = {int(r) for r in named["other_rank"].drop_nulls()}
+    if "further_tasks" in named.columns:
+        late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
+    ranks = tuple(sorted(late))
+    first = found.rows.row(0, named=True)
+    came, all_ = first.get("n_joined"), first.get("n_expected")
+    who = rank_words(ranks).capitalize() if ranks else "Ranks"
+    counted = f": {came} of {all_} came" if came and all_ else ""
+    yield from report(
+        run,
+        "rank-missing-in-init",
+        f"{who} never came to the start of the job{counted}",
+        "read what they printed, if they were launched; nc -vz <address of rank 0> <port>   # from their hosts",
+        explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
+        "that are missing were not launched, ended before, or cannot reach its address.",
+        expected="all processes within the time-out",
+        ranks=ranks,
+        hosts=identities(run).hosts(ranks),
         rows=found,
     )

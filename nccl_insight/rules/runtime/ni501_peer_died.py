@@ -30,6 +30,7 @@ NCCL user guide, ncclRemoteError; NVIDIA/nccl src/misc/socket.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
@@ -49,6 +50,10 @@ NEEDS = ("errors",)
 CAUSED_BY = ANY
 
 
+# Ranks leave in any order after the last step, and the one that keeps the store is often the first.
+_STORE: Final = ("c10d_store_lost", "watchdog_dump_flag")
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for closed connections, with the peers named."""
     lost = (
@@ -57,6 +62,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         .join(accepting(run), on=["input_id", "line"], how="anti")
     )
     if lost.is_empty():
+        return
+    if lost["message"].is_in(list(_STORE)).all():
+        yield from _store_gone(run, Trouble(lost))
         return
     found = Trouble(lost)
     named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
@@ -75,6 +83,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="connections stay open until the communicator is destroyed",
         rows=found,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) else None,
+    )
+
+
+def _store_gone(run: Run, found: Trouble) -> Iterator[Hit]:
+    """torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it."""
+    address = found.value("c10d_remote")
+    where = f" at {address}" if address else ""
+    yield from report(
+        run,
+        "peer-died",
+        f"torch's store{where} is gone: the process that kept it, mostly rank 0, has ended",
+        "read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
+        explanation="Ranks that are still there when the store goes away print these lines, also at the end of a job "
+        "that finished. If the job was not over, what ended that process is the cause.",
+        expected="the store is kept until the last rank has left",
+        rows=found,
+        severity=Severity.INFO,
     )
 
 

@@ -54,7 +54,7 @@ _SILENT = {
 _THROWN = (
     "pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure",
     "program_cuda_error", "program_system_error", "program_internal_error", "program_invalid_usage",
-    "program_invalid_argument", "julia_nccl_error",
+    "program_invalid_argument", "program_no_library", "julia_nccl_error",
 )  # fmt: skip
 
 

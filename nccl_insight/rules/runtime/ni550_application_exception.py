@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.ends import CRASHED, End
+from nccl_insight.facts.ends import CRASHED, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outside import (
@@ -61,6 +61,7 @@ SOURCES = ("torch.distributed.elastic error propagation",)
 _NEAR_END = 40
 _PATH_MOST = 48
 _TEXT_MOST = 120
+_VAGUE = ("mpirun_primary",)
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
 
 
@@ -69,6 +70,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = of_kind(run, FAILED)
     raised = [e for e in found if e.exception]
     weak = [e for e in found if not e.exception and not own_failures(run, e)]
+    # Open MPI's first words, which the line with the rank follows where it was not cut off.
+    if any(e.message not in _VAGUE for e in ends(run)):
+        weak = [e for e in weak if e.message not in _VAGUE]
     if raised:
         first = first_of(raised)
         same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
@@ -163,8 +167,9 @@ def _short(place: str) -> str:
 
 
 def _exit(run: Run, first: End) -> Hit:
+    code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     hit = Hit(
-        title=f"{subject([first])} ended with exit code {first.exit_code} before the others{since([first])}",
+        title=f"{subject([first])} ended {code} before the others{since([first])}",
         next_step="read the end of this rank's own output; wrap main() in "
         "torch.distributed.elastic.multiprocessing.errors.record "
         "to have the traceback reported",

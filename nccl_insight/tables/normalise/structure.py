@@ -184,10 +184,18 @@ def nic_list_plugin(frame: pl.DataFrame) -> pl.DataFrame:
     return rows.drop("plugin_nics", "_nic")
 
 
+def own_head(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines of other libraries with a head of their own: its host and process number are the line's."""
+    return frame.with_columns(
+        _host=pl.coalesce("_host", pl.col("node_name").cast(frame.schema["_host"])),
+        _pid=pl.coalesce("_pid", pl.col("killed_pid").cast(frame.schema["_pid"])),
+    )
+
+
 NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     f.__name__: f
     for f in (
         trees_children_first, trees_parent_first, trees_joined, tree_neighbours, ring_ranks, env_value, env_config,
-        nic_list_ib, nic_list_socket, nic_list_plugin, version_line,
+        nic_list_ib, nic_list_socket, nic_list_plugin, version_line, own_head,
     )
 }  # fmt: skip
