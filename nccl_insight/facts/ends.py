@@ -27,8 +27,8 @@ FAILED: Final = "application-exception"
 KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 
 _MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kernel_oom_reaper", "slurm_oom",
-                  "slurm_oom_old", "slurm_memory_limit", "systemd_oom", "ray_memory_pressure", "ray_oom_node",
-                  "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
+                  "slurm_oom_old", "slurm_memory_limit", "slurm_memory_exceeded", "systemd_oom",
+                  "ray_memory_pressure", "ray_oom_node", "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
 _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
 # Lines of a launcher or service that lost a process and does not know of what.
@@ -174,7 +174,8 @@ def _of_line(
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
-                  "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked", *SILENT[4:])  # fmt: skip
+                  "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked",
+                  "sglang_died", *SILENT[4:])  # fmt: skip
 
 
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.

@@ -54,7 +54,7 @@ NEEDS = ("ranks", "errors")
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
-_MEETINGS: Final = ("c10d_clients", "jax_barrier", "jax_barrier_old")
+_MEETINGS: Final = ("c10d_clients", "elastic_too_few", "jax_barrier", "jax_barrier_old")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -118,7 +118,7 @@ def _no_id(run: Run) -> Iterator[Hit]:
 
 def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     """Processes that did not come to the store of torch or to JAX's coordination service."""
-    named = found.rows.filter(pl.col("message") != "c10d_clients")
+    named = found.rows.filter(pl.col("message").str.starts_with("jax_"))
     late = {int(r) for r in named["other_rank"].drop_nulls()}
     if "further_tasks" in named.columns:
         late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}

@@ -11,7 +11,7 @@ from nccl_insight.tables.assemble.base import column
 TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
 STATES: Final = (
     "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare",
-    "watchdog_dump_signal",
+    "watchdog_dump_signal", "watchdog_dump_local",
 )  # fmt: skip
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
@@ -19,6 +19,9 @@ _IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
 _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 # glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
+
+
+_DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
 
 
 def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
@@ -68,7 +71,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
         maintain_order="left",
     )  # fmt: skip
     marked = marked.with_columns(pl.coalesce("group", "only", pl.lit(UNKNOWN)).alias("group"))
-    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & (pl.col("message") != "watchdog_dump_signal"))
+    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
     oldest = pl.col("seq") == pl.col("seq").min()
     return (
         marked.group_by("group", "of", "global_rank", maintain_order=True)
