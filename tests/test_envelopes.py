@@ -44,6 +44,7 @@ WRITERS: dict[str, Callable[[int, str], str]] = {
     "backticks": lambda i, s: f"`{s}`" if s else s,
     "spelled-escapes": lambda i, s: f"#033[34m{s}#033[0m",
     "buildkite": lambda i, s: f"\x1b_bk;t={1772600767123 + i}\x07{s}",
+    "notebook": lambda i, s: f"      {json.dumps(s + chr(10))},",
     "nbsp": lambda i, s: s.replace(" ", "\u00a0"),
 }
 

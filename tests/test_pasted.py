@@ -146,6 +146,17 @@ def test_the_root_cause_of_elastic_behind_the_label_of_a_launcher(tmp_path: Path
     assert [f.ranks for f in said.findings if f.name == "application-exception"] == [(5,)]
 
 
+@pytest.mark.parametrize(
+    ("text", "other", "label"),
+    [
+        ("gpu01: a.cc:1 NCCL WARN x", "gpu01: rest", "gpu01: "), ("[default3]:x", "[default12]:y", "[default3]:"),
+        ("10:00:09.5 x", "10:00:10.7 y", "10:00:09.5 "), ("text", "test", ""), ("", "a", ""), ("9", "10", ""),
+    ],
+)  # fmt: skip
+def test_the_label_that_two_lines_share(text: str, other: str, label: str) -> None:
+    assert recover.shared_label(text, other) == label
+
+
 def test_labels_that_differ_in_more_than_their_numbers() -> None:
     assert recover.labeled("12: text", "9: ") == ("12: ", "text")
     assert recover.labeled("rank3: text", "9: ") == ("", "rank3: text")
@@ -177,3 +188,26 @@ def test_the_label_in_front_of_a_head_without_host(label: str, host: str | None)
     assert read["host"].to_list() == [host, host]
     assert read["dev"].to_list() == [0, 0]
     assert read["source"].to_list() == ["misc/socket.cc:71", None]
+
+
+@pytest.mark.parametrize("label", ["", "worker-1: ", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:{n}.12Z "])
+def test_a_message_that_breaks_in_two_behind_the_label_of_a_launcher(tmp_path: Path, label: str) -> None:
+    texts = (
+        "transport/net_socket.cc:424 NCCL WARN NET/Socket : peer 10.0.0.9<59210> message truncated :",
+        "receiving 1048576 bytes instead of 65536",
+    )
+    said = _said(tmp_path, *(label.replace("{n}", str(n)) + text for n, text in enumerate(texts, 8)))
+    assert {f.name: f.severity.value for f in said.findings}["collective-mismatch"] == "error"
+
+
+def test_entities_of_a_page_without_signs_of_less_and_greater(tmp_path: Path) -> None:
+    warned = (
+        "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 &#x27;system not yet initialized&#x27;"
+    )
+    assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
+
+
+def test_the_output_of_a_cell_of_a_notebook(tmp_path: Path) -> None:
+    assert _names(_said(tmp_path, '   "text": [', f'    "{_TIMEOUT}\\n",', '    "done\\n"', "   ]")) == {
+        "watchdog-timeout"
+    }

@@ -64,7 +64,9 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
         following = _following(work, number) if match is None and tries < _JOINED_MOST else []
         if following:
             tries += 1
-            joined = recover.rejoin(catalog, body, following)
+            label = recover.shared_label(work.line(number), following[0])
+            bare = [recover.labeled(text, label)[1] for text in following]
+            joined = recover.rejoin(catalog, body, bare)
             if joined is not None:
                 match, count = joined
                 work.used.update(range(number + 1, number + 1 + count))

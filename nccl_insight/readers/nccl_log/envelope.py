@@ -3,7 +3,7 @@
 =============  ==========================================================================
 envelope       of
 =============  ==========================================================================
-JSON           Docker's json-file driver, journald, CloudWatch, ECS, Google Cloud, Elastic
+JSON           Docker's json-file driver, journald, CloudWatch, ECS, Google Cloud, Elastic, notebooks
 CSV            exports of Grafana, Datadog, CloudWatch Insights
 ``msg="..."``  logfmt: loggers of Go programs that run the job
 ``&gt;``       text copied from a page's source
@@ -60,6 +60,7 @@ _QUOTED_FIELD: Final = re.compile(r'(?:^|,)"(?:[^"\n]|""){0,4000}NCCL')
 _ENTITIES: Final = {
     "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&#x27;": "'", "&nbsp;": " ", "&amp;": "&",
 }  # fmt: skip
+_SIGNS: Final = ("&gt;", "&lt;", "&quot;", "&#x27;", "&#39;")
 # Seconds, milliseconds, microseconds and nanoseconds since 1970, told apart by their size.
 _SECONDS: Final = ((10**9, 10**11, 1.0), (10**12, 10**14, 1e3), (10**15, 10**17, 1e6), (10**18, 10**20, 1e9))
 _DEPTH: Final = 3
@@ -70,7 +71,7 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
     # One character is found ten times as fast as several.
     if holds("#") and holds("#033["):
         lines = lines.str.replace_all(_SPELLED, "")
-    if holds("&") and (holds("&gt;") or holds("&lt;")):
+    if holds("&") and any(holds(sign) for sign in _SIGNS):
         lines = lines.str.replace_all(_MARKUP, "")
         lines = lines.str.replace_many(list(_ENTITIES), list(_ENTITIES.values()))
     if holds("`"):
@@ -81,6 +82,8 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
     if quoted:
         if holds('": "'):
             lines = _from_members(lines)
+        if holds('\\n"'):
+            lines = _from_items(lines)
         if holds('sg="') or holds('message="'):
             lines = _from_logfmt(lines)
         lines = _from_csv(lines)
@@ -179,6 +182,19 @@ def _from_members(lines: pl.Series) -> pl.Series:
         if (hit := _MEMBER.match(text)) and (said := _string(hit[1])) is not None
     }
     return _replaced(lines, found)
+
+
+def _from_items(lines: pl.Series) -> pl.Series:
+    """Of a list of strings with a line of text each, as notebooks keep what a cell printed, the texts."""
+    mask = lines.str.contains(r'^\s+".*",?\s*$')
+    if not (mask & lines.str.contains("NCCL|Traceback ")).any():
+        return lines
+    found = {
+        at: said.rstrip("\r\n")
+        for at, text in _rows(lines, mask)
+        if (said := _string(text.strip().removesuffix(","))) is not None
+    }
+    return _replaced(lines, {at: text for at, text in found.items() if "\n" not in text})
 
 
 def _string(text: str) -> str | None:

@@ -51,6 +51,8 @@ _PREFIX: Final = re.compile(
     r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
 )
+_LABEL_MOST: Final = 300
+_LABEL_ENDS: Final = " \t:|>)]"
 _WORD: Final = re.compile(r"\S")
 
 
@@ -239,6 +241,22 @@ def labeled(text: str, label: str) -> tuple[str, str]:
     if at is None and _behind(text, label.rstrip()) == len(text):
         return text, ""
     return (text[:at], text[at:]) if at is not None else ("", text)
+
+
+def shared_label(text: str, other: str) -> str:
+    """The label with which two lines begin, up to its numbers, as the first has it; empty if there is none."""
+    at = end = to = 0
+    while at < min(len(text), _LABEL_MOST) and to < len(other):
+        if text[at].isdigit() and other[to].isdigit():
+            at += sum(1 for _ in takewhile(str.isdigit, islice(text, at, None)))
+            to += sum(1 for _ in takewhile(str.isdigit, islice(other, to, None)))
+            continue
+        if text[at] != other[to]:
+            break
+        at, to = at + 1, to + 1
+        if text[at - 1] in _LABEL_ENDS:
+            end = at
+    return text[:end]
 
 
 def _behind(text: str, label: str) -> int | None:

@@ -262,7 +262,7 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         joined = [j for j in (recover.extend(catalog, n, body, following) for n in names) if j is not None]
         if not joined:
             # A launcher tags every line: the message goes on behind the tags, or behind the label of its first line.
-            label = work.line(number).partition(body)[0]
+            label = recover.shared_label(work.line(number), following[0]) if following else ""
             tagged = [recover.without_tags(text) for text in following]
             labeled = [recover.labeled(text, label)[1] for text in following]
             for bare in (tagged, labeled):
