@@ -127,7 +127,7 @@ def _networks(run: Run) -> Iterator[Fact]:
 
 def _topology(run: Run) -> Iterator[Fact]:
     gpus = nvlink_per_gpu(run).with_columns(
-        pl.col("bw_gbps").round(0).cast(pl.Int64).cast(pl.String) + " GB/s"
+        pl.col("bw_gbps").round(0).cast(pl.Int64, strict=False).cast(pl.String) + " GB/s"
     )
     yield from _some(_spread("topology", "NVLink a GPU", gpus, "bw_gbps", "GPU"))
     kinds = (

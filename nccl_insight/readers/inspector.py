@@ -300,7 +300,7 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
         pl.when(whole).then(pl.col("msg_size_bytes") * pl.col("group_size").cast(pl.UInt64))
         .otherwise(pl.col("msg_size_bytes")).alias("size_bytes"),
         (pl.col("start_us") * 1000).alias("start_ns"),
-        (pl.col("exec_time_us") * 1000).round().cast(pl.Int64).alias("duration_ns"),
+        (pl.col("exec_time_us") * 1000).round().cast(pl.Int64, strict=False).alias("duration_ns"),
         pl.when(pl.col("algbw_gbps") > 0).then(pl.col("algbw_gbps")).alias("algbw_gbps"),
         pl.when(pl.col("busbw_gbps") > 0).then(pl.col("busbw_gbps")).alias("busbw_gbps"),
         *(pl.col(c).replace_strict(_ALGORITHMS, default=pl.col(c)).alias(c) for c in ("algorithm", "protocol")),

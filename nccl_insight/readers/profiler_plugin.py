@@ -92,8 +92,9 @@ def _collectives(events: pl.DataFrame) -> pl.DataFrame:
         known_op("name").alias("op"),
         pl.when(whole).then(pl.col("count") * size).alias("size_bytes"),
         pl.col("dtype").str.strip_prefix("nccl"),
-        pl.when(pl.col("begin_us") > 0).then((pl.col("begin_us") * 1000).round().cast(pl.Int64)).alias("start_ns"),
-        pl.when(timed).then(((pl.col("end_us") - pl.col("begin_us")) * 1000).round().cast(pl.Int64))
+        pl.when(pl.col("begin_us") > 0).then((pl.col("begin_us") * 1000).round().cast(pl.Int64, strict=False))
+        .alias("start_ns"),
+        pl.when(timed).then(((pl.col("end_us") - pl.col("begin_us")) * 1000).round().cast(pl.Int64, strict=False))
         .alias("duration_ns"),
         "algorithm", "protocol", pl.lit("inspector").alias("source"), "pid",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from itertools import chain
 
 import polars as pl
 
-from nccl_insight.redact import shapes
+from nccl_insight.redact import rows, shapes
 from nccl_insight.redact.addresses import parse_v4, parse_v6
 from nccl_insight.redact.names import certain
 from nccl_insight.redact.patterns import (
@@ -28,6 +28,7 @@ from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
 _WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in HINTS[kind])
+_LONGEST_ROW = 1000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -70,6 +71,9 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
             found_jobs.setdefault(match[2])
         for match in _matches("number", JOB_NUMBER, sections):
             found_jobs.setdefault(match[match.lastindex or 0])
+        for kind, name in rows.names([line for line in lines if len(line) < _LONGEST_ROW]):
+            if kind != "host" or _host_like(name):
+                {"host": found_hosts, "user": found_users, "job": found_jobs}[kind].setdefault(name)
         names.book.originals.update(_V4.findall(alike))
     for name in [n for n in found_hosts if n not in seen]:
         # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.

@@ -26,14 +26,16 @@ SYSTEM_ROOTS: Final = frozenset({
 })  # fmt: skip
 KNOWN_DOMAINS: Final = (
     "nvidia.com", "github.com", "githubusercontent.com", "pytorch.org", "python.org", "readthedocs.io", "kernel.org",
-    "nvcr.io", "amd.com", "amazon.com", "google.com", "microsoft.com", "openfabrics.org", "open-mpi.org", "docker.com",
+    "nvcr.io", "kubernetes.io", "k8s.io", "amd.com", "amazon.com", "google.com", "microsoft.com", "openfabrics.org",
+    "open-mpi.org", "docker.com",
 )  # fmt: skip
 FILE_SUFFIXES: Final = frozenset({
     "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py", "pyx", "so", "a", "o", "xml", "json", "log", "txt", "out",
     "err", "yaml", "yml", "toml", "conf", "cfg", "sh", "gz", "zst", "xz", "pt", "bin", "whl", "md", "lark",
 })  # fmt: skip
 PUBLIC_FILE: Final = re.compile(
-    r"(?:lib[\w.+-]*\.so[\w.]*|[\w.+-]+\.(?:cc|cpp|cu|cuh|hpp|h|c)|(?:topo|graph)\.xml|distributed_c10d\.py|nccl[\w.-]*\.conf)"
+    r"(?:lib[\w.+-]*\.so[\w.]*|[\w.+-]+\.(?:cc|cpp|cu|cuh|hpp|h|c)|(?:topo|graph)\.xml"
+    r"|distributed_c10d\.py|nccl[\w.-]*\.conf)"
 )
 
 _HEX = "[0-9a-fA-F]"
@@ -41,9 +43,12 @@ UUID: Final = rf"{_HEX}{{8}}[-_]{_HEX}{{4}}[-_]{_HEX}{{4}}[-_]{_HEX}{{4}}[-_]{_H
 TOKEN: Final = re.compile(
     "|".join((
         rf"(?P<uuid>(?<![\w-])(?:[A-Za-z0-9]{{1,20}}[-_]){{0,4}}?{UUID}(?!{_HEX}))",
-        rf"(?P<mac>(?<![\w:.-])(?:{_HEX}{{2}}:){{5,19}}{_HEX}{{2}}(?![\w:-])|(?<![\w:.-])(?:{_HEX}{{2}}-){{5}}{_HEX}{{2}}(?![\w-])"
+        rf"(?P<mac>(?<![\w:.-])(?:{_HEX}{{2}}:){{5,19}}{_HEX}{{2}}(?![\w:-])"
+        rf"|(?<![\w:.-])(?:{_HEX}{{2}}-){{5}}{_HEX}{{2}}(?![\w-])"
         rf"|(?<![\w.-])(?=[0-9.]{{0,13}}[a-fA-F])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.-]))",
-        rf"(?P<v6>(?:(?<![\w:.])|(?<=[\w\]]:))(?:{_HEX}{{0,4}}:){{2,7}}(?:(?:[0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}|{_HEX}{{1,4}})?(?![\w:]|\.[0-9]))",
+        rf"(?P<v6>(?:(?<![\w:.])"
+        rf"|(?<=[\w\]]:))(?:{_HEX}{{0,4}}:){{2,7}}(?:(?:[0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}"
+        rf"|{_HEX}{{1,4}})?(?![\w:]|\.[0-9]))",
         r"(?P<v4>(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9]))",
         r"(?P<url>\b[a-z][a-z0-9+]{1,9}://[^\s\"'<>]+)",
         r"(?P<path>(?<![\w.\])])(?:~[\w.-]{0,64}|\./|\.\./)?/(?:[\w.+@%~-]+/?)+)",
@@ -52,8 +57,11 @@ TOKEN: Final = re.compile(
     re.ASCII,
 )  # fmt: skip
 GUID: Final = re.compile(
-    rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?|\b(?:ca|switch|rt)[ \t]{{1,8}}:[ \t]{{1,4}}0x)"
-    rf"({_HEX}{{12,16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)"
+    rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?|\b(?:ca|switch|rt)[ \t]{{1,8}}:[ \t]{{1,4}}0x"
+    rf"|(?<![a-z0-9])[shr](?={_HEX}{{16}}/n)"
+    rf"|^[ \t]{{1,10}}0x(?={_HEX}{{16}}[ \t]{{1,8}}[0-9]{{1,6}}[ \t]{{1,8}}[0-9]{{1,4}}\[ ))"
+    rf"({_HEX}{{12,16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)",
+    re.M,
 )
 # What stands between blanks, quotes and separators; most runs of a log repeat, so that they are looked up once.
 RUN: Final = re.compile(r"[^\s\"'(,;<>=|{}]+")
@@ -62,25 +70,42 @@ MASK: Final = "\x01"
 # Words in lower case, one of which is in every match: looking for them is much faster than trying the pattern. They are
 # in the line where the match begins. "head" has none.
 HINTS: Final = {
-    "user": ("/home/", "/users/", "\\users\\", "user", "logname", "uid=", "@", "owner", "login"),
+    "user": (
+        "/home/", "/users/", "\\users\\", "user", "logname", "uid=", "@", "owner", "login", "logged in", "accepted ",
+        "failed ", "postponed ", "sudo:", "authenticating", "submitted",
+    ),
     "place": (
         "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id", "on node ",
         "cancelled", "srun", "slurmstepd-", " kernel:", "]:", "host  ", "ode_desc", "ode desc", "mount", "host=",
         "host[",
         "nodename", "node_name", "computername", "host\"", "host'", "host_name", " host:", "connect to ",
         "connected to ", "connecting to ", "listen on ", "listening on ", "tcpstore(", "added '", "run-", "slots",
-        " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ",
+        " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ", " on ", "node", "instance",
+        "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:", "hostname ",
+        "authenticating", "resolve",
+        "lookup ", "addresses of", "exited with", "pbs_", "slurm", "][[", ":mpi_rank_", "startup(", "linux ",
+        "-ost", "-mdt",
+        "/n", "ca: ", "switch: ", "router: ", ":/", "\\\\", ">1 ",
     ),
-    "places": ("nodelist", "worker_addrs", "slurm_", "-h ", "--host", "nodes allocated"),
+    "places": (
+        "nodelist", "worker_addrs", "slurm_", "-h ", "--host", "nodes allocated", "lsb_", "host(s)", "following",
+        "world info", "world_info",
+    ),
     "job": (
         "slurm_", "lsb_", "pbs_", "job", "torchelastic", "wandb", "rdzv_id", "run_id", "namespace", "#sbatch",
         "account", "arn:", "project", "resource-group", "resourcegroups/", "clustername", "cluster_name",
-        "cluster-name", "container_name", "containername",
+        "cluster-name", "container_name", "containername", "team", "workspace", "tenant", "queue", "experiment",
+        "exp_name", "run_name", "cluster", "resource", "organization", "_org", "_comment", "_group", "_ce_name",
+        "_jq_name",
+        "controlled by", "service account", "was using", "groupid=", "gid=", "groups=", "user group <", "rendezvous",
+        "cloning into", "logged in", "file system", "raysubmit_", "k8s_", "/pods/", "/containers/",
+        "container-name", "\\\\",
     ),
     "number": ("job", "step", "slurm"),
     "secret": ("token", "secret", "pass", "key", "cred", "auth", "bearer", "basic "),
     "keys": (
-        "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "akia", "asia", "sk-", "xox", "nvapi-",
+        "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "akia", "asia", "sk-", "xox",
+        "nvapi-",
         "aiza", "ya29.", "eyj", "npm_", "pypi-",
     ),
     "marked": (
@@ -88,16 +113,31 @@ HINTS: Final = {
         "sha256:", "md5:",
     ),
     "numbers": (
-        "erial", "asset", "arn:", "wwn-", "i-", "vol-", "subnet-", "vpc-", "sg-", "ami-", "eni-", "eipalloc-", "snap-",
-        "lt-", "fs-", "fsap-",
+        "erial", "asset", "arn:", "wwn-", "i-", "vol-", "subnet-", "vpc-", "sg-", "ami-", "eni-", "eipalloc-",
+        "snap-",
+        "lt-", "fs-", "fsap-", "uid=", "uid_", "gid=", "userid", "groupid", "sn:", "sn=", "s/n", "account",
+        "instance/id", "ocid1.", "/dev/nvme",
     ),
-    "guid": ("guid", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t"),
-    "images": ("@", ".io/", ".dev/", ".com/", "registry."),
+    "guid": ("guid", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t", "/n", "[ "),
+    "images": (
+        "@", ".io/", ".dev/", ".com/", "registry.", "image", "denied for", "pulling from", "://", "docker", "podman",
+        "nerdctl",
+        "apptainer", "singularity", "model", "pretrained", "repo_id", "models--", "datasets--",
+    ),
 }  # fmt: skip
 # Words before a number that are no hosts, where a host could stand.
 _NO_HOST: Final = (
     "rank|gpu|cpu|node|host|worker|device|dev|stage|layer|step|iter|iteration|epoch|line|trainer|default|proc|process"
     "|thread|channel|eth|ens|enp|eno|ib|mlx|bond|nvme|sd|loop|lo|veth|br|version|v|test|case|tp|pp|dp|cp|ep|group|pg"
+)
+_NO_PLACE: Final = (
+    _NO_HOST
+    + "|cuda|hca|rail|nic|pci|numa|socket|lane|link|switch|qp|cq|stream|comm|tree|ring|rdmap|efa|em|usb|tty|pts|cgroup"
+    "|tid|pid|batch|shard|part|split|fold|run|sha|utf|py|cu|sm|h|a|b|gb|gh|l|t|mi|rtx|v|x|ipv|http|tcp|udp|port|attempt|round|try"
+)
+# A name with a number that is none of a part of a machine, a program or a training.
+_NAMED: Final = (
+    rf"(?!(?i:{_NO_PLACE})[_-]?[0-9])(?i:(?!rank|gpu|local))[A-Za-z][A-Za-z_-]{{0,200}}[0-9][\w.-]{{0,200}}"
 )
 _TOOL_PREFIX: Final = (
     rf"^(?!(?i:{_NO_HOST})[_-]?[0-9])[A-Za-z][A-Za-z-]{{1,40}}[0-9]{{2,5}}(?:\.[A-Za-z][\w.-]{{0,200}})?"
@@ -118,7 +158,7 @@ _MONTH_TIME = (
     r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{6,20}(?:Z|[+-][0-9:]{4,6})?"
 )
 PLACE: Final = re.compile(
-    r"\bPid[ \t]+[0-9]+ on (\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
+    r"\bPid[ \t]+[0-9]+ on[ \t]{1,20}(\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
     r"|\bMASTER_ADDR[\"']?\s?[=:]\s?[\"']?([\w.-]+)|--(?:master[-_]addr|rdzv[-_]endpoint)[= ]([\w.-]+)"
     r"|\brdzv_endpoint[\"']?\s?[=:]\s?[\"']?([\w.-]+)|\bNCCL_COMM_ID(?: set by environment to |=)([\w.-]+)"
     rf"|\bon node ({_NUMBERED_HOST})|\bON ([\w.-]+)(?= CANCELLED\b)|\bsrun: error: ([\w.-]+)(?=: tasks? )"
@@ -132,7 +172,7 @@ PLACE: Final = re.compile(
     r"|\"hostname\": \"([^\"\n]+)|@([A-Za-z][\w-]*[0-9][\w.-]*)"
     r"|(?<![A-Za-z])(?:[A-Z]{1,20}_){0,3}(?:HOST|NODENAME|NODE_NAME|COMPUTERNAME)=([A-Za-z][\w.-]*)"
     r"|[\"'](?:host|hostname|host_name|nodename|node_name|nodeName|master_addr)[\"']\s?:\s?[\"']([A-Za-z][\w.-]*)"
-    r"|\b(?:Local|Remote|Peer) host:[ \t]{1,12}([A-Za-z][\w.-]*)|\bHost[Nn]ame\s?[:=]\s?([A-Za-z][\w.-]*)"
+    r"|\b(?:Local|Remote|Peer) host:[ \t]{1,12}([A-Za-z][\w.-]*)|\b[Hh]ost[Nn]ame\s?[:=]\s?([A-Za-z][\w.-]*)"
     r"|\b(?:BatchHost|SlurmctldHost(?:\[[0-9]\])?)=([\w.-]+)|\bTCPStore\(([A-Za-z][\w.-]*)(?=[:,])"
     r"|\b(?:connect(?:ed|ing)? to|listen(?:ing)? on)(?: host)? [\[(]?([A-Za-z][\w.-]*)"
     r"(?=\]?:[0-9]{2,5}(?![0-9])|, [0-9]{2,5}\)| port [0-9])"
@@ -143,13 +183,48 @@ PLACE: Final = re.compile(
     r"|\"MF0;([\w.-]+)(?=:)|--(?:host)?name[= ]([A-Za-z][\w.-]*)|\bworld_info=\{[\"']([\w.-]+)"
     r"|\b[dD][cC]=(?!(?:com|org|net|edu|gov|io|ai|local|de|fr|uk|eu|ch|cn|jp|kr)\b)([A-Za-z][\w-]*)"
     r"|\bassigned ([\w.-]+)(?=/[\w.-]+ to )"
+    # fields of monitoring, clouds and descriptions
+    r"|[\"'](?:instance(?:Name)?|[Cc]omputerName|displayName|vmName|vmScaleSetName|machine|node"
+    r"|server|kubernetes_node"
+    r"|exported_instance)[\"']\s?:\s?[\"']([A-Za-z][\w.-]*)"
+    r"|\"compute\":\s?\{[^{}\n]{0,2000}?\"name\":\s?\"([A-Za-z][\w.-]*)"
+    r"|\b(?:node|instance|[Hh]ost(?:[Nn]ame)?|nodename|server|machine|kubernetes_node"
+    r"|exported_instance)=\"([A-Za-z][\w.-]*)"
+    rf"|\bhost:({_NAMED})|\binstance/name: ([A-Za-z][\w.-]*)|\bNode(?: [Nn]ame)?\s?[:=]\s{{0,20}}({_NAMED})"
+    # what schedulers, launchers and daemons say about a host
+    rf"|\b(?:[Nn]odes?|[Tt]asks?|task\(s\)|process(?:es)?|daemons?|jobs?|agents?|workers?|pods?"
+    rf"|containers?|running|started"
+    rf"|launched|spawned|executed|exited|died|failed|killed|lost|down) on (?:the )?(?:host |machine "
+    rf"|server )?({_NAMED})"
+    rf"|\bnodes? ({_NAMED})|\bnode '([\w.-]+?)(?=(?:_[0-9]+_[0-9]+)?')"
+    r"|\bslurm(?:d|stepd|ctld)\[([A-Za-z][\w.-]*)(?=\])|\bslurm_([A-Za-z][\w.-]*)(?=/uid_)"
+    r"|\bPBS_(?:JOBID=|NODEFILE=\S{1,255}/)[0-9]{1,12}(?:\[[0-9]{0,9}\])?\.([A-Za-z][\w.-]*)"
+    r"|\[([A-Za-z][\w.-]*)(?=\]\[\[[0-9]+,[0-9]+\])|\[([A-Za-z][\w.-]*)(?=:mpi_rank_[0-9])"
+    r"|\bMPI startup\(\): {1,12}[0-9]{1,8} {1,12}[0-9]{1,8} {1,12}([A-Za-z][\w.-]*)"
+    r"|(?<=: )([A-Za-z][\w.-]*)(?=: (?:ssh|rsh|mrsh) exited with)"
+    r"|^<[0-9]{1,3}>1 [0-9T:.Z+-]{10,40} ([A-Za-z][\w.-]*)(?= )"
+    r"|\bLinux (?!version\b)([A-Za-z][\w.-]*)(?= [0-9]+\.[0-9]+\.[0-9])"
+    # names that could not be looked up
+    r"|\bAuthenticating to ([\w.-]+)(?=:[0-9])|\bhostname ([A-Za-z][\w.-]*)(?=: (?:Name|Temporary|No"
+    r"|nodename|Try|Unknown))"
+    r"|\b(?:[Ff]ailed to|[Cc]ould not) resolve(?: host)?:? '?(?!host(?:name)?\b)([A-Za-z][\w.-]*)"
+    r"|\blookup ([A-Za-z][\w.-]*)(?= on [0-9.:\[\]]+|: no such host)|\baddresses of \(([A-Za-z][\w.-]*)(?=, [0-9])"
+    # file systems and fabrics
+    r"|\b([a-z]\w{0,15})(?=-(?:OST|MDT)[0-9a-f]{4}\b)|\bnfs: server ([\w.-]+)(?= (?:not responding|OK))"
+    r"|^([A-Za-z][\w.-]*)(?=:/\S*[ \t]{1,20}(?:[0-9.]{1,8}[KMGTP]?[ \t]|/\S+ (?:nfs4?|lustre|ceph"
+    r"|beegfs|wekafs|fuse)\b))"
+    r"|(?<![^\s\"'(=:,])\\\\([A-Za-z0-9][\w.-]*)(?=\\(?!\\)[\w$.-])"
+    rf"|(?<![A-Za-z0-9])[SHR]{_HEX}{{16}}/N([\w.-]+)(?=/)|^(?:CA|Switch|Router): (?!0x)([\w.-]+)(?= )"
+    r"|\b([A-Za-z][\w.-]*)(?= HCA-[0-9])"
     r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])",
     re.M,
 )
 # Lists of hosts, and a name within one.
 PLACES: Final = re.compile(
     r"(\b(?:SLURM_(?:JOB_|STEP_)?NODELIST|SLURM_TOPOLOGY_ADDR|WORKER_ADDRS|(?:Req)?Node[Ll]ist)[\"']?[=:]\s?[\"'(]?"
-    r"|--(?:hosts?|nodelist)[= ]|\bNodes allocated: )([A-Za-z][\w.\[\],:-]*)"
+    r"|--(?:hosts?|nodelist)[= ]|\bNodes allocated: |\bfollowing (?:workers|hosts|nodes): )([A-Za-z][\w.\[\],:-]*)"
+    r"|(\bLSB_(?:MCPU_)?HOSTS[\"']?[=:]\s?[\"']?|\bHost\(s\) )([A-Za-z<][\w.<>* -]*)"
+    r"|(\b(?:WORLD INFO DICT: |world_info=)\{)([^{}\n]{1,20000})"
     r"|((?<!\S)-H )([A-Za-z][\w.-]*(?::[0-9]+)?(?:,[A-Za-z][\w.-]*(?::[0-9]+)?)*(?=\s|$))"
 )
 PLACE_OF_LIST: Final = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]{0,253}\w)?")
@@ -160,17 +235,37 @@ USER: Final = re.compile(
     r"|\b(?:USER|LOGNAME|SLURM_JOB_USER|USERNAME)[=:]\s?([\w.-]+)"
     r"|\buid=[0-9]+\(([\w.-]+)\)|\buid=([A-Za-z_][\w.-]*)(?=,)|(?<![\w.-])([a-z_][\w.-]*)(?=@[A-Za-z][\w-]*[0-9])"
     r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[\"']?\s?[=:]\s?[\"']?([A-Za-z_][\w.-]*)"
+    r"|\blogged in as:? ([\w.-]+)|\b(?:Accepted|Failed"
+    r"|Postponed) [\w/-]{1,40} for (?:invalid user )?([\w.-]+)(?= from )"
+    r"|\bsession (?:opened|closed) for user ([\w.-]+)|\bsudo:\s{1,8}([\w.-]+)(?= : )|\bUser <([\w.-]+)(?=>)"
+    r"|\bAuthenticating to \S{1,255} as '([\w.-]+)|\bsubmitted (?:successfully )?by ([A-Za-z_][\w.-]*)"
 )
 JOB: Final = re.compile(
     r"((?:\b(?:SLURM_(?:JOB_?)?(?:NAME|ID|ACCOUNT|PARTITION|QOS|RESERVATION)|SLURM_CLUSTER_NAME"
     r"|LSB_JOB(?:NAME|ID)|PBS_JOB(?:NAME|ID)|JOB_NAME|TORCHELASTIC_RUN_ID|WANDB_(?:NAME|PROJECT|RUN_ID)"
     r"|WANDB_ENTITY|(?:POD_)?NAMESPACE|(?:GOOGLE_CLOUD|GCP|GCLOUD)_PROJECT"
-    r"|[Nn]amespace(?:_?[Nn]ame)?|[Cc]ontainer_?[Nn]ame|[Cc]luster_?[Nn]ame|[Aa]ccount|[Pp]roject(?:_?[Ii]d|_?[Nn]ame)?"
+    r"|[Nn]amespace(?:_?[Nn]ame)?|[Cc]ontainer_?[Nn]ame|[Cc]luster_?[Nn]ame|[Aa]ccount"
+    r"|[Pp]roject(?:_?[Ii]d|_?[Nn]ame)?"
     r"|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)[\"']?\s?[=:]\s?[\"']?"
     r"|#SBATCH[ \t]{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
     r"|--(?:account|job-name|project|resource-group|cluster-name|namespace)[= ]|wandb: Syncing run "
     r"|\barn:[a-z-]{1,20}:s3:::|\barn:[a-z-]{1,20}:[a-z0-9-]{0,40}:[a-z0-9-]{0,30}:[0-9]{0,12}:(?:[a-z-]{1,30}[/:])?"
-    r"|\bprojects/|\bresourceGroups/))([^\s\"',;/=]+)"
+    r"|\bprojects/|\bresourceGroups/|\braysubmit_|\b(?!(?:NCCL|RCCL|CUDA|UCX|OMPI|TORCH|NVIDIA|HSA"
+    r"|HIP)_)[A-Z][A-Z0-9_]{0,60}_"
+    r"(?:WORKSPACE(?:_NAME)?|RESOURCE_?GROUP|PROJECT(?:_ID|_NAME)?|TEAM|ORG|ORGANIZATION|TENANT"
+    r"|ACCOUNT|QUEUE|JQ_NAME|CE_NAME"
+    r"|RUN_NAME|RUN_ID|JOB_NAME|EXPERIMENT(?:_NAME)?|CLUSTER(?:_NAME)?|COMMENT|JOB_GROUP)=[\"']?"
+    r"|\b(?:team|workspace|tenant|queue|experiment(?:_name)?|exp_name|run_name|cluster|organization"
+    r"|resource_?[Gg]roup(?:_?[Nn]ame)?)"
+    r"(?:[=:][\"']?|[\"']\s?[:=]\s?[\"'])(?=[A-Za-z])|\bControlled By:[ \t]{1,8}[A-Za-z]{1,60}/"
+    r"|\bService Account:[ \t]{1,8}"
+    r"|\bContainer (?=[a-z0-9-]{1,63} was using)|\bGroupId=|\b(?:gid|groups)=[0-9]{4,10}\("
+    r"|\b(?:Project|Queue|Job Name|User Group) <"
+    r"|\bk8s_(?=[\w.-]{1,512}-)|/(?:pods|containers)/(?=[a-z0-9.-]{1,253}_)|--container-name[= ]"
+    r"|(?<![^\s\"'(=:,])\\\\[\w.-]{1,64}\\"
+    r"|\brendezvous '|\bCloning into [\"']|\blogged in as:? \S{1,64} \(|\bMounting file system \""
+    r"|\bin cluster (?=[\w-]{1,64}[.0-9])"
+    r"))([^\s\"',;/=()\[\]{}<>\\]+)"
 )
 # Numbers of jobs and steps of a scheduler in free text: "Submitted batch job 81234", "STEP 81234.0 ON", "JobId=81234".
 JOB_NUMBER: Final = re.compile(
@@ -179,8 +274,10 @@ JOB_NUMBER: Final = re.compile(
 )
 # A name that says that its value is secret, and the value; or a value that says so itself.
 SECRET: Final = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}_){0,6}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY"
-    r"|ACCESS_KEY_ID|SECRET_KEY|ACCOUNT_?KEY|SHARED_?KEY|PRIVATE_?KEY|CREDENTIALS?|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}[\"']?(?:\s?[=:]\s?"
+    r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}_){0,6}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
+    r"|API_?KEY|ACCESS_?KEY"
+    r"|ACCESS_KEY_ID|SECRET_KEY|ACCOUNT_?KEY|SHARED_?KEY|PRIVATE_?KEY|CREDENTIALS?"
+    r"|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}[\"']?(?:\s?[=:]\s?"
     r"|\s(?=[\"']))(?:Bearer |Basic )?[\"']?)(?P<value>[^\s\"',;}]+)",
     re.I,
 )
@@ -202,18 +299,44 @@ NUMBERS: Final = re.compile(
     r"|(\b[Aa]sset[ _][Tt]ag[\"']?[ \t]{0,60}[=:][ \t]{0,4}[\"']?)([A-Za-z0-9-]{6,40})|(\bwwn-0x)([0-9a-f]{16})"
     r"|(\b(?:i|vol|subnet|vpc|sg|ami|eni|eipalloc|snap|lt|fs|fsap)-)([0-9a-f]{17}|[0-9a-f]{8})\b"
     r"|(\barn:[a-z-]{1,20}:[a-z0-9-]{1,40}:[a-z0-9-]{0,30}:)([0-9]{12})(?=:)"
+    r"|(\b(?:SLURM_JOB_[UG]ID|[ug]id)=)([0-9]{4,10})(?![0-9])|(\b(?:User|Group)Id=[\w.-]{1,64}\()([0-9]{4,10})(?=\))"
+    r"|(/uid_)([0-9]{4,10})(?![0-9])|(\b(?:SN|S/N)[:=] ?)(?=[A-Za-z-]{0,39}[0-9])([A-Za-z0-9-]{6,40})"
+    r"|(\b[Aa]ccount_?(?:Id|ID|id)?[\"']?\s?[:=]\s?[\"']?)([0-9]{12})(?![0-9])|(\binstance/id:? )([0-9]{10,20})"
+    r"|(\bocid1\.[a-z]{1,40}\.[a-z0-9-]{1,20}\.[a-z0-9-]{0,20}\.{1,2})([a-z0-9]{8,80})(?![a-z0-9.])"
+    r"|(^/dev/nvme\S{1,20}[ \t]{1,20}(?:/dev/ng\S{1,20}[ \t]{1,20})?)([A-Z0-9]{8,20})(?=[ \t])",
+    re.M,
 )
-# Images of containers and remotes of git: where they come from, and the path.
+_REGISTRY: Final = r"(?:(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,12}(?::[0-9]{2,5})?/|localhost:[0-9]{2,5}/)?"
+# Images of containers, models of hubs and remotes of git: where they come from, and the path.
 IMAGE: Final = re.compile(
-    r"(?<![\w.@/-])((?:gcr\.io|[a-z0-9-]{1,60}\.pkg\.dev|ghcr\.io|docker\.io|quay\.io|nvcr\.io|[a-z0-9]{1,60}\.azurecr\.io"
+    r"(?<![\w.@/-])((?:gcr\.io|[a-z0-9-]{1,60}\.pkg\.dev|ghcr\.io|docker\.io|quay\.io|nvcr\.io"
+    r"|[a-z0-9]{1,60}\.azurecr\.io"
     r"|[0-9]{12}\.dkr\.ecr\.[a-z0-9-]{1,40}\.amazonaws\.com|registry\.[A-Za-z0-9.-]{1,200})/)([\w.-]+(?:/[\w.-]+)*)"
     r"|(@[A-Za-z0-9.-]{1,255}:)([\w~.-]+(?:/[\w~.-]+)*)(?=\.git\b)"
+    rf"|((?:\b[Ii]mages?(?:[_-]?[Nn]ame)?[\"']?[ \t]?[=:]?[ \t]?[\"']?|\bdenied for "
+    rf"|\b[Pp]ulling from |\b(?:docker|dockerd|oras|library|shub)://"
+    rf"|\b(?:docker|podman|nerdctl|apptainer|singularity) (?:run|pull|push|exec"
+    rf"|create)\b[^\n]{{0,1000}}?\s){_REGISTRY})"
+    r"([a-z0-9][\w.-]*(?:/[\w.-]+)+)(?=[\s:@\"',)]|$)"
+    r"|((?:\b[Mm]odel(?:_name_or_path|_name|_id|_path|-id|-path)?[\"']?(?:[=:][ \t]?| )[\"']?"
+    r"|from_pretrained\([\"']|\brepo_id=[\"']?))"
+    r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?![\w/.-])|(\b(?:models|datasets)--)([\w.-]+)",
+    re.M,
 )
 # Owners of public repositories and images, which say nothing about who uses them.
 PUBLIC_OWNERS: Final = frozenset({
-    "nvidia", "nvidia-nemo", "pytorch", "rocm", "aws", "amd", "huggingface", "vllm-project", "deepspeedai", "microsoft",
-    "google", "openucx", "ofiwg", "open-mpi", "library", "python", "ray-project", "rayproject", "vllm", "lightning-ai",
-    "google-research", "meta-pytorch", "facebookresearch", "linux-rdma", "azure", "intel",
+    "nvidia", "nvidia-nemo", "pytorch", "rocm", "aws", "amd", "huggingface", "vllm-project", "deepspeedai",
+    "microsoft",
+    "google", "openucx", "ofiwg", "open-mpi", "library", "python", "ray-project", "rayproject", "vllm",
+    "lightning-ai",
+    "google-research", "meta-pytorch", "facebookresearch", "linux-rdma", "azure", "intel", "meta-llama",
+    "mistralai", "qwen",
+    "deepseek-ai", "openai", "eleutherai", "bigscience", "tiiuae", "facebook", "stabilityai", "allenai", "thudm",
+    "zai-org",
+    "moonshotai", "internlm", "01-ai", "databricks", "mosaicml", "xai-org", "ibm-granite", "openai-community",
+    "google-bert",
+    "sentence-transformers", "baai", "redhatai", "neuralmagic", "lmsys", "codellama", "black-forest-labs",
+    "bitnami", "kubeflow",
 })  # fmt: skip
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
@@ -228,8 +351,11 @@ BUCKETS: Final = frozenset({
 # The alphabet of the random parts of names that Kubernetes makes.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 POD: Final = re.compile(
-    rf"[a-z][a-z0-9-]*-(?:[{_SAFE}]{{8,10}}-[{_SAFE}]{{5}}|(?:worker|master|launcher|head|replica|ps)-(?:[0-9]{{1,5}}|[a-z0-9]{{5}}))"
-    rf"(?:-[{_SAFE}]{{5}})?|gke-[a-z0-9-]{{1,80}}-[0-9a-f]{{8}}-[a-z0-9]{{4}}|aks-[a-z0-9]{{1,20}}-[0-9]{{8}}-vmss[0-9a-z]{{6}}"
+    rf"[a-z][a-z0-9-]*-(?:[{_SAFE}]{{8,10}}-[{_SAFE}]{{5}}|(?:worker|master|launcher|head|replica"
+    rf"|ps)-(?:[0-9]{{1,5}}|[a-z0-9]{{5}}))"
+    rf"(?:-[{_SAFE}]{{5}})?|gke-[a-z0-9-]{{1,80}}-[0-9a-f]{{8}}-[a-z0-9]{{4}}"
+    rf"|aks-[a-z0-9]{{1,20}}-[0-9]{{8}}-vmss[0-9a-z]{{6}}"
+    r"|cmle-training-[a-z0-9-]{1,80}"
 )
 # Directories of /opt that are the same on every machine.
 PUBLIC_OPT: Final = frozenset({
@@ -239,7 +365,8 @@ PUBLIC_OPT: Final = frozenset({
     "google", "microsoft", "azurehpc", "oracle-cloud-agent", "ompi", "ucx", "libfabric",
 })  # fmt: skip
 DOMAIN: Final = re.compile(
-    r"(?:[A-Za-z0-9-]+\.)+(?:local|internal|lan|cluster|corp|intranet|localdomain|svc|edu|gov|mil|com|org|net|io|ai|cloud|dev|hpc"
+    r"(?:[A-Za-z0-9-]+\.)+(?:local|internal|lan|cluster|corp|intranet|localdomain|svc|edu|gov|mil|com"
+    r"|org|net|io|ai|cloud|dev|hpc"
     r"|info|tech|de|fr|uk|eu|ch|at|it|es|nl|se|no|fi|pl|cz|jp|cn|kr|tw|sg|au|ca|us|br|il)",
     re.ASCII,
 )

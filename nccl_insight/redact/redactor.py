@@ -34,7 +34,7 @@ COVERED: Final = (
     "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
     "directories, storage buckets, job names and numbers of schedulers, tokens, "
     "keys and passwords that are marked as such, serial numbers, cloud resources, accounts and projects, "
-    "paths of container images and git remotes"
+    "paths of container images and git remotes, models of private owners, users and accounts in rows of squeue, ls and ps"
 )
 NOT_PROMISED: Final = (
     "names that appear only in free text of other programs, and names of organizations, projects or models; "
@@ -143,10 +143,11 @@ class Redactor:
     def _image(self, match: re.Match[str]) -> str:
         index = match.lastindex or 0
         place, path = match[index - 1], match[index]
-        parts = path.split("/")
+        mark = "--" if place in ("models--", "datasets--") else "/"
+        parts = path.split(mark)
         if len(parts) > 1 and parts[0].lower() in PUBLIC_OWNERS:
             return match[0]
-        return place + "/".join(self.names.file(part) for part in parts)
+        return place + mark.join(self.names.file(part) for part in parts)
 
     def _places(self, match: re.Match[str]) -> str:
         index = match.lastindex or 0

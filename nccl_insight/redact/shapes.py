@@ -69,7 +69,7 @@ def _parts(line: str) -> Iterable[str]:
         yield last
 
 
-def _series(lines: Sequence[str]) -> pl.Series:
+def as_series(lines: Sequence[str]) -> pl.Series:
     """The lines; what is no Unicode (bytes that were no UTF-8) is null."""
     try:
         return pl.Series(lines, dtype=pl.String)
@@ -92,7 +92,7 @@ def sections(lines: Sequence[str], words: Collection[str]) -> list[tuple[int, in
         lines: the pieces of a text.
         words: one of these, in any case, or one of the forms of a place is in every match, in the line where it begins.
     """
-    series = _series(lines)
+    series = as_series(lines)
     found = series.str.contains_any(list(words), ascii_case_insensitive=True) | series.str.contains(FORMS)
     made: list[tuple[int, int]] = []
     for at in found.fill_null(value=True).arg_true():
@@ -126,7 +126,7 @@ def shapes(lines: Sequence[str], kept: Collection[str], *, integers: bool) -> li
         kept: numbers that say something.
         integers: mask integers and pointers only, because there are names that look like other numbers.
     """
-    series = _series(lines)
+    series = as_series(lines)
     mask = _MASK_INTEGERS if integers else _MASK_ANY
     # The end of a number is the beginning of the next: every second one is met by the second turn.
     masked = series.str.replace_all(mask, _WITH_MASK).str.replace_all(mask, _WITH_MASK)
@@ -143,7 +143,7 @@ def replaced(texts: list[str], names: Mapping[str, str]) -> list[str]:
     if sum(map(len, texts)) < _LITTLE:
         return [_one_by_one(text, names) for text in texts]
     longest = sorted(names, key=len, reverse=True)
-    series = _series(texts).str.replace_many(longest, [names[name] for name in longest], leftmost=True)
+    series = as_series(texts).str.replace_many(longest, [names[name] for name in longest], leftmost=True)
     found = zip(texts, series, strict=True)
     return [_one_by_one(text, names) if new is None else new for text, new in found]
 
