@@ -34,7 +34,8 @@ COVERED: Final = (
     "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
     "directories, storage buckets, job names and numbers of schedulers, tokens, "
     "keys and passwords that are marked as such, serial numbers, cloud resources, accounts and projects, "
-    "paths of container images and git remotes, models of private owners, users and accounts in rows of squeue, ls and ps"
+    "paths of container images and git remotes, models of private owners, users and accounts in rows of squeue, ls "
+    "and ps"
 )
 NOT_PROMISED: Final = (
     "names that appear only in free text of other programs, and names of organizations, projects or models; "
