@@ -112,3 +112,28 @@ def test_hexadecimal_numbers_without_a_digit_are_no_part_of_how_a_flood_begins()
     assert opening == "AllReduce: opCount "
     # Numbers of one letter (a to f) are left to classification, as "a" is a word.
     assert texts.filter(~mask).to_list() == [CALL.replace("opCount 1f", f"opCount {c}") for c in "abcdef"]
+
+
+def _choices_by_one_sign(pattern: str) -> list[str]:
+    """Optional parts that begin with the sign that also comes when they are left out."""
+    opened: list[int] = []
+    found = []
+    for at, sign in enumerate(pattern):
+        if pattern[at - 1 : at] == "\\":
+            continue
+        if sign == "(":
+            opened.append(at)
+        elif sign == ")":
+            start = opened.pop()
+            part, behind = pattern[start:at].removeprefix("(?:"), pattern[at + 1 : at + 3]
+            if behind[:1] == "?" and part[:1] == behind[1:]:
+                found.append(part)
+    return found
+
+
+def test_the_values_of_a_flood_are_captured_in_one_pass() -> None:
+    assert _choices_by_one_sign("a(?: b)? c") == [" b"]
+    catalog = default_catalog()
+    # The regular expression engine must know at each sign which part it is in, else captures take twice as long.
+    for name in ("coll", "tuning_choice"):
+        assert _choices_by_one_sign(catalog.compiled(name).pattern) == [], name
