@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(
     not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
 )
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, 1 << 40], ids=["cut-by-polars", "by-boundaries"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways of the scanner, whatever the size of a trace; what they give is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_chrome, "_TAKEN_LEAST_BYTES", request.param)
+        yield
 
 
 def read(path: Path) -> Partial:
@@ -547,6 +556,66 @@ def test_what_is_read_does_not_depend_on_the_layout(events: list[dict[str, Any]]
                 if order:
                     wanted, got = wanted.sort(order, nulls_last=True), got.sort(order, nulls_last=True)
                 assert got.equals(wanted), table
+
+
+_KERNEL = (
+    '{"ph": "X", "cat": "kernel", "name": "%s", "pid": 0, "tid": 7, "ts": %s, "dur": 2.5, '
+    '"args": {"External id": 1, "device": 0, "stream": 7, "correlation": %d}}'
+)
+
+
+def _activity(path: Path, events: list[str], cut: str) -> tuple[dict[str, Any], pl.DataFrame, list[str]]:
+    path.write_text('{"traceEvents": [' + cut.join(events) + "]}")
+    part = read(path)
+    return part.tables["trace_info"].row(0, named=True), part.tables["collectives"], notes(part)
+
+
+@pytest.mark.parametrize("cut", [",", ", ", ",\n  ", " \n,\t"])
+def test_events_are_counted_however_they_are_cut(tmp_path: Path, cut: str) -> None:
+    """A list of objects in an event, another cut between two, and an event with a character that JSON has not."""
+    nested = (
+        '{"ph": "X", "cat": "kernel", "name": "a", "ts": 9, "dur": 1, "args": {"of": [{"a": 1}, {"b": 2}]}}'
+    )
+    other = '{"ph": "X", "cat": "cpu_op", "name": "x} , {\\"y", "ts": 1, "dur": 1}'
+    events = [_KERNEL % ("a", f"{10 * i}.250", i + 1) for i in range(20)]
+    info, _, found = _activity(
+        tmp_path / "a.json", [*events[:9], events[9] + ",\n\n" + other, *events[10:]], cut
+    )
+    assert (info["events"], info["gpu_events"], info["end_ns"]) == (21, 20, 192_750)
+    info, _, found = _activity(tmp_path / "b.json", [*events, nested, _KERNEL % ("a\0b", "7", 90)], cut)
+    assert (info["events"], info["gpu_events"]) == (23, 22)  # the list in the event counts as a boundary
+    assert not [note for note in found if "not valid JSON" in note]
+    broken = '{"ph": "X", "cat": "kernel", "name": "a", "ts": 9, "dur": 1, "args": {"x": nil}}'
+    info, _, found = _activity(tmp_path / "c.json", [*events[:5], broken, *events[5:]], cut)
+    assert (info["events"], info["gpu_events"], info["rejected_events"]) == (21, 20, 1)
+    at = (tmp_path / "c.json").read_text().index(broken) - len(cut)
+    assert any(
+        f"1 events are not valid JSON and were left out, the first near byte {at:,}" in n for n in found
+    )
+
+
+def test_names_with_escapes_and_whole_microseconds(tmp_path: Path) -> None:
+    """What reads Kineto's layout leaves escapes to the decoder, and takes late whole microseconds exactly."""
+    late = 1_694_128_201_557_123
+    events = [
+        _KERNEL % (r"nccl\u0044evKernel_AllReduce_Sum_f32_RING_LL()", late, 1),
+        _KERNEL % ("gemm", late + 10, 2),
+        _KERNEL % ("gemm", f"{late + 21}.5", 3),
+    ]
+    info, found, _ = _activity(tmp_path / "t.json", events, ",\n")
+    assert found["kernel"].to_list() == ["ncclDevKernel_AllReduce_Sum_f32_RING_LL()"]
+    assert found["exposed_ns"].to_list() == [2_500]
+    assert (info["start_ns"], info["gpu_events"]) == (late * 1000, 3)
+    # The last time is a float of microseconds with a half: exact to 128 ns.
+    assert abs(info["end_ns"] - (late * 1000 + 24_000)) <= 128
+
+
+def test_an_event_with_very_many_arguments_takes_no_longer_than_its_bytes(tmp_path: Path) -> None:
+    """Nothing of it is looked through again for each argument."""
+    many = '"device": 0, ' * 70_000
+    event = _KERNEL.replace('"External id": 1, ', many).replace('"stream": 7, ', "") % ("a", "1.5", 3)
+    info, _, _ = _activity(tmp_path / "t.json", [event, _KERNEL % ("a", "9.5", 4)], ",")
+    assert (info["events"], info["gpu_events"]) == (2, 2)
 
 
 def test_long_events_and_headers_are_read_in_linear_time(

@@ -13,33 +13,20 @@ from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
 from nccl_insight.readers.kineto.meta import Meta, integer
 
-_TIME: Final = rb"([0-9]{1,15}(?:\.[0-9]{1,6})?)"
-_WORK: Final = rb"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
-_CALLS: Final = rb"(?:cu(?:da)?" + _WORK + rb"|hip(?:Ext|Module)*" + _WORK + rb")"
-_RUNTIMES: Final = b"|".join(
-    b'(?<="cat": "%s", "name": ")' % name
-    for name in (b"cuda_runtime", b"cuda_driver", b"hip_runtime", b"hip_driver")
-)
+_WORK: Final = r"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
+CALLS: Final = rf"(?:cu(?:da)?{_WORK}|hip(?:Ext|Module)*{_WORK})"
 MARKERS: Final = (
+    re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
     re.compile(
-        rb'"cat"\s*:\s*"(?:kernel"(?:(?<="ph": "X", "cat": "kernel"), "name": "([^"\\]*)", "pid": [0-9]{1,9}, '
-        rb'"tid": [0-9]{1,18},\s*"ts": ' + _TIME + rb', "dur": ' + _TIME + rb',\s*"args": \{[^{}]*?'
-        rb'"device": ([0-9]{1,9}),[^{}]*?"stream": ([0-9]{1,18}),\s*"correlation": ([0-9]{1,18})\s*[,}])?|'
-        rb'Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'
+        rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|'
+        + CALLS.encode()
+        + rb")"
     ),
-    re.compile(
-        rb'"name"\s*:\s*"(?:(?:' + _RUNTIMES + rb")" + _CALLS + rb'\w*", "pid": [0-9]{1,9}, "tid": [0-9]{1,18},\s*'
-        rb'"ts": ' + _TIME + rb', "dur": [0-9.]+,\s*"args": \{[^{}]*"correlation": ([0-9]{1,18})\s*[,}]|'
-        rb'(?<!"cat": "kernel", "name": ")'
-        rb"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|" + _CALLS + rb"))"
-    ),
-)  # fmt: skip
-"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast.
-
-Kernels and launches, which are most of them, have groups where they read as Kineto writes them: name, time, duration,
-device, stream and correlation of a kernel, time and correlation of a launch (:meth:`Events.skim`). A kernel with the
-name of a call is the first pattern's alone: its event would be taken twice.
-"""
+)
+"""What the raw bytes of a relevant event hold; the fixed prefixes keep the search fast."""
+CANDIDATES: Final = 'ernel"|u_mem|Memcpy|Memset|Launch|m_comms|ProfilerStep|ccl:|ucc:|oneccl|gloo:|mpi:'
+"""Of each alternative of :data:`MARKERS` a part, none of which is frequent in other events: twelve texts of different
+beginnings are searched for at once, where those of the markers themselves take three times as long."""
 _GPU_KINDS: Final[dict[str, int]] = {
     "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
     "memset": MEMSET,
@@ -87,11 +74,6 @@ def _to_ns(value: object) -> int | None:
     return None
 
 
-def _time(text: bytes) -> int:
-    """The same of digits as they stand in the file."""
-    return round(float(text) * 1000) if b"." in text else int(text) * 1000
-
-
 @dataclass
 class Events:
     """What was collected from a trace. Times are nanoseconds without the base of the file."""
@@ -117,7 +99,6 @@ class Events:
     rejected: int = 0
     _names: dict[str, int] = field(default_factory=dict)
     _kinds: dict[str, int] = field(default_factory=dict)
-    _skimmed: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _launched: list[int] = field(default_factory=list)
     _launched_at: list[int] = field(default_factory=list)
@@ -142,34 +123,19 @@ class Events:
         if len(self.kind) >= _FLUSH_ROWS or len(self._launched) >= _FLUSH_ROWS:
             self._flush()
 
-    def skim(self, found: re.Match[bytes]) -> bool:
-        """Takes a kernel or launch from the groups of :data:`MARKERS`; False where its event has to be decoded."""
-        if found.lastindex == 2:
-            start, correlation = found.groups()
-            self._launched.append(int(correlation))
-            self._launched_at.append(_time(start))
-            return True
-        text, start, duration, device, stream, correlation = found.groups()
-        known = self._skimmed.get(text)
-        if known is None:
-            name = text.decode("utf-8", "replace")
-            kind = classify(name, self.communication).kind
-            known = self._skimmed[text] = (kind, self._names.setdefault(name, len(self._names)))
-        kind, number = known
-        if kind == COMM:
-            return False
-        begin = _time(start)
-        self.kind.append(kind)
-        self.start.append(begin)
-        self.end.append(begin + _time(duration))
-        self.device.append(int(device))
-        self.stream.append(int(stream))
-        self.name.append(number)
-        self.size.append(None)
-        self.correlation.append(int(correlation))
-        self.meta.append(-1)
-        self.external.append(None)
-        return True
+    def add_activity(self, **columns: pl.Series) -> None:
+        """Takes GPU activity without metadata: all columns but ``size_bytes, meta, external``."""
+        absent = {"size_bytes": None, "meta": -1, "external": None}
+        rows = pl.DataFrame(columns).with_columns(pl.lit(v, _RAW[n]).alias(n) for n, v in absent.items())
+        self._frames.append(rows.select(list(_RAW)))
+
+    def add_launches(self, **columns: pl.Series) -> None:
+        """Takes calls that launched something: ``correlation, start_ns``."""
+        self._launches.append(pl.DataFrame(columns).select(list(_LAUNCHES)))
+
+    def name_id(self, name: str) -> int:
+        """The number of a name in rows of the GPU's activity."""
+        return self._names.setdefault(name, len(self._names))
 
     def _add_launch(self, event: Event) -> None:
         args = event.get("args")
@@ -212,7 +178,7 @@ class Events:
         self.end.append(start + duration)
         self.device.append(device if type(device) is int and 0 <= device < 1 << 31 else -1)
         self.stream.append(stream)
-        self.name.append(self._names.setdefault(name, len(self._names)))
+        self.name.append(self.name_id(name))
         self.size.append(integer(args.get("bytes")) if kind == MEMCPY else None)
         correlation = args.get("correlation")
         self.correlation.append(

@@ -25,6 +25,7 @@ from nccl_insight.readers.gpu_activity import (
 )
 from nccl_insight.readers.kernels import COMM
 from nccl_insight.readers.kineto.events import MARKERS, Events
+from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import (
     Group,
@@ -60,9 +61,11 @@ def sniff(head: bytes, name: str) -> float:
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
     events = Events(communication=source.communication)
-    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS, events.skim)
+    layout = KinetoLayout(events)
+    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS, layout)
     for batch in scan:
         events.add(batch)
+    layout.finish()
     header = header_values(scan.head, scan.tail, _KEYS)
     return _Builder(source, scan, events, header).partial()
 

@@ -1,0 +1,99 @@
+"""Kernels and launches as Kineto lays them out, which are most of the events that matter: read by one pattern, many at
+a time, without decoding them.
+
+Of what looks otherwise, and of kernels of NCCL, whose metadata count, nothing is taken: :meth:`Events.add` gets them
+decoded and makes the same rows of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.readers.kernels import COMM, classify
+from nccl_insight.readers.kineto.events import CALLS, CANDIDATES, Events
+
+_END: Final = "\0"  # stands between the texts of events, and in no JSON
+_TIME: Final = r"([0-9]{1,15}\.?[0-9]{0,6})"
+_THREAD: Final = r'"pid": [0-9]{1,9},\s*"tid": [0-9]{1,18},\s*'
+_ARGS: Final = r'(?:\s*"[^"]*": [^,{}]*,){0,20}?\s*'
+_EVENT: Final = re.compile(
+    _END + r'(?:ph": "X",\s*"cat": "(?:'
+    r'kernel",\s*"name": "([^"]*)",\s*' + _THREAD + r'"ts": ' + _TIME + r',\s*"dur": ' + _TIME +
+    r',\s*"args": \{' + _ARGS + r'"device": ([0-9]{1,9}),' + _ARGS + r'"stream": ([0-9]{1,18}),'
+    r'\s*"correlation": ([0-9]{1,18})\s*[,}]'
+    r'|(?:cuda|hip)_(?:runtime|driver)",\s*"name": "' + CALLS + r'\w*",\s*' + _THREAD + r'"ts": ' + _TIME +
+    r',\s*"dur": [0-9.]+,\s*"args": \{' + _ARGS + r'"correlation": ([0-9]{1,18})\s*[,}])|)',
+    re.ASCII,
+)  # fmt: skip
+"""Name, time, duration, device, stream and correlation of a kernel, time and correlation of a launch; all empty for
+another event. Fast because nothing is searched for character by character; bounded, so that no event takes long."""
+_ROWS: Final = 20_000
+
+
+@dataclass
+class KinetoLayout:
+    """Takes kernels and launches for ``events``. At the end :meth:`finish` is to be called."""
+
+    events: Events
+    candidates: str = CANDIDATES
+    _kernels: list[tuple[str, ...]] = field(default_factory=list)
+    _launches: list[tuple[str, ...]] = field(default_factory=list)
+    _told: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _left: set[str] = field(default_factory=set)
+
+    def take(self, events: pl.Series) -> list[str] | None:
+        """See :class:`nccl_insight.readers.chrome.Taker`."""
+        if events.is_empty():
+            return []
+        found: list[tuple[str, ...]] = _EVENT.findall(_END + events.str.join(_END).item())
+        if len(found) != events.len():
+            return None
+        for name in {values[0] for values in found}.difference(self._told):
+            kind = classify(name, self.events.communication).kind
+            self._told[name] = kind, self.events.name_id(name)
+            if kind == COMM or "\\" in name:
+                self._left.add(name)
+        left = self._left
+        self._kernels += [values for values in found if values[1] and values[0] not in left]
+        self._launches += [values[6:8] for values in found if values[6]]
+        if len(self._kernels) >= _ROWS or len(self._launches) >= _ROWS:
+            self.finish()
+        others = [
+            number for number, values in enumerate(found) if values[0] in left or not (values[1] or values[6])
+        ]
+        return events.gather(others).to_list()
+
+    def finish(self) -> None:
+        """Gives ``events`` what was taken and not given yet."""
+        if self._kernels:
+            names, starts, durations, devices, streams, correlations, *_ = zip(*self._kernels, strict=True)
+            told = [self._told[name] for name in names]
+            start = _nanoseconds(starts)
+            self.events.add_activity(
+                kind=pl.Series([kind for kind, _ in told], dtype=pl.Int8),
+                start_ns=start,
+                end_ns=start + _nanoseconds(durations),
+                device=pl.Series(devices).cast(pl.Int32),
+                stream=pl.Series(streams).cast(pl.Int64),
+                name_id=pl.Series([number for _, number in told], dtype=pl.Int32),
+                correlation=pl.Series(correlations).cast(pl.Int64),
+            )
+        if self._launches:
+            starts, correlations = zip(*self._launches, strict=True)
+            self.events.add_launches(
+                correlation=pl.Series(correlations).cast(pl.Int64), start_ns=_nanoseconds(starts)
+            )
+        self._kernels, self._launches = [], []
+
+
+def _nanoseconds(texts: Sequence[str]) -> pl.Series:
+    """Microseconds with or without decimals in nanoseconds."""
+    text = pl.Series(texts, dtype=pl.String)
+    whole = text.cast(pl.Int64, strict=False) * 1000
+    exact = (text.cast(pl.Float64) * 1000).round().cast(pl.Int64)
+    return pl.Series(whole.zip_with(whole.is_not_null(), exact))
