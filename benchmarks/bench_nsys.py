@@ -1,6 +1,6 @@
 """Speed and memory of the Nsight Systems reader on a generated SQLite export. Not a test: it prints, asserts nothing.
 
-usage: python benchmarks/bench_nsys.py [--kernels 5000000] [--no-steps] [--keep FILE] [FILE]
+usage: python -m benchmarks.bench_nsys [--kernels 5000000] [--no-steps] [--keep FILE] [FILE]
 
 With FILE an existing export is read instead. Reports CPU seconds and peak memory of a process of its own.
 """
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import argparse
 import random
-import resource
 import sqlite3
 import struct
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from benchmarks.alone import read_measured, run
 
 _TABLES = """
 create table StringIds (id integer not null primary key, value text not null);
@@ -115,40 +112,28 @@ def _kernels(count: int, device: int, pid: int, rng: random.Random) -> Iterator[
 
 def measure(path: Path) -> None:
     """Reads the export in this process and prints figures."""
-    from nccl_insight.inputs.find import find_inputs
     from nccl_insight.readers.nsys import FORMAT
 
-    source = find_inputs([str(path)])[0]
-    cpu, wall = time.process_time(), time.perf_counter()
-    part = FORMAT.read(source)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    part, _, figures = read_measured(path, FORMAT.read)
     events = part.tables["trace_info"]["gpu_events"].sum()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{path.stat().st_size / 1e6:.0f} MB, {events:,} events of the GPU, "
-        f"{part.tables['collectives'].height:,} collectives: {cpu:.2f} s CPU, {wall:.2f} s elapsed, "
-        f"peak memory {peak:.0f} MB"
+        f"{part.tables['collectives'].height:,} collectives: {figures}"
     )
 
 
 def main() -> None:
-    """Generates and measures in two processes, so that generating does not count."""
+    """See :func:`benchmarks.alone.run`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--kernels", type=int, default=5_000_000)
     parser.add_argument("--no-steps", action="store_true")
-    parser.add_argument("--keep", type=Path, help="write the export here and leave it there")
-    parser.add_argument("--measure-only", action="store_true")
-    options = parser.parse_args()
-    if options.file and options.measure_only:
-        measure(options.file)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = options.file
-        if path is None:
-            path = options.keep or Path(folder) / "bench.sqlite"
-            generate(path, options.kernels, not options.no_steps)
-        subprocess.run([sys.executable, __file__, "--measure-only", str(path)], check=True)
+    run(
+        "benchmarks.bench_nsys",
+        parser,
+        lambda _: "bench.sqlite",
+        lambda path, options: generate(path, options.kernels, not options.no_steps),
+        measure,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Speed and memory of the torch.profiler reader on a generated trace. Not a test: it prints and asserts nothing.
 
-usage: python benchmarks/bench_traces.py [--megabytes 470] [--gzip] [FILE]
+usage: python -m benchmarks.bench_traces [--megabytes 470] [--gzip] [--keep FILE] [FILE]
 
 With FILE an existing trace is read instead. Reports MB of (decompressed) JSON per CPU second and peak memory of a
 process of its own.
@@ -12,13 +12,10 @@ import argparse
 import gzip
 import json
 import random
-import resource
-import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import IO, cast
+
+from benchmarks.alone import read_measured, run
 
 
 def _events(count: int, rng: random.Random) -> list[str]:
@@ -82,39 +79,27 @@ def generate(path: Path, megabytes: int, packed: bool) -> None:
 
 def measure(path: Path) -> None:
     """Reads the trace in this process and prints figures."""
-    from nccl_insight.inputs.find import find_inputs
-    from nccl_insight.readers.kineto import format as kineto
+    from nccl_insight.readers.kineto import FORMAT
 
-    source = find_inputs([str(path)])[0]
-    cpu, wall = time.process_time(), time.perf_counter()
-    part = kineto.FORMAT.read(source)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    part, cpu, figures = read_measured(path, FORMAT.read)
     info = part.tables["trace_info"].row(0, named=True)
     size = info["bytes_read"] / 1e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{size:.0f} MB JSON, {info['events']:,} events, {info['gpu_events']:,} of the GPU")
-    print(
-        f"{size / cpu:.0f} MB per CPU second ({cpu:.2f} s CPU, {wall:.2f} s elapsed), peak memory {peak:.0f} MB"
-    )
+    print(f"{size / cpu:.0f} MB per CPU second ({figures})")
 
 
 def main() -> None:
-    """Generates and measures in two processes, so that generating does not count."""
+    """See :func:`benchmarks.alone.run`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--megabytes", type=int, default=470)
     parser.add_argument("--gzip", action="store_true")
-    parser.add_argument("--measure-only", action="store_true")
-    options = parser.parse_args()
-    if options.file and options.measure_only:
-        measure(options.file)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = options.file
-        if path is None:
-            path = Path(folder) / ("bench.json.gz" if options.gzip else "bench.json")
-            generate(path, options.megabytes, options.gzip)
-        subprocess.run([sys.executable, __file__, "--measure-only", str(path)], check=True)
+    run(
+        "benchmarks.bench_traces",
+        parser,
+        lambda options: "bench.json.gz" if options.gzip else "bench.json",
+        lambda path, options: generate(path, options.megabytes, options.gzip),
+        measure,
+    )
 
 
 if __name__ == "__main__":

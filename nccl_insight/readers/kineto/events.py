@@ -123,15 +123,15 @@ class Events:
         if len(self.kind) >= _FLUSH_ROWS or len(self._launched) >= _FLUSH_ROWS:
             self._flush()
 
-    def add_activity(self, **columns: pl.Series) -> None:
+    def add_activity(self, rows: pl.DataFrame) -> None:
         """Takes GPU activity without metadata: all columns but ``size_bytes, meta, external``."""
         absent = {"size_bytes": None, "meta": -1, "external": None}
-        rows = pl.DataFrame(columns).with_columns(pl.lit(v, _RAW[n]).alias(n) for n, v in absent.items())
+        rows = rows.with_columns(pl.lit(v, _RAW[n]).alias(n) for n, v in absent.items())
         self._frames.append(rows.select(list(_RAW)))
 
-    def add_launches(self, **columns: pl.Series) -> None:
+    def add_launches(self, rows: pl.DataFrame) -> None:
         """Takes calls that launched something: ``correlation, start_ns``."""
-        self._launches.append(pl.DataFrame(columns).select(list(_LAUNCHES)))
+        self._launches.append(rows)
 
     def name_id(self, name: str) -> int:
         """The number of a name in rows of the GPU's activity."""

@@ -8,7 +8,6 @@ decoded and makes the same rows of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,8 +29,10 @@ _EVENT: Final = re.compile(
     r',\s*"dur": [0-9.]+,\s*"args": \{' + _ARGS + r'"correlation": ([0-9]{1,18})\s*[,}])|)',
     re.ASCII,
 )  # fmt: skip
-"""Name, time, duration, device, stream and correlation of a kernel, time and correlation of a launch; all empty for
-another event. Fast because nothing is searched for character by character; bounded, so that no event takes long."""
+"""Name, time, duration, device, stream and correlation of a kernel, time and correlation of a launch; none for another
+event. Fast because nothing is searched for character by character; bounded, so that no event takes long."""
+_FIELDS: Final = 6
+_PARTS: Final = _EVENT.groups + 1
 _ROWS: Final = 20_000
 
 
@@ -41,8 +42,8 @@ class KinetoLayout:
 
     events: Events
     candidates: str = CANDIDATES
-    _kernels: list[tuple[str, ...]] = field(default_factory=list)
-    _launches: list[tuple[str, ...]] = field(default_factory=list)
+    _kernels: list[list[str]] = field(default_factory=lambda: [[] for _ in range(_FIELDS)])
+    _launches: list[list[str]] = field(default_factory=lambda: [[], []])
     _told: dict[str, tuple[int, int]] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
 
@@ -50,48 +51,61 @@ class KinetoLayout:
         """See :class:`nccl_insight.readers.chrome.Taker`."""
         if events.is_empty():
             return []
-        found: list[tuple[str, ...]] = _EVENT.findall(_END + events.str.join(_END).item())
-        if len(found) != events.len():
+        # One flat list of texts, no tuple of each event: Python's collector has nothing to look at.
+        parts: list[str | None] = _EVENT.split(_END + events.str.join(_END).item())
+        if len(parts) != _PARTS * events.len() + 1:
             return None
-        for name in {values[0] for values in found}.difference(self._told):
-            kind = classify(name, self.events.communication).kind
-            self._told[name] = kind, self.events.name_id(name)
-            if kind == COMM or "\\" in name:
-                self._left.add(name)
-        left = self._left
-        self._kernels += [values for values in found if values[1] and values[0] not in left]
-        self._launches += [values[6:8] for values in found if values[6]]
-        if len(self._kernels) >= _ROWS or len(self._launches) >= _ROWS:
+        names, launched = parts[1::_PARTS], parts[_FIELDS + 1 :: _PARTS]
+        for name in set(names).difference(self._told):
+            if name is not None:
+                kind = classify(name, self.events.communication).kind
+                self._told[name] = kind, self.events.name_id(name)
+                if kind == COMM or "\\" in name:
+                    self._left.add(name)
+        self._kernels[0] += [name for name in names if name is not None]
+        for number, column in enumerate((*self._kernels[1:], *self._launches), 2):
+            column += filter(None, parts[number::_PARTS])
+        if len(self._kernels[0]) >= _ROWS or len(self._launches[0]) >= _ROWS:
             self.finish()
         others = [
-            number for number, values in enumerate(found) if values[0] in left or not (values[1] or values[6])
+            number
+            for number, (name, start) in enumerate(zip(names, launched, strict=True))
+            if (start is None if name is None else name in self._left)
         ]
         return events.gather(others).to_list()
 
     def finish(self) -> None:
         """Gives ``events`` what was taken and not given yet."""
-        if self._kernels:
-            names, starts, durations, devices, streams, correlations, *_ = zip(*self._kernels, strict=True)
-            told = [self._told[name] for name in names]
-            start = _nanoseconds(starts)
-            self.events.add_activity(
-                kind=pl.Series([kind for kind, _ in told], dtype=pl.Int8),
-                start_ns=start,
-                end_ns=start + _nanoseconds(durations),
-                device=pl.Series(devices).cast(pl.Int32),
-                stream=pl.Series(streams).cast(pl.Int64),
-                name_id=pl.Series([number for _, number in told], dtype=pl.Int32),
-                correlation=pl.Series(correlations).cast(pl.Int64),
+        names, starts, durations, devices, streams, correlations = self._kernels
+        told = [self._told[name] for name in names]
+        start = _nanoseconds(starts)
+        rows = pl.DataFrame(
+            {
+                "kind": pl.Series([kind for kind, _ in told], dtype=pl.Int8),
+                "start_ns": start,
+                "end_ns": start + _nanoseconds(durations),
+                "device": pl.Series(devices, dtype=pl.String).cast(pl.Int32),
+                "stream": pl.Series(streams, dtype=pl.String).cast(pl.Int64),
+                "name_id": pl.Series([number for _, number in told], dtype=pl.Int32),
+                "correlation": pl.Series(correlations, dtype=pl.String).cast(pl.Int64),
+            }
+        )
+        left = [self._told[name][1] for name in self._left]
+        self.events.add_activity(rows.filter(~pl.col("name_id").is_in(left)) if left else rows)
+        starts, correlations = self._launches
+        self.events.add_launches(
+            pl.DataFrame(
+                {
+                    "correlation": pl.Series(correlations, dtype=pl.String).cast(pl.Int64),
+                    "start_ns": _nanoseconds(starts),
+                }
             )
-        if self._launches:
-            starts, correlations = zip(*self._launches, strict=True)
-            self.events.add_launches(
-                correlation=pl.Series(correlations).cast(pl.Int64), start_ns=_nanoseconds(starts)
-            )
-        self._kernels, self._launches = [], []
+        )
+        for column in (*self._kernels, *self._launches):
+            column.clear()
 
 
-def _nanoseconds(texts: Sequence[str]) -> pl.Series:
+def _nanoseconds(texts: list[str]) -> pl.Series:
     """Microseconds with or without decimals in nanoseconds."""
     text = pl.Series(texts, dtype=pl.String)
     whole = text.cast(pl.Int64, strict=False) * 1000
