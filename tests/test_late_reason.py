@@ -173,6 +173,13 @@ def test_the_node_that_all_slow_groups_share(tmp_path: Path) -> None:
     assert "node1" in outlier.title
 
 
+@pytest.mark.parametrize("offset_us", [-400.0, 400.0])
+def test_the_clock_of_one_gpu_of_a_host_is_off(tmp_path: Path, offset_us: float) -> None:
+    clock = {4: offset_us}
+    paths = job(four()).write(tmp_path, clock_us=lambda r: clock.get(r, 0.0), host=lambda _r: "node0")
+    assert not {"straggler-rank", "busbw-outlier", "collective-skew"} & set(findings(paths))
+
+
 def test_a_slow_host_of_which_some_ranks_miss_significance(tmp_path: Path) -> None:
     """Three of four ranks are 12% slower in all steps, the fourth 9%, and noisier."""
     slow = {4: 1.12, 5: 1.12, 6: 1.12, 7: 1.09}

@@ -41,8 +41,8 @@ class Reason:
 def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = ()) -> Reason | None:
     """Why ``ranks`` are later than the rest of ``among``; only in ``steps``, where given.
 
-    Medians over steps of the late ranks' mean against the others' median. None where the traces do not tell time on
-    the GPU, and where no kind of time is most of the excess.
+    Means over steps: those of the late ranks against the median of the others. None where the traces do not tell time
+    on the GPU, and where no kind of time is most of the excess.
     """
     rows = run.table("steps").filter(pl.col("compute_ns").is_not_null() & pl.col("rank").is_not_null())
     rows = rows.filter(pl.col("rank").is_in([*ranks, *among]))
@@ -53,8 +53,8 @@ def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence
         return None
     idle = pl.coalesce("idle_host_ns", "idle_ns")
     each = rows.group_by("rank").agg(
-        work=pl.col("compute_ns").median(), host=idle.median(),
-        copies=pl.col("exposed_copy_ns").median(), kernels=pl.col("compute_kernels").median(),
+        work=pl.col("compute_ns").mean(), host=idle.mean(),
+        copies=pl.col("exposed_copy_ns").mean(), kernels=pl.col("compute_kernels").mean(),
     )  # fmt: skip
     names = ("work", "host", "copies", "kernels")
     mine = each.filter(late).select(pl.col(names).mean()).row(0, named=True)
@@ -63,7 +63,7 @@ def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence
     total = sum(v for v in more.values() if v > 0)
     kind = max(more, key=lambda n: more[n])
     excess = more[kind]
-    duration = float(rows.filter(~late)["duration_ns"].median() or 0)  # type: ignore[arg-type]
+    duration = float(rows.filter(~late)["duration_ns"].mean() or 0)  # type: ignore[arg-type]
     if excess < max(_LEAST * duration, _LEAST_NS) or excess < _MOSTLY * total:
         return None
     whole = rows["step"].null_count() == rows.height

@@ -7,28 +7,33 @@ from typing import Final
 import polars as pl
 
 _CLOCK_SLACK_NS: Final = 100_000
+_EXPLAINED: Final = 0.5
 
 
 def clocks_of(members: pl.DataFrame) -> pl.DataFrame:
     """Per rank: how far its ends lie from the others' ends, and whether its clock can be compared.
 
-    Members of a synchronising collective end together, so a constant offset of the ends is one of the clocks.
+    Members of a synchronising collective end together, so a constant offset of the ends is one of the clocks. Clocks of
+    one host are taken for equal, unless ends are offset and durations do not tell why: GPUs whose time the profiler
+    translated wrongly.
     """
-    ends = members.with_columns(offset=pl.col("end_ns") - pl.col("end_ns").median().over("match_id"))
+    ends = members.with_columns(
+        offset=pl.col("end_ns") - pl.col("end_ns").median().over("match_id"),
+        longer=pl.col("duration_ns") - pl.col("duration_ns").median().over("match_id"),
+    )
     table = ends.group_by("rank").agg(
         host=pl.col("host").first(),
         offset_ns=pl.col("offset").median().cast(pl.Int64),
         typical=pl.col("duration_ns").median(),
+        longer=pl.col("longer").median(),
     )
     hosts = table["host"].drop_nulls().n_unique()
     known = table["host"].null_count() == 0
+    offset = pl.col("offset_ns")
+    near = offset.abs() <= pl.max_horizontal(pl.lit(_CLOCK_SLACK_NS), 0.2 * pl.col("typical"))
     if known:
-        comparable = pl.lit(hosts == 1)
-    else:
-        comparable = (
-            pl.col("offset_ns").abs() <= pl.max_horizontal(pl.lit(_CLOCK_SLACK_NS), 0.2 * pl.col("typical"))
-        ) & pl.lit(hosts <= 1)
-    return table.with_columns(comparable=comparable).drop("typical").sort("rank")
+        near |= pl.col("longer") * offset.sign() >= _EXPLAINED * offset.abs()
+    return table.with_columns(comparable=near & pl.lit(hosts <= 1)).drop("typical", "longer").sort("rank")
 
 
 def clocks_text(clocks: pl.DataFrame) -> str:
