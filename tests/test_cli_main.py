@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.cli import build_app, commands_of, with_command
+from nccl_insight.cli import build_app, commands_of, main, with_command
 from tests.runs import HEALTHY, TINY_SHM
 
 COMMANDS = commands_of(build_app())
@@ -64,3 +64,22 @@ def test_a_command_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
 def test_completion_can_be_shown() -> None:
     done = run(_NCCL_INSIGHT_COMPLETE="source_bash")
     assert "complete" in done.stdout
+
+
+def test_too_little_memory_is_one_line_and_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("nccl_insight.cli.build_app", build)
+    monkeypatch.setattr("nccl_insight.cli._prepare", lambda: None)
+    monkeypatch.setattr("gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    monkeypatch.setattr("sys.argv", ["nccl-insight", "analyze", "a.log"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 3
+    said = capsys.readouterr().err
+    assert "not enough memory" in said
+    assert said.count("\n") == 1

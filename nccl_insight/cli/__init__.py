@@ -165,6 +165,11 @@ def main() -> None:
     except OSError as error:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
+    except MemoryError:
+        _fail(
+            "not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time",
+            ExitCode.NOT_JUDGED,
+        )
     except Exception as error:
         import typer
 
