@@ -17,8 +17,8 @@ from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
 
 _FOLLOW_MOST: Final = 80
-# Fewer lines for each head than this: the heads are parsed without their times.
-_DATED: Final = 4
+# Where more of a sample of heads differ than this, they are parsed without their times.
+_DATED: Final = 0.9
 
 
 @dataclass
@@ -175,7 +175,8 @@ def take_records(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     Where nearly each head is another, because of the times in them, the rows of floods do without: nothing asks when
     a single one of millions was printed, and each head would cost more than its line.
     """
-    if frame.height >= LEAST and frame["_head"].hash().n_unique() > frame.height // _DATED:
+    some = frame["_head"].gather_every(max(1, frame.height // LEAST))
+    if frame.height >= LEAST and some.n_unique() > _DATED * some.len():
         frame = _take_floods(work, frame)
     return take_classified(work, with_heads(work, frame).select(list(RECORD)))
 
