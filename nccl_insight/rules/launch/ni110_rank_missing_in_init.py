@@ -120,8 +120,7 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     """Processes that did not come to the store of torch or to JAX's coordination service."""
     named = found.rows.filter(pl.col("message").str.starts_with("jax_"))
     late = {int(r) for r in named["other_rank"].drop_nulls()}
-    if "further_tasks" in named.columns:
-        late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
+    late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
     ranks = tuple(sorted(late))
     first = found.rows.row(0, named=True)
     came, all_ = first.get("n_joined"), first.get("n_expected")
