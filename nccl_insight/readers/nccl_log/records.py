@@ -124,8 +124,11 @@ def attach_heads(
 
 
 def with_constants(rows: pl.DataFrame, message: Message) -> pl.DataFrame:
-    """Rows of a rule with the columns that its directives set."""
-    columns = [pl.Series(k, [v]).new_from_index(0, rows.height) for k, v in message.constants.items()]
+    """Rows of a rule with the columns that its directives set: numbers as numbers, else text."""
+    columns = [
+        pl.Series(k, [int(v) if v.isdecimal() else v]).new_from_index(0, rows.height)
+        for k, v in message.constants.items()
+    ]
     return rows.hstack(columns) if columns else rows
 
 
