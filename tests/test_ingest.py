@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import zstandard
 
+import nccl_insight
 from nccl_insight.loading import load
 from nccl_insight.tables.run import Run
 from tests.runs import HEALTHY, RUNS, SHARED, TINY_SHM, comparable
@@ -396,3 +397,18 @@ def test_a_host_behind_debris_that_begins_no_name(tmp_path: Path) -> None:
     run = load([write(tmp_path / "run.log", clean + glued)])
     hosts = set(run.table("processes").select("host", "pid").rows())
     assert hosts == {("gpu-dev-5", p) for p in (*range(90, 95), 97, 98)} | {("mygpu-dev-5", 99)}
+
+
+def test_a_number_that_a_directive_sets_stays_a_number_beside_captured_ones(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "[gpu01:4711] *** Process received signal ***\n"
+        "[gpu01:4711] Signal: Segmentation fault (11)\n"
+        "[gpu02:4712] [ 3] /lib/libc.so.6(abort+0x12b)[0x7f0011223344]\n",
+        encoding="utf-8",
+    )
+    run = nccl_insight.load([path])
+    signals = run.table("errors").filter(pl.col("signal").is_not_null())["signal"]
+    assert signals.dtype.is_integer()
+    assert set(signals.to_list()) == {6, 11}
+    assert any("segmentation fault" in f.title.lower() for f in nccl_insight.analyze(run).findings)
