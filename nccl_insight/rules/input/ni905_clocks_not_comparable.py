@@ -12,8 +12,8 @@ then taken from durations instead.
 How it decides
 --------------
 Host names in the traces; without them, whether the ends of matched collectives agree within 100 us or a fifth of
-their duration. On one host a GPU whose ends are off by more than that, and whose durations are those of the others, has
-a clock that the profiler translated wrongly.
+their duration. Within one host, a GPU whose ends are off by more than that, and whose durations are those of the
+others, has a clock that the profiler translated wrongly.
 
 What to do
 ----------
