@@ -211,3 +211,17 @@ def test_the_output_of_a_cell_of_a_notebook(tmp_path: Path) -> None:
     assert _names(_said(tmp_path, '   "text": [', f'    "{_TIMEOUT}\\n",', '    "done\\n"', "   ]")) == {
         "watchdog-timeout"
     }
+
+
+def test_the_rank_that_torch_puts_in_front_of_a_failure_without_a_head(tmp_path: Path) -> None:
+    said = _said(
+        tmp_path,
+        "[rank3]: ncclUnhandledCudaError: Call to CUDA function failed.",
+        "[rank3]: Last error:",
+        "[rank3]: Cuda failure 2 'out of memory'",
+    )
+    assert [(f.name, f.ranks) for f in said.findings if f.severity.value == "error"] == [
+        ("cuda-oom-init", (3,))
+    ]
+    untold = _said(tmp_path, "Last error:", "Cuda failure 2 'out of memory'")
+    assert [f.ranks for f in untold.findings if f.name == "cuda-oom-init"] == [()]

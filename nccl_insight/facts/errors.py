@@ -19,6 +19,9 @@ from nccl_insight.readers.embedded.tracebacks import rank_in_tag
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
+# torch puts the rank in the job before what its processes print.
+_TORCH_TAG: Final = r"\[rank([0-9]+)\]"
+
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = "error-propagated"
 OTHER: Final = "unexplained-failure"
@@ -58,8 +61,11 @@ def _build(run: Run) -> pl.DataFrame:
 
 
 def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
-    """Lines without a head, with the host that the launcher's tag names, where NCCL's lines know it."""
+    """Lines without a head, with the rank of torch's tag, and the host that a launcher's tag names, where NCCL's lines
+    know it."""
     headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
+    tagged = pl.col("launcher").str.extract(_TORCH_TAG).cast(pl.Int32, strict=False)
+    errors = errors.with_columns(rank=pl.when(headless).then(pl.coalesce("rank", tagged)).otherwise("rank"))
     tags = errors.filter(headless)["launcher"].unique().to_list()
     if not tags:
         return errors
