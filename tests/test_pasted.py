@@ -165,6 +165,13 @@ def test_labels_that_differ_in_more_than_their_numbers() -> None:
     assert recover.labeled("text", "") == ("", "text")
 
 
+def test_labels_and_names_of_hosts_without_end(tmp_path: Path) -> None:
+    label = "1a" * 100_000
+    assert recover.labeled(f"{label}text", label) == (label, "text")
+    heads = [f"{'a1' * 200_000}:{pid}:{pid} [0] NCCL INFO cudaDriverVersion 12080" for pid in (1, 2)]
+    assert _names(_said(tmp_path, *heads, "gpu01:7:7 [0] NCCL INFO cudaDriverVersion 12080")) == set()
+
+
 def test_quotes_and_arrows_of_a_forum(tmp_path: Path) -> None:
     warned = "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 ‘system not yet initialized’"
     assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}

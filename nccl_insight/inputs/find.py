@@ -317,7 +317,7 @@ def find_inputs(
             inputs.append(
                 InputFile(
                     len(inputs), found.path, found.display, size, packed, found.origin, damage, limits,
-                    remote=found.remote, checked=_checked(found),
+                    remote=found.remote, checked=_checked(found) if packed else found.checked,
                 )
             )  # fmt: skip
             if len(inputs) == limits.files:

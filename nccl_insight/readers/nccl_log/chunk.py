@@ -64,9 +64,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
         following = _following(work, number) if match is None and tries < _JOINED_MOST else []
         if following:
             tries += 1
-            label = recover.shared_label(work.line(number), following[0])
-            bare = [recover.labeled(text, label)[1] for text in following]
-            joined = recover.rejoin(catalog, body, bare)
+            joined = recover.rejoin(catalog, body, recover.unlabeled(work.line(number), following))
             if joined is not None:
                 match, count = joined
                 work.used.update(range(number + 1, number + 1 + count))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice, takewhile
+from itertools import groupby
 from typing import Final
 
 from nccl_insight.language.catalog import Catalog, Match
@@ -243,13 +243,26 @@ def labeled(text: str, label: str) -> tuple[str, str]:
     return (text[:at], text[at:]) if at is not None else ("", text)
 
 
+def untagged(text: str, following: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The lines behind a text as they are, behind a launcher's tags, and behind the label that it shares with them."""
+    yield following
+    if following:
+        yield [without_tags(line) for line in following]
+        yield unlabeled(text, following)
+
+
+def unlabeled(text: str, following: Sequence[str]) -> list[str]:
+    """The lines behind a text without the label that the first shares with it."""
+    label = shared_label(text, following[0])
+    return [labeled(line, label)[1] for line in following]
+
+
 def shared_label(text: str, other: str) -> str:
     """The label with which two lines begin, up to its numbers, as the first has it; empty if there is none."""
     at = end = to = 0
     while at < min(len(text), _LABEL_MOST) and to < len(other):
         if text[at].isdigit() and other[to].isdigit():
-            at += sum(1 for _ in takewhile(str.isdigit, islice(text, at, None)))
-            to += sum(1 for _ in takewhile(str.isdigit, islice(other, to, None)))
+            at, to = _past_digits(text, at), _past_digits(other, to)
             continue
         if text[at] != other[to]:
             break
@@ -264,10 +277,17 @@ def _behind(text: str, label: str) -> int | None:
     at = 0
     for number, signs in groupby(label, str.isdigit):
         known = "".join(signs)
-        length = sum(1 for _ in takewhile(str.isdigit, islice(text, at, None))) if number else len(known)
-        if not length or not (number or text.startswith(known, at)):
+        end = _past_digits(text, at) if number else at + len(known)
+        if end == at or not (number or text.startswith(known, at)):
             return None
-        at += length
+        at = end
+    return at
+
+
+def _past_digits(text: str, at: int) -> int:
+    """The end of the digits that begin at a place."""
+    while at < len(text) and text[at].isdigit():
+        at += 1
     return at
 
 

@@ -260,16 +260,11 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
                 break
             following.append(text)
         names = dict.fromkeys((name, *(n for n in catalog.candidates(body) if catalog.spans_lines(n))))
-        joined = [j for j in (recover.extend(catalog, n, body, following) for n in names) if j is not None]
-        if not joined:
-            # A launcher tags every line: the message goes on behind the tags, or behind the label of its first line.
-            label = recover.shared_label(work.line(number), following[0]) if following else ""
-            tagged = [recover.without_tags(text) for text in following]
-            labeled = [recover.labeled(text, label)[1] for text in following]
-            for bare in (tagged, labeled):
-                if bare != following and not joined:
-                    found_ = (recover.extend(catalog, n, body, bare) for n in names)
-                    joined = [j for j in found_ if j is not None]
+        joined: list[tuple[Match, int]] = []
+        for lines in recover.untagged(work.line(number), following):
+            joined = [j for j in (recover.extend(catalog, n, body, lines) for n in names) if j is not None]
+            if joined:
+                break
         match: Match | None
         if joined:
             match, count = max(joined, key=lambda j: j[1])

@@ -8,6 +8,7 @@ it, is that host. So is one that no other process has, where no name of a host b
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,7 @@ from nccl_insight.readers.nccl_log.log import LogPart
 
 _RARE: Final = 0.05
 _OFTEN: Final = 4
+_LONGEST: Final = 255
 _DEBRIS: Final = re.compile(r"[0-9]{1,9}|.*[/\\=>].*")
 
 
@@ -39,7 +41,7 @@ def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
             continue
         for host, lines in hosts.items():
             # The longest end of the name that is a host: looked up, as there may be as many hosts as lines.
-            ends = (host[at:] for at in range(1, len(host) if len(hosts) > 1 else 0))
+            ends = _ends(host) if len(hosts) > 1 else ()
             mended = next((e for e in ends if e in hosts and lines <= max(1, _RARE * hosts[e])), "")
             if not mended and total[host] == 1:
                 mended = _behind_debris(host, total)
@@ -52,10 +54,14 @@ def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _ends(host: str) -> Iterator[str]:
+    """What a name ends with, the longest first; no name of a host is longer than the 255 bytes of RFC 1035."""
+    return (host[at:] for at in range(max(1, len(host) - _LONGEST), len(host)))
+
+
 def _behind_debris(host: str, total: dict[str, int]) -> str:
     """The frequent host that a name ends with, behind what no name of a host begins with; empty when there is none."""
-    ends = (host[at:] for at in range(1, len(host)))
-    end = next((e for e in ends if total.get(e, 0) >= _OFTEN), "")
+    end = next((e for e in _ends(host) if total.get(e, 0) >= _OFTEN), "")
     return end if end and _DEBRIS.fullmatch(host[: -len(end)]) else ""
 
 

@@ -9,9 +9,9 @@ import polars as pl
 from nccl_insight.tables.assemble.base import column
 
 TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
+_DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
 STATES: Final = (
-    "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare",
-    "watchdog_dump_signal", "watchdog_dump_local",
+    "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare", *_DUMPS,
 )  # fmt: skip
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
@@ -19,9 +19,6 @@ _IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
 _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 # glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
-
-
-_DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
 
 
 def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
