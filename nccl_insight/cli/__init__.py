@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import glob
@@ -25,8 +26,9 @@ _ALLOCATOR = (
     "_RJEM_MALLOC_CONF",
     "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false",
 )
-# What is read stays until the command ends, so looking for garbage among it is in vain most of the time.
-_GARBAGE_AFTER = (100_000, 50, 100)
+# What is read stays until the command ends, so looking for garbage among it is in vain most of the time. Modules and
+# grammar alone are 100,000 objects.
+_GARBAGE_AFTER = (300_000, 50, 100)
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
@@ -141,6 +143,8 @@ def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(*_GARBAGE_AFTER)
+    # When the interpreter ends it looks for garbage three times more: a fifth of a short command.
+    atexit.register(gc.freeze)
     _prepare()
     try:
         if sys.argv[1:] == ["--version"]:
