@@ -43,6 +43,8 @@ class Op:
     peer: int = -1
     blocking: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
+    after: Group | None = None
+    """Begins only when what the group has under way on the rank has ended, as streams wait for events."""
 
 
 @dataclass
@@ -107,7 +109,10 @@ class Simulation:
         if rank.posted is None:
             lane = self._lane(number, op)
             before = rank.streams.get(lane, 0.0)
-            if before < 0:  # the operation before it in the stream has not ended
+            if op.after is not None:
+                awaited = rank.streams.get(op.after.name, 0.0)
+                before = awaited if awaited < 0 else max(before, awaited + 1.0)
+            if before < 0 or rank.streams.get(lane, 0.0) < 0:  # the operation before it has not ended
                 return False
             count = rank.counts[lane] = rank.counts.get(lane, 0) + 1
             key = (lane, count)

@@ -46,13 +46,15 @@ class _Builder:
         self.program.append((self.step, Op("compute", took_us * max(factor, 0.2))))
 
     def together(
-        self, name: str, group: Group, took_us: float, elements: int, blocking: bool = True, **extra: object
-    ) -> None:
+        self, name: str, group: Group, took_us: float, elements: int, blocking: bool = True,
+        after: Group | None = None, **extra: object,
+    ) -> None:  # fmt: skip
         if len(group.ranks) > 1:
             took = took_us * self.plan.group(group)
-            self.program.append(
-                (self.step, Op("collective", took, group, name, elements, blocking=blocking, extra=extra))
+            op = Op(
+                "collective", took, group, name, elements, blocking=blocking, extra=dict(extra), after=after
             )
+            self.program.append((self.step, op))
 
     def move(self, kind: str, group: Group, peer: int, took_us: float = 120.0, blocking: bool = True) -> None:
         pair = (self.rank, peer) if kind == "send" else (peer, self.rank)
@@ -130,6 +132,55 @@ def sharded(layout: Layout, plan: Plan, layers: int = 6) -> Simulation:
                         b.together("_reduce_scatter_base", shard, 190.0, 1 << 24, blocking=False)
             b.join()
             b.together("allreduce", replica, 260.0, 1 << 22)
+            b.work(80.0)
+        builders.append(b)
+    return _run(builders, layout.world)
+
+
+def replicated(layout: Layout, plan: Plan, layers: int = 6) -> Simulation:
+    """Shards on a host (the ``tp`` place) and copies over hosts (``dp``), with per-layer gradients: scattered over the
+    shards under backward compute, and what comes out of that reduced over the copies on another stream."""
+    builders = []
+    for rank, stage, copy, place in layout.places():
+        b = _Builder(plan, rank)
+        shard, replica = layout.tensor(stage, copy), layout.data(stage, place)
+        for step in range(plan.steps):
+            b.begin(step)
+            for took in (300.0, 600.0):
+                b.together("_allgather_base", shard, 90.0, 1 << 22)
+                for i in range(layers):
+                    b.work(took)
+                    b.work(took / 2)
+                    if took > 500:
+                        b.together("_reduce_scatter_base", shard, 90.0, 1 << 24, blocking=False)
+                        b.together("allreduce", replica, 200.0, 1 << 22, blocking=False, after=shard)
+                    if i == 2:
+                        b.work(took / 2)
+            b.join()
+            b.work(80.0)
+        builders.append(b)
+    return _run(builders, layout.world)
+
+
+def fetched_under_tensor_groups(layout: Layout, plan: Plan, layers: int = 6) -> Simulation:
+    """Shards (the data groups) fetched one layer ahead, two reductions of the tensor group in each layer: a rank that
+    waits in those is behind when the shards arrive, and computes on while the others wait for the next ones."""
+    builders = []
+    for rank, stage, copy, place in layout.places():
+        b = _Builder(plan, rank)
+        tensor, shard = layout.tensor(stage, copy), layout.data(stage, place)
+        for step in range(plan.steps):
+            b.begin(step)
+            b.together("_allgather_base", shard, 180.0, 1 << 22)
+            for took in (300.0, 620.0):
+                for i in range(layers):
+                    if i + 1 < layers or took < 500:
+                        b.together("_allgather_base", shard, 180.0, 1 << 22, blocking=False)
+                    for part in (0.3 * took, took):
+                        b.work(part)
+                        b.together("allreduce", tensor, 50.0, 1 << 21)
+                    b.join()
+            b.together("_reduce_scatter_base", shard, 400.0, 1 << 26)
             b.work(80.0)
         builders.append(b)
     return _run(builders, layout.world)

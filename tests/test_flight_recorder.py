@@ -71,6 +71,21 @@ def one(path: Path) -> InputFile:
     return find_inputs([str(path)])[0]
 
 
+def test_a_rank_whose_gpu_has_not_come_to_it_is_ahead_and_does_not_wait(tmp_path: Path) -> None:
+    """Dumps of a running job, with starts: rank 1 has issued one collective more than the others."""
+    times = {"time_discovered_started_ns": 5, "time_discovered_completed_ns": 6}
+    until = [done(seq, **times) for seq in (1, 2, 3)]
+    ahead = {r: until + ([entry(4)] if r == 1 else []) for r in range(4)}
+    judged = verdict(dumps(tmp_path, ahead))
+    assert judged is not None
+    assert judged.starved == ()
+    started = entry(4, state="started", time_discovered_started_ns=7)
+    (tmp_path / "waits").mkdir()
+    judged = verdict(dumps(tmp_path / "waits", ahead | {1: [*until, started]}))
+    assert judged is not None
+    assert judged.suspects == (0, 2, 3)
+
+
 def test_pickle_and_json_give_the_same_rows(tmp_path: Path) -> None:
     content = dump([done(1), entry(2, "_all_gather_base", input_sizes=[[8]], output_sizes=[[32]])])
     (tmp_path / "fr_rank3.pkl").write_bytes(pickle.dumps(content, protocol=2))

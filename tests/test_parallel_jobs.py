@@ -270,3 +270,35 @@ def test_numbers_that_nobody_has_are_not_lost(tmp_path: Path) -> None:
         path.write_text(json.dumps(content))
     findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
     assert [(f.name, f.ranks) for f in findings if f.name in LATE] == [("straggler-rank", (6,))]
+
+
+def test_waiting_in_a_tensor_group_is_not_the_ranks_own_where_shards_are_fetched_ahead(
+    tmp_path: Path,
+) -> None:
+    """Rank 4 computes when the others already wait for the shards, because it waits for rank 5 in each layer."""
+    job = job_shapes.fetched_under_tensor_groups(
+        Layout(2, 8, 1), Plan(slow=lambda r, _s: 1.2 if r == 5 else 1.0)
+    )
+    found = said(job, tmp_path)
+    assert late(found) == [("straggler-rank", (5,))]
+
+
+def test_what_waits_for_another_stream_is_not_late_by_itself(tmp_path: Path) -> None:
+    """Ranks 8, 10 and 11 reduce over the copies only when rank 9 has come to the reduction over the shards."""
+    job = job_shapes.replicated(Layout(4, 4, 1), Plan(slow=lambda r, _s: 1.2 if r == 9 else 1.0))
+    found = said(job, tmp_path)
+    assert late(found) == [("straggler-rank", (9,))]
+    assert late(said(job_shapes.replicated(Layout(4, 4, 1), Plan(jitter=0.03)), tmp_path / "healthy")) == []
+
+
+def test_clocks_of_unknown_hosts_that_drift_make_nobody_late(tmp_path: Path) -> None:
+    """One group, no host names: kernels end together, and the clocks run apart by up to 1.4 ms a second."""
+    job = training(Layout(1, 8, 1), steps=20, final=False, overlap=True, seed=4)
+    for path in job.write(tmp_path):
+        content = json.loads(path.read_text())
+        rank = content["distributedInfo"]["rank"]
+        for item in content["traceEvents"]:
+            item["ts"] += (item["ts"] - 1000.0) * 200e-6 * rank
+        path.write_text(json.dumps(content))
+    found = nccl_insight.analyze(nccl_insight.load(sorted(tmp_path.glob("*.json")))).findings
+    assert [f.name for f in found if f.name in LATE] == []

@@ -17,6 +17,8 @@ from nccl_insight.tables.run import Run
 
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 _NEXT_IN_STREAM_NS: Final = 30_000
+_AFTER_ANOTHER_NS: Final = 6_000
+"""So shortly after the end of an operation in another stream begins what waits for it by an event."""
 _HANDOVER_NS: Final = 5_000
 """An operation that begins so shortly before the end of another may as well have waited for it."""
 _HELD: Final = 0.2
@@ -41,10 +43,14 @@ def arrivals_of_ranks(run: Run) -> pl.DataFrame:
     return run.memo("facts.lateness.arrivals_of_ranks", _arrivals_of_ranks)
 
 
+def _held() -> pl.Expr:
+    """The last part of an operation without compute."""
+    return pl.min_horizontal(pl.coalesce("held_ns", "exposed_ns", "duration_ns"), "duration_ns")
+
+
 def _shown_wait() -> pl.Expr:
     """The part of ``wait_ns``, with which an operation begins, in its last part without compute."""
-    held = pl.min_horizontal(pl.coalesce("held_ns", "exposed_ns", "duration_ns"), "duration_ns")
-    return pl.max_horizontal(pl.col("wait_ns") + held - pl.col("duration_ns"), 0)
+    return pl.max_horizontal(pl.col("wait_ns") + _held() - pl.col("duration_ns"), 0)
 
 
 def is_engine_copy() -> pl.Expr:
@@ -59,7 +65,7 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
     )
     rows = matched.filter(pl.col("op").cast(pl.String).is_in(SYNCHRONISING)).select(
         "match_id", "rank", "step", "start_ns", "duration_ns", "wait_ns", "skew_ns", "group_ranks", "device", "stream",
-        "exposed_ns",
+        "exposed_ns", "held_ns",
         pl.col("source").cast(pl.String),
         shown_wait_ns=_shown_wait(),
         group=pl.struct("source", "process_group", "group_ranks", "job").rank("dense"),
@@ -71,16 +77,19 @@ def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
         return stages(run)
     by_clock = rows["skew_ns"].null_count() == 0
     longest = pl.col("duration_ns").max().over("match_id")
-    plain = pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")
     others = rows["group"].n_unique() > 1 or matched.height > rows.height
     if not others or rows["start_ns"].null_count():
+        # Kernels end together; clocks of unknown hosts agree only so far, and may drift apart.
+        kernels = bool((rows["source"] == "kernel").all())
+        by_clock &= not (kernels and run.table("trace_clocks")["host"].null_count())
+        plain = pl.col("skew_ns") if by_clock else longest - pl.col("duration_ns")
         return rows.with_columns(
             own_ns=plain,
             limit_ns=plain,
             inherited_ns=pl.lit(0, pl.Int64),
             by_clock=pl.lit(by_clock),
             since=pl.col("match_id"),
-        ).drop("skew_ns", "device", "stream", "exposed_ns")
+        ).drop("skew_ns", "device", "stream", "exposed_ns", "held_ns")
     return _own(rows, table, by_clock)
 
 
@@ -93,12 +102,7 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
     """
     begin = table["start_ns"].min() if by_clock else None
     sequence = rows.sort("group", "rank", "start_ns").with_columns(
-        held_all=(
-            pl.col("exposed_ns").fill_null(pl.col("duration_ns"))
-            > _HELD * pl.col("duration_ns").min().over("match_id")
-        )
-        .all()
-        .over("match_id"),
+        held_all=(_held() > _HELD * pl.col("duration_ns").min().over("match_id")).all().over("match_id"),
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
     )
     never = ~pl.col("held_all").any().over("group")
@@ -125,7 +129,7 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
     held = intervals.union(waits.select("rank", start_ns="exposed_from", end_ns="end_ns"), by="rank")
     queued = intervals.union(waits.select("run", start_ns="start_ns", end_ns="exposed_from"), by="run")
     place = ["rank", "device", "stream", "start_ns"]
-    runs = waits.select(*place, "run").unique(place, keep="first")
+    runs = waits.select(*place, run="behind").unique(place, keep="first")
     windows = known.join(runs, on=place, how="left", nulls_equal=True, maintain_order="left").select(
         "rank", "run", start_ns="released", end_ns="start_ns"
     )
@@ -148,6 +152,7 @@ def _own(rows: pl.DataFrame, table: pl.DataFrame, by_clock: bool) -> pl.DataFram
             "held_all",
             "end_ns",
             "exposed_ns",
+            "held_ns",
         )
     )
 
@@ -191,12 +196,13 @@ def _without_lost(rows: pl.DataFrame, table: pl.DataFrame, begin: str, end: pl.E
 
 
 def _waits(table: pl.DataFrame) -> pl.DataFrame:
-    """Communication as it held ranks up: ``rank, device, stream, start_ns, run, exposed_from, end_ns``.
+    """Communication as it held ranks up: ``rank, device, stream, start_ns, run, behind, exposed_from, end_ns``.
 
     The last part of an operation, ``exposed_from..end_ns``, in which the rank neither computed nor entered another
     operation, is what held the whole rank up, by waiting or by a slow link; neither is the rank's own. What is before
     only held up what stands behind it in its stream: ``run`` numbers operations that follow each other directly in one
-    stream.
+    stream. ``behind`` is the run in which an operation stands: its own, or that of the operation in another stream at
+    whose end it begins, as the reduction over replicas does that takes what a reduction over shards has left.
     """
     rows = (
         table.filter(
@@ -212,11 +218,11 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
             > _NEXT_IN_STREAM_NS
         )
     )
-    held = pl.min_horizontal(pl.coalesce("held_ns", "exposed_ns", "duration_ns"), "duration_ns")
     rows = rows.select(
         "rank", "device", "stream", "start_ns", "end_ns", run=pl.col("apart").fill_null(True).cum_sum(),
-        exposed_from=pl.col("end_ns") - held, first=pl.col("apart").fill_null(True),
+        exposed_from=pl.col("end_ns") - _held(), first=pl.col("apart").fill_null(True),
     )  # fmt: skip
+    rows = _behind(rows)
     # An operation that the rank entered meanwhile, not behind another in its stream, shows that it was going on.
     entered = rows.filter("first").select("rank", entered="start_ns").sort("entered")
     return (
@@ -228,6 +234,20 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(exposed_from=pl.max_horizontal("exposed_from", "entered"))
         .drop("entered", "first", "before_end")
+    )  # fmt: skip
+
+
+def _behind(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``behind``: the run of what ended last before each began, if that was so shortly before."""
+    ends = rows.select("rank", ended="end_ns", behind="run").sort("ended", "behind")
+    return (
+        rows.sort("start_ns", maintain_order=True)
+        .join_asof(
+            ends, left_on="start_ns", right_on="ended", by="rank", strategy="backward",
+            tolerance=_AFTER_ANOTHER_NS, check_sortedness=False,
+        )
+        .with_columns(behind=pl.coalesce("behind", "run"))
+        .drop("ended")
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def _verdict(run: Run) -> Verdict | None:
         if pending is not None:
             group = groups[str(key[0])]
             stuck += 1
-            late = starved_in(group, frame, pending, ranks, unnamed)
+            late = starved_in(group, frame, pending, ranks, unnamed, timed_ranks(entries))
             slow = lagging_in(group, frame, pending)
             starved += late
             lagging += slow

@@ -79,9 +79,14 @@ def stalled_in(
 
 
 def starved_in(
-    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: frozenset[int], unnamed: dict[int, int]
-) -> list[Starved]:
-    """The first operation that some ranks wait in and others of the group never issued."""
+    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: frozenset[int], unnamed: dict[int, int],
+    timed: frozenset[int],
+) -> list[Starved]:  # fmt: skip
+    """The first operation that some ranks wait in and others of the group never issued.
+
+    Ranks whose dumps tell starts (``timed``) and whose GPUs have not come to it do not wait in it yet: where that is so
+    of all of them, they are merely ahead.
+    """
     last = dict(zip(frame["rank"].to_list(), frame["enqueued"].to_list(), strict=True))
     first_open = pending["collective_seq"].min()
     silent = [
@@ -98,9 +103,12 @@ def starved_in(
         return []
     operation = operation_of(first.row(0, named=True))
     missing = sorted([*(r for r, seq in last.items() if seq < operation.seq), *silent])
-    waiting = open_ops.filter(pl.col("collective_seq") == operation.seq)["rank"].unique().sort().to_list()
-    waiting = [r for r in waiting if r not in missing]
-    if not missing or not waiting:
+    inside = open_ops.filter(
+        (pl.col("collective_seq") == operation.seq) & ~pl.col("rank").is_in(missing)
+    ).sort("rank")
+    waiting = inside["rank"].unique(maintain_order=True).to_list()
+    started = (pl.col("state") == "started") | pl.col("time_started_ns").is_not_null()
+    if not missing or not inside.filter(started | ~pl.col("rank").is_in(timed)).height:
         return []
     issued = [last[r] for r in missing if r in last]
     return [Starved(group, operation, tuple(waiting), tuple(missing), max(issued) if issued else None)]
