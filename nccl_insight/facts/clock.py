@@ -33,6 +33,7 @@ _SYSLOG: Final = (
     rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
 )
 _SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
+_BEHIND: Final = {"input_id": pl.UInt16, "_form": pl.String, "_behind_s": pl.Float64}
 ERROR_STAMPS: Final = ("event_time", "timestamp", "launcher")
 """Columns of ``errors`` that may hold a stamp, the surest first."""
 _DATED_YEAR: Final = r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]"
@@ -40,7 +41,7 @@ _DATED_YEAR: Final = r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]"
 
 def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     """The rows with ``time_s`` (float, seconds since 1970; null where no column of ``stamps`` has a clock)."""
-    if not frame.height:
+    if all(_without(frame, column) for column in stamps):
         return frame.with_columns(time_s=pl.lit(None, pl.Float64))
     time = _seconds(_text(stamps), _year(run))
     behind = _behind(run)
@@ -50,6 +51,11 @@ def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     rows = rows.join(behind, on=["input_id", "_form"], how="left", maintain_order="left")
     moved = pl.col("time_s") + pl.col("_behind_s").fill_null(0.0)
     return rows.with_columns(time_s=moved).drop("_form", "_behind_s")
+
+
+def _without(frame: pl.DataFrame, column: str) -> bool:
+    """Whether a column has no values; asked first because the patterns of stamps take milliseconds to compile."""
+    return frame[column].null_count() == frame.height
 
 
 def _text(columns: Sequence[str]) -> pl.Expr:
@@ -69,11 +75,13 @@ def _behind(run: Run) -> pl.DataFrame:
     """
 
     def build(run: Run) -> pl.DataFrame:
+        errors = run.table("errors")
+        if _without(errors, "timestamp") or _without(errors, "launcher"):
+            return pl.DataFrame(schema=_BEHIND)
         own, outer = pl.col("timestamp").cast(pl.String), pl.col("launcher").cast(pl.String)
         difference = _seconds(own, 2000) - _seconds(outer, 2000)
         found = (
-            run.table("errors")
-            .filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
+            errors.filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
             .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
             .agg(difference.median().alias("_behind_s"), _form(own).unique().alias("_own"))
         )

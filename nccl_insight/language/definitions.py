@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nccl_insight.errors import GrammarError
 
-if TYPE_CHECKING:
-    pass
-
 
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
+# Lines of comment from the first directive on.
+_COMMENTS = re.compile(r"^[ \t]*//!.*(?:\n[ \t]*//.*)*", re.MULTILINE)
 _DIRECTIVES = {
     "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
     "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
@@ -35,17 +33,16 @@ class Definition:
 
 def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
     """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
-    block: dict[str, str] = {}
-    for number, line in enumerate([*text.splitlines(), ""], 1):
-        text_of = line.strip()
-        if text_of.startswith("//!"):
-            key, _, value = text_of[3:].partition(":")
-            _add(block, key.strip(), value.strip())
-            block.setdefault("where", f"{name}:{number}")
-        elif block and not text_of.startswith("//"):
-            if OWN_BLOCKS & block.keys():
-                yield block
-            block = {}
+    number, at = 1, 0
+    for found in _COMMENTS.finditer(text):
+        block: dict[str, str] = {}
+        for line in found[0].split("\n"):
+            if line.lstrip().startswith("//!"):
+                key, _, value = line.strip()[3:].partition(":")
+                _add(block, key.strip(), value.strip())
+        if OWN_BLOCKS & block.keys():
+            number, at = number + text.count("\n", at, found.start()), found.start()
+            yield {**block, "where": f"{name}:{number}"}
 
 
 def _add(directives: dict[str, str], key: str, value: str) -> None:

@@ -80,6 +80,19 @@ def _column_type(expr: Expr, terminals: Mapping[str, TerminalDef], given: str | 
     return terminals[expr.name].dtype if isinstance(expr, Terminal) else "str"
 
 
+@cache
+def _own_blocks(name: str, text: str) -> tuple[tuple[tuple[str, str, tuple[Case, ...]], ...], dict[str, str]]:
+    """Tables of cases of a file as (name, place, cases), and its defaults."""
+    tables: list[tuple[str, str, tuple[Case, ...]]] = []
+    defaults: dict[str, str] = {}
+    for block in blocks(name, text):
+        if (table := block.get("define")) is not None:
+            tables.append((table, block["where"], parse_cases(block, block["where"])))
+        else:
+            defaults.update({k: v for k, v in block.items() if k.startswith("default-")})
+    return tuple(tables), defaults
+
+
 def _meanings(
     files: Mapping[str, str],
 ) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:
@@ -89,13 +102,11 @@ def _meanings(
     for name, text in files.items():
         if "default-" not in text and "define:" not in text:
             continue
-        for block in blocks(name, text):
-            if (table := block.get("define")) is not None:
-                if table in tables:
-                    raise GrammarError(f"{block['where']}: the table of cases {table} is already defined")
-                tables[table] = parse_cases(block, block["where"])
-            else:
-                defaults[name].update({k: v for k, v in block.items() if k.startswith("default-")})
+        defined, defaults[name] = _own_blocks(name, text)
+        for table, where, cases in defined:
+            if table in tables:
+                raise GrammarError(f"{where}: the table of cases {table} is already defined")
+            tables[table] = cases
     return tables, defaults
 
 

@@ -22,6 +22,8 @@ _HEAD: Final = {"level": "_level", "text": "_body"}
 _FILE: Final = r"([^/ ()]+?\.[A-Za-z]+)(?::[0-9]+)?(?: \([^()]*\))?$"
 _FUNCTION: Final = r"\(([^()]*)\)$"
 
+# Up to so many rows, looking through their texts one word at a time is faster than setting up a query.
+_FEW: Final = 1000
 
 _Columns: TypeAlias = Mapping[str, pl.DataType]
 
@@ -94,6 +96,22 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
     return rows.with_columns(decided.get_columns())
 
 
+def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
+    """The cases of which every text looked for stands in some row; of the others no row can be."""
+    if rows.schema.get("text") != pl.String:
+        return cases
+    whole = "\n".join(rows["text"].drop_nulls().to_list()).lower()
+    return [
+        case
+        for case in cases
+        if all(
+            any(value.lower() in whole for value in test.values)
+            for test in case.tests
+            if test.column == "text" and test.operator == "~"
+        )
+    ]
+
+
 def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     """What lines say of a topic (str): the word of the first case whose tests hold, null where none does.
 
@@ -104,7 +122,8 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
     rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
     have = rows.schema
-    conditions = [(_condition(have, case), case.diagnosis) for case in reversed(cases)]
+    possible = _possible(rows, cases) if rows.height <= _FEW else cases
+    conditions = [(_condition(have, case), case.diagnosis) for case in reversed(possible)]
     told = [(condition, said) for condition, said in conditions if condition is not None]
     if not told:
         return pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias("word")

@@ -6,6 +6,7 @@ The texts are those of the message catalogs of the GNU C library, in lower case.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -188,7 +189,6 @@ _SAID: Final = {
     ),
 }  # fmt: skip
 _ENGLISH: Final = {said: english for english, texts in _SAID.items() for said in texts}
-_ANY: Final = re.compile("|".join(re.escape(t) for t in sorted(_ENGLISH, key=len, reverse=True)))
 _COLUMNS: Final = ("error_text", "errno_text")
 _MOST: Final = 4096
 
@@ -212,6 +212,12 @@ def in_english(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
+@cache
+def _any() -> re.Pattern[str]:
+    """Any of the texts; compiled for the first log that needs it."""
+    return re.compile("|".join(re.escape(t) for t in sorted(_ENGLISH, key=len, reverse=True)))
+
+
 def _reason(text: str) -> str | None:
     return _ENGLISH.get(text.strip().rstrip(".").lower())
 
@@ -219,5 +225,5 @@ def _reason(text: str) -> str | None:
 def _body(text: str) -> str | None:
     if text.isascii():
         return None
-    said = _ANY.sub(lambda found: _ENGLISH[found[0]], text.lower())
+    said = _any().sub(lambda found: _ENGLISH[found[0]], text.lower())
     return said if said != text.lower() else None
