@@ -217,6 +217,24 @@ def test_a_rule_over_lines_takes_its_first_line_alone() -> None:
     assert alone.captures == {"rank": "3"}
 
 
+def test_a_first_line_alone_needs_no_literal_of_the_others() -> None:
+    rules = 'one: "bind failed " rank ".\\nA longer text of the second line " host\n'
+    rules += 'two: "bind lost " rank [ "\\non " host ] "."\n'
+    catalog = Catalog(read_grammar({"fields.lark": FIELDS, "a.lark": rules}))
+    for text in ("bind failed 3.", "bind failed 3.\nA longer text of the second line node1", "bind lost 3"):
+        found = catalog.match(text)
+        assert found is not None, text
+        assert found.captures["rank"] == "3"
+
+
+def test_only_rules_whose_literal_stands_in_a_text_are_tried() -> None:
+    rules = 'one: "Using network " host\ntwo: "Using " nranks " threads"\n'
+    catalog = Catalog(read_grammar({"fields.lark": FIELDS, "a.lark": rules}))
+    assert catalog.candidates("Using network IB") == ["one"]
+    assert catalog.candidates("Using 8 threads") == ["two"]
+    assert catalog.candidates("Using 8") == []
+
+
 def test_headless_rules_have_a_key() -> None:
     """A headless rule is only tried on lines that hold one of the keys, so every key must be distinctive."""
     assert min(len(k) for k in default_catalog().headless_keys()) >= 3

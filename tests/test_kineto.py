@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers import chrome as _chrome
 from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, collective_op
+from nccl_insight.readers.kineto import FORMAT
 from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.tables.run import Partial
 from tests import runs
@@ -41,7 +42,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def read(path: Path) -> Partial:
-    return kineto.FORMAT.read(find_inputs([str(path)])[0])
+    return kineto.read(find_inputs([str(path)])[0])
 
 
 def notes(part: Partial) -> list[str]:
@@ -415,9 +416,9 @@ def test_malformed_files_say_so_once(name: str) -> None:
 
 
 def test_files_that_hold_nothing_are_recognised_by_name() -> None:
-    assert kineto.sniff(b"", "rank0.json.gz") > 0.5
-    assert kineto.sniff(b"", "nccl.log") == 0.0
-    assert kineto.sniff(b'{"version": "2.9", "entries": []}', "x.json") == 0.0
+    assert FORMAT.sniff(b"", "rank0.json.gz") > 0.5
+    assert FORMAT.sniff(b"", "nccl.log") == 0.0
+    assert FORMAT.sniff(b'{"version": "2.9", "entries": []}', "x.json") == 0.0
 
 
 def test_damaged_from_the_start(tmp_path: Path) -> None:
@@ -427,7 +428,7 @@ def test_damaged_from_the_start(tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     path.write_bytes(data[: len(data) // 2])
     source = find_inputs([str(path)])[0]
-    assert kineto.sniff(source.head(), source.display) > 0.5
+    assert FORMAT.sniff(source.head(), source.display) > 0.5
     part = read(path)
     assert 0 < part.tables["collectives"].height < 90
     assert [n for n in notes(part) if "ends too early" in n]

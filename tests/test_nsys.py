@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.inputs.find import find_inputs
+from nccl_insight.readers.nsys import FORMAT
 from nccl_insight.readers.nsys import format as nsys
 from nccl_insight.readers.nsys.database import open_database
 from nccl_insight.tables.run import Partial
@@ -121,7 +122,7 @@ def payload(schema: int, data: bytes) -> bytes:
 
 
 def read(path: Path) -> Partial:
-    return nsys.FORMAT.read(find_inputs([str(path)])[0])
+    return nsys.read(find_inputs([str(path)])[0])
 
 
 def told(part: Partial) -> str:
@@ -243,8 +244,8 @@ def test_odd_values_do_not_raise(tmp_path: Path) -> None:
 
 
 def test_sniff() -> None:
-    assert nsys.sniff(b"SQLite format 3\0" + b"\0" * 100 + b"StringIds", "x") > 0.9
-    assert nsys.sniff(b'{"traceEvents": []}', "x.sqlite") == 0.0
+    assert FORMAT.sniff(b"SQLite format 3\0" + b"\0" * 100 + b"StringIds", "x") > 0.9
+    assert FORMAT.sniff(b'{"traceEvents": []}', "x.sqlite") == 0.0
 
 
 @needs_shared

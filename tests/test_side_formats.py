@@ -18,6 +18,7 @@ from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.readers import (
     Format,
     discover,
+    flight_recorder,
     graph_xml,
     inspector,
     nccl_tests,
@@ -28,7 +29,6 @@ from nccl_insight.readers import (
     topo_xml,
 )
 from nccl_insight.readers.embedded.nccl_tests import op_of_name
-from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.rules.runtime import ni510_ras_mismatch, ni511_ras_incomplete
 from nccl_insight.rules.traces import ni601_low_bandwidth
 from nccl_insight.tables.run import Run, build_run

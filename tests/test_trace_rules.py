@@ -30,7 +30,7 @@ needs_shared = pytest.mark.skipif(
 
 def load(paths: list[Path]) -> Run:
     files = find_inputs([str(p) for p in paths])
-    parts = [kineto.FORMAT.read(f) for f in files]
+    parts = [kineto.read(f) for f in files]
     names = {n for p in parts for n in p.tables}
     tables = {
         n: pl.concat(
@@ -380,7 +380,7 @@ def test_groups_are_joined_with_communicators_of_the_log(tmp_path: Path) -> None
         all_reduce(11.0, 5.0, 64, [0, 1, 2, 3]),
         all_reduce(21.0, 5.0, 64, [0, 1]),
     ]
-    part = kineto.FORMAT.read(find_inputs([str(write(tmp_path / "t.json", trace(2, 4, events)))])[0])
+    part = kineto.read(find_inputs([str(write(tmp_path / "t.json", trace(2, 4, events)))])[0])
     run = build_run(_match.finish({**part.tables, **_log_tables("SHM")}))
     rows = run.table("collectives").sort("start_ns")
     assert rows["comm_id"].to_list() == ["0xbb", "0xaa", None]
@@ -392,7 +392,7 @@ def test_slow_collectives_are_explained_by_the_transport(tmp_path: Path) -> None
     for r in range(4):
         events = [all_reduce(5000.0 * i, 1300.0, 1 << 24, [0, 1, 2, 3]) for i in range(20)]
         path = write(tmp_path / f"t{r}.json", trace(r, 4, events))
-        parts.append(kineto.FORMAT.read(find_inputs([str(path)])[0]).tables)
+        parts.append(kineto.read(find_inputs([str(path)])[0]).tables)
     names = {n for p in parts for n in p if p[n].width}
     tables = {n: pl.concat([p[n] for p in parts], how="diagonal_relaxed") for n in names}
     found = hits(build_run(_match.finish({**tables, **_log_tables("SHM")})))

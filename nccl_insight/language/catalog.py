@@ -134,9 +134,9 @@ class Catalog:
         return None
 
     def candidates(self, text: str) -> list[str]:
-        """Rules that the beginning of the text allows, most specific first."""
-        found = [e for e in self._long.get(text[:_KEY], ()) if text.startswith(e.prefix)]
-        found += [e for e in self._short.get(text[:1], ()) if text.startswith(e.prefix)]
+        """Rules that the beginning of the text and the literal that all their texts have allow, most specific first."""
+        fitting = [*self._long.get(text[:_KEY], ()), *self._short.get(text[:1], ())]
+        found = [e for e in fitting if text.startswith(e.prefix) and e.required in text]
         found.sort(key=lambda e: (-e.weight, e.name))
         found += [e for e in self._floating if e.required in text]
         return list(dict.fromkeys(e.name for e in found))
@@ -175,7 +175,7 @@ class Catalog:
     def _candidates_collapsed(self, text: str) -> list[str]:
         places, floating = self._collapsed
         fitting = [*places.get(text[:_KEY], ()), *places.get(text[:1], ())]
-        found = [e for e in fitting if text.startswith(e.prefix)]
+        found = [e for e in fitting if text.startswith(e.prefix) and e.required in text]
         found.sort(key=lambda e: (-e.weight, e.name))
         found += [e for e in floating if e.required in text]
         return list(dict.fromkeys(e.name for e in found))
@@ -187,7 +187,7 @@ class Catalog:
         for entry in (e for entries in (*self._long.values(), *self._short.values()) for e in entries):
             prefix = _folded(entry.prefix)
             place = prefix[:_KEY] if len(prefix) >= _KEY else prefix[:1]
-            places[place].append(entry._replace(prefix=prefix))
+            places[place].append(entry._replace(prefix=prefix, required=_folded(entry.required)))
         return dict(places), [e._replace(required=_folded(e.required)) for e in self._floating]
 
 

@@ -54,7 +54,7 @@ class Compiled:
     span lines). ``columns`` are the captured columns and their types; ``groups`` the columns that the groups of the
     pattern fill, in order: a column may stand in several branches, of which one is taken. ``prefixes`` are the
     literals that the text can start with (empty: it starts with a value). ``required`` is a literal that occurs in
-    every such text.
+    the first line of every such text.
     """
 
     message: Message
@@ -239,9 +239,10 @@ def _literal_prefixes(starts: list[Start]) -> tuple[str, ...]:
 
 
 def _required(expr: Expr) -> str:
+    """The longest literal of the first line, which a text of the rule has also where its other lines are missing."""
+    expr = _first_line(expr) or expr
     items = expr.items if isinstance(expr, Sequence) else (expr,)
-    literals = [i.text.split("\n", 1)[0] for i in items if isinstance(i, Literal)]
-    return max(literals, key=len, default="")
+    return max((i.text for i in items if isinstance(i, Literal)), key=len, default="")
 
 
 def check(grammar: Grammar, message: Message) -> list[str]:
@@ -307,13 +308,12 @@ def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, i
 
 
 def _outline_of(items: tuple[str | None, ...]) -> tuple[tuple[str, ...], str, int]:
-    """The outline from the outermost items of a rule that begins with text."""
+    """The outline from the outermost items of a rule of one line that begins with text."""
     texts = [text for text in items if text is not None]
     if items[-1] is not None:
         last = texts[-1].rstrip()
         texts[-1] = last if last or len(items) > 1 else texts[-1]
-    firsts = [text.split("\n", 1)[0] for text in texts]
-    return (firsts[0],), max(firsts, key=len), sum(map(len, texts))
+    return (texts[0],), max(texts, key=len), sum(map(len, texts))
 
 
 def pattern_of(grammar: Grammar, items: tuple[Expr, ...]) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from nccl_insight.errors import GrammarError
 
-
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 # Lines of comment from the first directive on.
 _COMMENTS = re.compile(r"^[ \t]*//!.*(?:\n[ \t]*//.*)*", re.MULTILINE)

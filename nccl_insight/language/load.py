@@ -204,7 +204,7 @@ class _Reader:
             lambda: self._meaning(definition),
             definition.where,
             definition.directives,
-            outer_literals(tokens_of(definition)),
+            None if r"\n" in definition.body else outer_literals(tokens_of(definition)),
         )
 
 

@@ -2,8 +2,9 @@
 third parties add packages of them by the entry point group ``nccl_insight.readers``).
 
 A format says how sure it is of an input from the first bytes (``sniff``, 0 = no .. 1 = certain) and reads it
-into tables (``read``). Damaged input gives what could be read plus a row in the ``notes`` table
-(``kind`` is then a diagnosis name such as ``trace-truncated``); it never raises for bad content.
+into tables (``read``, which imports what it needs: a log needs no reader of traces). Damaged input gives what could be
+read plus a row in the ``notes`` table (``kind`` is then a diagnosis name such as ``trace-truncated``); it never raises
+for bad content.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from nccl_insight import extensions
 from nccl_insight.inputs.find import InputFile
@@ -27,6 +29,12 @@ class Format:
     read: Callable[[InputFile], Partial]
 
 
+# Modules of this package that are no formats. They need not stand here; those that do are not imported to look.
+_SHARED: Final = frozenset({
+    "chrome", "embedded", "gpu_activity", "intervals", "kernels", "nccl_log", "protobuf", "side", "workers", "xml",
+})  # fmt: skip
+
+
 def discover() -> Sequence[Format]:
     """Every format of this package and of extensions, ordered by package and module name.
 
@@ -36,6 +44,8 @@ def discover() -> Sequence[Format]:
     found: list[Format] = []
     for package in (importlib.import_module(__name__), *extensions.packages("readers")):
         for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+            if package.__name__ == __name__ and info.name in _SHARED:
+                continue
             module = extensions.imported(f"{package.__name__}.{info.name}")
             format_ = getattr(module, "FORMAT", None)
             if isinstance(format_, Format):

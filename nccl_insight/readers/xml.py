@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from xml.parsers import expat
 
 from nccl_insight.inputs.limits import DEFAULT, Limits
 
@@ -42,6 +41,8 @@ class _Refused(Exception):
 
 def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
     """The root element as far as it could be read, and what was wrong (empty when nothing was)."""
+    from xml.parsers import expat
+
     root: list[Element] = []
     stack: list[Element] = []
     count = 0

@@ -20,7 +20,8 @@ from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.flight_recorder.pickle import load_plain
-from nccl_insight.readers.nsys.database import MAGIC, Database, open_database
+from nccl_insight.readers.nsys import MAGIC
+from nccl_insight.readers.nsys.database import Database, open_database
 from nccl_insight.readers.side import read_content
 from nccl_insight.redact.files import packed
 from nccl_insight.redact.redactor import Redactor

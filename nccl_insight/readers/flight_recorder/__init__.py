@@ -1,5 +1,29 @@
 """Dumps of the flight recorder of PyTorch."""
 
-from nccl_insight.readers.flight_recorder.format import FORMAT
+from __future__ import annotations
 
-__all__ = ["FORMAT"]
+import re
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.tables.run import Partial
+
+
+def sniff(head: bytes, name: str) -> float:
+    """1 for a dump: a pickle or JSON object with entries that have collective sequence numbers."""
+    marks = b"collective_seq_id" in head or (b"pg_config" in head and b"pg_status" in head)
+    if head[:1] == b"\x80" and len(head) > 2 and head[1] <= 5:
+        return 0.95 if marks or b"profiling_name" in head or b"comm_lib_version" in head else 0.0
+    if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
+        return 0.0
+    return 0.95 if marks and re.search(rb'"(?:entries|pg_config|profiling_name)"', head) else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """The tables of an input, see :mod:`nccl_insight.readers.flight_recorder.format`."""
+    from nccl_insight.readers.flight_recorder import format
+
+    return format.read(source)
+
+
+FORMAT = Format(kind="flight_recorder", sniff=sniff, read=read)

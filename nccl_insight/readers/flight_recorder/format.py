@@ -15,7 +15,6 @@ from typing import Any
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.tables.run import Partial
@@ -52,16 +51,6 @@ _BYTES = {
     "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
     "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4, "uint64": 8,
 }  # fmt: skip
-
-
-def sniff(head: bytes, name: str) -> float:
-    """1 for a dump: a pickle or JSON object with entries that have collective sequence numbers."""
-    marks = b"collective_seq_id" in head or (b"pg_config" in head and b"pg_status" in head)
-    if head[:1] == b"\x80" and len(head) > 2 and head[1] <= 5:
-        return 0.95 if marks or b"profiling_name" in head or b"comm_lib_version" in head else 0.0
-    if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
-        return 0.0
-    return 0.95 if marks and re.search(rb'"(?:entries|pg_config|profiling_name)"', head) else 0.0
 
 
 def rank_of_name(name: str) -> int | None:
@@ -290,6 +279,3 @@ def _collectives(entries: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("duration_ns").is_not_null()).then(pl.col("time_started_ns")).alias("start_ns"),
         "duration_ns", pl.lit("flight_recorder").alias("source"),
     )  # fmt: skip
-
-
-FORMAT = Format(kind="flight_recorder", sniff=sniff, read=read)

@@ -1,5 +1,33 @@
 """Traces of torch.profiler (Kineto)."""
 
-from nccl_insight.readers.kineto.format import FORMAT
+from __future__ import annotations
 
-__all__ = ["FORMAT"]
+import re
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.tables.run import Partial
+
+
+def sniff(head: bytes, name: str) -> float:
+    """Sure for ``traceEvents``; likely for a bare list of complete events; Kineto headers alone count too."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"{":
+        if re.search(rb'"traceEvents"\s*:', head):
+            return 0.9
+        return 0.8 if b'"schemaVersion"' in head and b'"deviceProperties"' in head else 0.0
+    if text[:1] == b"[" and re.search(rb'"ph"\s*:\s*"[XMi]"', head) and b'"cat"' in head:
+        return 0.6
+    if not head and re.search(r"\.json(\.gz|\.zst)?$", name):
+        return 0.6  # empty, or a compressed stream that is damaged from its start: reading says which
+    return 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """The tables of an input, see :mod:`nccl_insight.readers.kineto.format`."""
+    from nccl_insight.readers.kineto import format
+
+    return format.read(source)
+
+
+FORMAT = Format(kind="torch_trace", sniff=sniff, read=read)

@@ -14,7 +14,6 @@ import polars as pl
 
 from nccl_insight.inputs.blocks import read_blocks
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.readers.gpu_activity import (
@@ -42,20 +41,6 @@ _KEYS: Final = (
 )  # fmt: skip
 _FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])|[-_.]r([0-9]{1,6})(?=[-_.])", re.I)
 _RECORD: Final = "record again with torch 2.3 or newer and activities CPU and CUDA"
-
-
-def sniff(head: bytes, name: str) -> float:
-    """Sure for ``traceEvents``; likely for a bare list of complete events; Kineto headers alone count too."""
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] == b"{":
-        if re.search(rb'"traceEvents"\s*:', head):
-            return 0.9
-        return 0.8 if b'"schemaVersion"' in head and b'"deviceProperties"' in head else 0.0
-    if text[:1] == b"[" and re.search(rb'"ph"\s*:\s*"[XMi]"', head) and b'"cat"' in head:
-        return 0.6
-    if not head and re.search(r"\.json(\.gz|\.zst)?$", name):
-        return 0.6  # empty, or a compressed stream that is damaged from its start: reading says which
-    return 0.0
 
 
 def read(source: InputFile) -> Partial:
@@ -308,6 +293,3 @@ def _group_table(groups: Sequence[Group]) -> pl.DataFrame:
             "group_ranks": pl.List(pl.Int32),
         },
     )  # fmt: skip
-
-
-FORMAT = Format(kind="torch_trace", sniff=sniff, read=read)

@@ -24,7 +24,6 @@ from nccl_insight.inputs.limits import Limits
 from nccl_insight.readers import side
 from nccl_insight.tables.run import Partial
 
-MAGIC: Final = b"SQLite format 3\x00"
 _BLOCK: Final = 8 << 20
 # Rows that are looked at together; more than some thousand leave the processor's cache.
 _BATCH: Final = 4_000

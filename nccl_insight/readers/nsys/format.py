@@ -13,7 +13,6 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     assign_steps,
@@ -25,7 +24,7 @@ from nccl_insight.readers.gpu_activity import (
 )
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
-from nccl_insight.readers.nsys.database import MAGIC, Database, read_database
+from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.readers.nsys.nvtx import Schemas, ranges, schemas
 from nccl_insight.tables.run import Partial
 
@@ -52,13 +51,6 @@ _WHERE: Final[dict[str, tuple[str, type[pl.DataType]]]] = {
 }  # fmt: skip
 _LANES: Final = ["pid", "gpu"]
 _BLOBS: Final = "export again with nsys export --type=sqlite --include-blobs=true"
-
-
-def sniff(head: bytes, name: str) -> float:
-    """SQLite files; sure when a table name of Nsight Systems stands in the first pages."""
-    if not head.startswith(MAGIC):
-        return 0.0
-    return 0.95 if b"CUPTI_ACTIVITY_KIND" in head or b"NVTX_EVENTS" in head or b"StringIds" in head else 0.6
 
 
 def read(source: InputFile) -> Partial:
@@ -322,6 +314,3 @@ def _note(
                 f"ncclCommInitRank would: {_BLOBS}",
             )
         )
-
-
-FORMAT = Format(kind="nsys_sqlite", sniff=sniff, read=read)

@@ -7,7 +7,6 @@ environment variables and captured output are not opened. The directory's list o
 from __future__ import annotations
 
 import contextlib
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.inputs.find import NSYS_TEXTS, InputFile
+from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.nsys.database import Database
 
-MAGIC: Final = b"PAR1"
 _ACTIVITY: Final = ("start", "end", "deviceId", "streamId", "globalPid")
 _READ: Final[dict[str, tuple[str, ...]]] = {
     "StringIds": ("id", "value"),
@@ -35,11 +33,6 @@ _READ: Final[dict[str, tuple[str, ...]]] = {
 _TEXTS: Final = ("value", "text", "name")
 _BLOBS: Final = ("binaryData",)
 _ROWS: Final = 200_000
-
-
-def sniff(head: bytes, name: str) -> float:
-    """Sure of the file of texts of an export."""
-    return 0.97 if head.startswith(MAGIC) and re.split(r"[/\\]", name)[-1] == NSYS_TEXTS else 0.0
 
 
 @contextlib.contextmanager

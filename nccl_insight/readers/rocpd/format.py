@@ -12,7 +12,6 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     exposure,
@@ -22,16 +21,11 @@ from nccl_insight.readers.gpu_activity import (
     with_bandwidth,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
-from nccl_insight.readers.nsys.database import MAGIC, Database, read_database
+from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.tables.run import Partial
 
 _FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])", re.I)
 _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
-
-
-def sniff(head: bytes, name: str) -> float:
-    """Sure where the first pages name the table of kernel dispatches."""
-    return 1.0 if head.startswith(MAGIC) and b"rocpd_kernel_dispatch" in head else 0.0
 
 
 def read(source: InputFile) -> Partial:
@@ -136,6 +130,3 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
 
 def _column(database: Database, table: str, column: str, alias: str) -> str:
     return f"{alias}.{column}" if database.has(table, column) else "null"
-
-
-FORMAT = Format(kind="rocpd", sniff=sniff, read=read)

@@ -17,7 +17,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format, side
+from nccl_insight.readers import side
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
     assign_steps,
@@ -32,7 +32,6 @@ from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
 from nccl_insight.tables.run import Partial
 
 _GPU: Final = re.compile(r"/device:GPU:([0-9]{1,6})")
-_MARK: Final = re.compile(rb"\x12[\x05-\x40]/(?:host|device):\w")
 _STREAM: Final = re.compile(r"Stream #([0-9]{1,18})")
 _COPY: Final = re.compile(r"Memcpy|MemcpyD2H|Copy(?:Device|Host|Peer)", re.I)
 _SET: Final = re.compile(r"Memset|FillBuffer", re.I)
@@ -73,13 +72,6 @@ class _Found:
     start_ns: int = 0
     other_devices: set[str] = field(default_factory=set)
     damage: str = ""
-
-
-def sniff(head: bytes, name: str) -> float:
-    """Sure where the first field is a plane with the name of one, or the file has the name of a profile."""
-    if head[:1] == b"\n" and _MARK.search(head):
-        return 0.95
-    return 0.94 if re.search(r"\.xplane\.pb(?:\.gz|\.zst)?$", name) and head[:1] == b"\n" else 0.0
 
 
 def read(source: InputFile) -> Partial:
@@ -338,6 +330,3 @@ def _info(found: _Found, activity: pl.DataFrame, epoch: bool) -> pl.DataFrame:
         rank_origin=pl.lit("device"), host=pl.lit(found.host, pl.String),
         clock=pl.lit("epoch" if epoch else "unknown"),
     )  # fmt: skip
-
-
-FORMAT = Format(kind="xplane", sniff=sniff, read=read)

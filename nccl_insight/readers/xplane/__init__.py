@@ -1,0 +1,29 @@
+"""Profiles of XLA (JAX, TensorFlow, torch_xla) on GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import Format
+from nccl_insight.tables.run import Partial
+
+_MARK: Final = re.compile(rb"\x12[\x05-\x40]/(?:host|device):\w")
+
+
+def sniff(head: bytes, name: str) -> float:
+    """Sure where the first field is a plane with the name of one, or the file has the name of a profile."""
+    if head[:1] == b"\n" and _MARK.search(head):
+        return 0.95
+    return 0.94 if re.search(r"\.xplane\.pb(?:\.gz|\.zst)?$", name) and head[:1] == b"\n" else 0.0
+
+
+def read(source: InputFile) -> Partial:
+    """The tables of an input, see :mod:`nccl_insight.readers.xplane.format`."""
+    from nccl_insight.readers.xplane import format
+
+    return format.read(source)
+
+
+FORMAT = Format(kind="xplane", sniff=sniff, read=read)
