@@ -86,7 +86,7 @@ def test_low_coverage_is_not_judged(tmp_path: Path) -> None:
 
 
 def test_internal_errors_exit_4(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def broken() -> None:
+    def broken(command: str) -> None:
         raise ZeroDivisionError("by design")
 
     monkeypatch.setattr(cli, "build_app", broken)

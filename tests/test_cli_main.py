@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.cli import build_app, commands_of, main, with_command
+from nccl_insight.cli import build_app, commands_of, help, main, with_command
 from tests.runs import HEALTHY, TINY_SHM
 
 COMMANDS = commands_of(build_app())
@@ -61,6 +61,13 @@ def test_a_command_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_each_command_can_be_built_alone() -> None:
+    assert help.COMMANDS == COMMANDS
+    for command in COMMANDS:
+        assert command in commands_of(build_app(command))
+    assert commands_of(build_app("analyze")) == {"analyze"}
+
+
 def test_completion_can_be_shown() -> None:
     done = run(_NCCL_INSIGHT_COMPLETE="source_bash")
     assert "complete" in done.stdout
@@ -69,7 +76,7 @@ def test_completion_can_be_shown() -> None:
 def test_too_little_memory_is_one_line_and_no_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def build() -> None:
+    def build(command: str) -> None:
         raise MemoryError
 
     monkeypatch.setattr("nccl_insight.cli.build_app", build)

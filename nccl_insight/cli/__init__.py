@@ -32,8 +32,12 @@ _GARBAGE_AFTER = (300_000, 50, 100)
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
-def build_app() -> typer.Typer:
-    """The application with the commands of every ``cmd_*.py`` module of this package."""
+def build_app(command: str = "") -> typer.Typer:
+    """The application with the commands of every ``cmd_*.py`` module of this package.
+
+    ``command``: one that is about to run. Where it has a module of its name, the others are left out, which saves
+    their parameters.
+    """
     import typer
 
     from nccl_insight.cli.help import arrange
@@ -56,9 +60,10 @@ def build_app() -> typer.Typer:
             typer.echo(_versions())
             raise typer.Exit()
 
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
-        if info.name.startswith("cmd_"):
-            importlib.import_module(f"{__name__}.{info.name}").register(app)
+    modules = [i.name for i in pkgutil.iter_modules(__path__) if i.name.startswith("cmd_")]
+    own = f"cmd_{command.replace('-', '_')}"
+    for name in [own] if own in modules else sorted(modules):
+        importlib.import_module(f"{__name__}.{name}").register(app)
     arrange(app)
     return app
 
@@ -152,8 +157,10 @@ def main() -> None:
             sys.stdout.write(_versions() + "\n")
             result = 0
         else:
-            app = build_app()
-            given = with_command(sys.argv[1:], commands_of(app))
+            from nccl_insight.cli.help import COMMANDS
+
+            given = with_command(sys.argv[1:], COMMANDS)
+            app = build_app(given[0] if given else "")
             result = app(given, prog_name="nccl-insight", standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(int(result or 0))

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from nccl_insight.errors import NotJudgedError, UsageError
-from nccl_insight.inputs.spool import STDIN
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +31,7 @@ def register(app: typer.Typer) -> None:
         Free text of other programs can hold names that no pattern finds: read before sharing.
         """
         from nccl_insight.cli.output import check_outputs
+        from nccl_insight.inputs.spool import STDIN
         from nccl_insight.loading import load
         from nccl_insight.redact import NOT_PROMISED, binary, collect
         from nccl_insight.redact.files import blocks, is_text, write_redacted

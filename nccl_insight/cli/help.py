@@ -18,6 +18,7 @@ _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "Data": ("query", "tables", "parse", "redact"),
     "About the tool": ("rules", "config", "grammar", "manual", "mcp"),
 }
+COMMANDS: Final = frozenset(name for names in _COMMANDS.values() for name in names)
 _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Output": (
         "--output", "--format", "--js", "--timeline", "--bundle", "--color", "--quiet", "--verbose", "--json",
