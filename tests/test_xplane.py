@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.readers import xplane
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed, varint
+from nccl_insight.readers.xplane import format as xplane
 from tests.xplane_maker import START_NS, Plane, number, part, space
 from tests.xplane_maker import varint as encoded
 
