@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed, varint
+from nccl_insight.readers.xplane import FORMAT
 from nccl_insight.readers.xplane import format as xplane
 from tests.xplane_maker import START_NS, Plane, number, part, space
 from tests.xplane_maker import varint as encoded
@@ -165,5 +166,5 @@ def test_numbers_of_the_wire_format() -> None:
 
 
 def test_text_is_not_taken_for_a_profile() -> None:
-    assert xplane.sniff(b"\nnode-a:1:1 [0] NCCL INFO /device:GPU:0", "run.log") == 0.0
-    assert xplane.sniff(space(one_gpu())[:4096], "whatever.bin") > 0.9
+    assert FORMAT.sniff(b"\nnode-a:1:1 [0] NCCL INFO /device:GPU:0", "run.log") == 0.0
+    assert FORMAT.sniff(space(one_gpu())[:4096], "whatever.bin") > 0.9
