@@ -187,7 +187,8 @@ _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal"
 def _reason(row: Mapping[str, Any]) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
     return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
-        "srun_node_failure", "daemon_lost", "k8s_evicted", "k8s_node_pressure", "salloc_revoked",
+        "srun_node_failure", "daemon_lost", "ray_node_dead", "ray_marked_dead", "ray_actor_node", "k8s_evicted",
+        "k8s_node_pressure", "salloc_revoked",
     )  # fmt: skip
 
 

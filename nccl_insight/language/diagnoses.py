@@ -22,7 +22,7 @@ _NAMES: Final = """
     ib-local-access-violation ib-mixed-link-layers ib-no-device ib-open-device-failed ib-partition-key
     ib-port-error ib-qp-invalid-argument ib-qp-timeout ib-qp-unreachable ib-queue-error ib-reg-mr-failed
     ib-verbs-failed ifname-not-found ifname-wrong init-slow invalid-argument job-ended-by-scheduler
-    kernel-cmdline-iommu-missing kernel-sharedmem-limit known-bad-version late-once
+    kernel-cmdline-iommu-missing kernel-sharedmem-limit known-bad-version late-once launch-failed
     library-version-mismatch link-flap log-torn log-truncated low-bandwidth memlock-limit mixed-networks
     mnnvl-imex-missing mnnvl-not-used msccl-algorithm-invalid msccl-unavailable nccl-attention
     nccl-diag-failed nccl-internal-error nccl-memory-high net-plugin-error net-plugin-load-failed

@@ -174,7 +174,7 @@ _WEIGHED: Final = frozenset(
         "topo-pci-path-missing", "ifname-not-found", "bootstrap-no-interface",
         "bootstrap-connection-closed", "watchdog-timeout", "watchdog-stuck", "ib-port-error", "ib-device-fatal",
         "ib-queue-error", "ib-gid-changed", "process-killed", "process-crashed", "application-exception", "xid-error",
-        "cuda-unhandled", "cuda-hardware-error", "cuda-oom-init", "shm-too-small",
+        "cuda-unhandled", "cuda-hardware-error", "cuda-oom-init", "shm-too-small", "launch-failed",
     }
 )  # fmt: skip
 

@@ -44,7 +44,7 @@ APPLICATION: Final = ("collective-mismatch", "collective-not-reached", "send-rec
 # What ends a process or the job from outside of NCCL: whatever the peers report then is its echo.
 OUTSIDE: Final = (
     "application-exception", "process-killed", "process-crashed", "job-ended-by-scheduler", "watchdog-stuck",
-    "cuda-hardware-error", "xid-error",
+    "cuda-hardware-error", "xid-error", "launch-failed",
 )  # fmt: skip
 
 STARTUP: Final = (*CONFIGURATION, *DEVICE, *MEMORY, *NETWORK)

@@ -18,18 +18,23 @@ SCHEMA: Final = {
     "text": pl.String, "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
     "timestamp": pl.String,
 }  # fmt: skip
-SIGNS: Final = ("Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "')
+SIGNS: Final = (
+    "Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "', "-- Process ",
+)  # fmt: skip
 _MARK: Final = "Traceback (most recent call last)"
 _CLASS: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
 NEAR: Final = (
     r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
     rf"|(?:^|[\s\])>:|]){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
+    r"|-- Process [0-9]+ terminated with the following error:"
     r"|During handling of the above exception|above exception was the direct cause"
 )
 _EXCEPTION: Final = re.compile(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
 _START: Final = re.compile(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
 _FRAME: Final = re.compile(r"  File \"([^\"]+)\", line ([0-9]+)")
 _CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
+# torch.multiprocessing.spawn, in front of the traceback of a child.
+_SPAWNED: Final = re.compile(r"-- Process ([0-9]{1,7}) terminated with the following error:")
 _CHANGING: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T "
     r"]?|\b[0-9]{2}-[0-9]{2}\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?Z?|\[[\w./]+:[0-9]+\]"
@@ -61,6 +66,7 @@ class _Open:
     place: str | None = None
     library: str | None = None
     cut: bool = False
+    rank: int | None = None
 
 
 @dataclass
@@ -68,8 +74,13 @@ class _Reader:
     rows: list[dict[str, object]] = field(default_factory=list)
     open: dict[str, _Open] = field(default_factory=dict)
     chained: set[str] = field(default_factory=set)
+    spawned: int | None = None
 
     def take(self, line: int, text: str) -> None:
+        child = _SPAWNED.search(text)
+        if child is not None:
+            self.spawned = int(child[1])
+            return
         if any(sign in text for sign in _CHAIN):
             self.chained.add(_key(text[: min(p for s in _CHAIN if (p := text.find(s)) >= 0)]))
             return
@@ -77,7 +88,8 @@ class _Reader:
         if at >= 0:
             key = _key(text[:at])
             self.open.pop(key, None)
-            self.open[key] = _Open(line, text[:at], key in self.chained)
+            self.open[key] = _Open(line, text[:at], key in self.chained, rank=self.spawned)
+            self.spawned = None
             self.chained.discard(key)
             return
         frame = _FRAME.search(text)
@@ -136,6 +148,8 @@ class _Reader:
         inner = found["inner"]
         name = str(found["cls"])
         rank = rank_in_tag(tag)
+        if rank is None and opened is not None:
+            rank = opened.rank
         pid = _PID.search(tag)
         address = _ADDRESS.search(tag)
         time = _TIME.search(tag)

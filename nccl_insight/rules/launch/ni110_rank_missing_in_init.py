@@ -54,7 +54,10 @@ NEEDS = ("ranks", "errors")
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
-_MEETINGS: Final = ("c10d_clients", "elastic_too_few", "jax_barrier", "jax_barrier_old")
+_MEETINGS: Final = ("c10d_clients", "elastic_too_few", "jax_barrier", "jax_barrier_old", "jax_not_registered",
+                    "jax_key")  # fmt: skip
+# cuda:local_topology/cuda/3: what process 3 leaves for the others.
+_TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -121,6 +124,8 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     named = found.rows.filter(pl.col("message").str.starts_with("jax_"))
     late = {int(r) for r in named["other_rank"].drop_nulls()}
     late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
+    keys = found.rows["xla_key"].drop_nulls()
+    late |= set(keys.str.extract(_TOPOLOGY).cast(pl.Int64, strict=False).drop_nulls().to_list())
     ranks = tuple(sorted(late))
     first = found.rows.row(0, named=True)
     came, all_ = first.get("n_joined"), first.get("n_expected")

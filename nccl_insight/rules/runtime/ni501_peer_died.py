@@ -51,7 +51,7 @@ CAUSED_BY = ANY
 
 
 # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
-_STORE: Final = ("c10d_store_lost", "watchdog_dump_flag")
+_STORE: Final = ("c10d_store_lost", "watchdog_dump_flag", "elastic_store_lost")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

@@ -61,7 +61,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.RETRY
 NEEDS = ("errors",)
 _BEFORE_S = 60.0
-_LOST = ("srun_node_failure", "daemon_lost")
+_LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
 _FAULTS = (*STARTUP, "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
@@ -108,7 +108,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
     cancelled = not strong and first.message == "slurm_cancelled"
     if lost and hosts:
-        what = f"The scheduler lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
+        what = f"{_LOST[lost[0].message]} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
     elif cancelled:
         what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
         # The user's own choice is no fault, and who chose is not in the log.

@@ -1,0 +1,75 @@
+"""The launcher could not start processes of the job.
+
+What it finds
+-------------
+ssh that does not reach or know a host, mpirun whose daemons do not come up or that lacks slots or the program,
+steps that Slurm does not start, containers that do not come up.
+
+Why it matters
+--------------
+NCCL waits for all ranks. Ranks that were never started look like a hang or a connection time-out to the others.
+
+How it decides
+--------------
+The launcher's line decides. Where ranks of a communicator finished their init after all, a later try went well: then it
+is only noted. Lines of git that read alike are left out.
+
+What to do
+----------
+Start a trivial program in the same way on the same hosts before anything else.
+
+False positives
+---------------
+Scripts that wait for hosts with ssh before they launch, in logs without a line of NCCL.
+
+References
+----------
+OpenSSH; Open MPI FAQ, running jobs under ssh; srun(1); NVIDIA container toolkit troubleshooting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nccl_insight.facts.identity import identities
+from nccl_insight.facts.settings import named
+from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.tables.run import Run
+
+CLASS = "F"
+SEVERITY = Severity.ERROR
+ACTION = Action.CONFIG
+NEEDS = ("errors",)
+
+
+def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    """One finding for all lines."""
+    found = trouble(run, "launch-failed")
+    if found is None:
+        return
+    rows = found.rows.filter(~pl.col("launcher").fill_null("").str.contains(r"git@|gitlab|github"))
+    if rows.is_empty():
+        return
+    found = Trouble(rows)
+    known = identities(run)
+    named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
+    hosts = tuple(sorted(host for host in named_hosts if host))
+    came_up = bool(run.table("ranks")["init_complete"].fill_null(False).any())
+    yield from report(
+        run,
+        "launch-failed",
+        f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
+        "start something trivial the same way: mpirun -np 2 -H <hosts> hostname, srun -N2 hostname, or "
+        "ssh <host> hostname   # as the user of the job, from the host that launches",
+        explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
+        "ranks that never ran.",
+        expected="a process on every host",
+        severity=Severity.INFO if came_up else None,
+        quiet=None,
+        rows=found,
+        ranks=(),
+        hosts=hosts,
+    )
