@@ -234,3 +234,86 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
     lines = log(version="2.27.7")
     assert judge(tmp_path, ["training starts", *lines, "epoch 1: loss 0.3"]).status == "ok"
     assert judge(tmp_path, ["training starts", *lines, line, line]).status == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR: training failed, see the log of the worker",
+        "[TensorRT-LLM][ERROR] Encountered an error when fetching new request: Broken pipe",
+        "FATAL: worker 3 lost, giving up",
+        "thread 'main' panicked at src/main.rs:33:9:",
+        "[1]    12345 killed     python train.py",
+        "train.py: error: unrecognized arguments: --foo",
+        "│ Traceback (most recent call last) │",
+        "srun: Force Terminated StepId=4512.0",
+        "exit_status  137",
+        "make: *** [Makefile:12: train] Error 1",
+        "x1000c0s0b0n0: rank 3 died from signal 9",
+        "engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.",
+    ],
+)
+def test_last_words_of_a_program_that_failed_leave_no_proof(tmp_path: Path, text: str) -> None:
+    analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
+    assert analysis.status == "inconclusive"
+    assert text[:100] in analysis.reasons[0]
+
+
+def test_severe_levels_in_the_middle_of_the_output_are_no_end(tmp_path: Path) -> None:
+    lines = [
+        *log(),
+        "ERROR:root:flash_attn not found, using sdpa",
+        *[f"step {n} loss 2.{n}" for n in range(9)],
+    ]
+    assert judge(tmp_path, lines).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    Fix crash on exit code 1; workers received SIGKILL",
+        "Traceback (most recent call last):",
+        "make: *** [x] Error 2",
+    ],
+)
+def test_what_ended_before_the_job_began_is_not_its_end(tmp_path: Path, line: str) -> None:
+    assert judge(tmp_path, [line, *log(closed=2)]).status == "ok"
+    assert judge(tmp_path, [*log(), line, *log(closed=2)[-2:]]).status == "ok"
+    assert judge(tmp_path, [*log(closed=2), line]).status != "ok"
+
+
+def test_a_crash_that_a_sentence_mentions_is_none(tmp_path: Path) -> None:
+    text = "Generated text: 'Segmentation fault (core dumped) is a message that the kernel prints.'"
+    analysis = judge(tmp_path, [*log(), text, "step 10"])
+    assert not [f for f in analysis.findings if f.severity.value != "info"]
+
+
+def test_a_time_of_day_in_front_of_the_version_is_no_host(tmp_path: Path) -> None:
+    lines = log(closed=2)
+    lines[0] = "Mar 04 11:59:01 NCCL version 2.14.3+cuda11.8"
+    assert judge(tmp_path, lines).job.n_nodes == 1
+
+
+def test_a_head_cut_at_the_end_of_the_log_is_no_hang(tmp_path: Path) -> None:
+    whole = judge(tmp_path, log(done=0))
+    cut = judge(tmp_path, [*log(done=0), "node1:100:100 [0] NCCL INFO Using network IB", "node1:101:"])
+    assert cut.status == whole.status == "inconclusive"
+    stuck = judge(tmp_path, [*log(done=0), "node1:100:100 [0] NCCL INFO Using network IB"])
+    assert [f.name for f in stuck.findings if f.severity.value == "error"] == ["hang-in-init"]
+
+
+def test_a_remark_about_the_host_hides_no_hang(tmp_path: Path) -> None:
+    remark = 'node1:100:100 [0] init.cc:132 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
+    lines = [*log(done=0), f"{remark}system instablity or hang!"]
+    assert [f.name for f in judge(tmp_path, lines).findings if f.severity.value == "error"] == [
+        "hang-in-init"
+    ]
+
+
+def test_processes_on_their_way_are_no_missing_ranks(tmp_path: Path) -> None:
+    """The log ends before they say which rank they are."""
+    coming = "node1:150:150 [3] NCCL INFO cudaDriverVersion 12080"
+    waiting = log(ranks=3, of=4, done=0)
+    names = [[f.name for f in judge(tmp_path, x).findings] for x in (waiting, [*waiting, coming])]
+    assert "rank-missing-in-init" in names[0]
+    assert "rank-missing-in-init" not in names[1]

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.ended import torn
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Ref
@@ -297,7 +298,7 @@ def log_is_cut(run: Run) -> bool:
     """Whether an input says that lines are missing, or one ends within a record."""
     if run.table("notes").filter(pl.col("kind").is_in(["log-truncated", "log-torn"])).height > 0:
         return True
-    return _ends_within(run) == 1
+    return torn(run) or _ends_within(run) == 1
 
 
 def _ends_within(run: Run) -> int:

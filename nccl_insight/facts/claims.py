@@ -14,6 +14,7 @@ import polars as pl
 
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import stopped
+from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import rank_words, refs
@@ -236,7 +237,7 @@ def _counts(run: Run, known: Identities) -> Iterator[Claim]:
         late, low, high, ahead = behind
         # The same counts in two reports, or a job that was ended from outside: nothing moved any more.
         marks = [tuple(sorted(r.select("rank", "count").rows(), key=str)) for r in reports]
-        still = (len(marks) > 1 and marks[-1] == marks[-2]) or run.has("endings")
+        still = (len(marks) > 1 and marks[-1] == marks[-2]) or endings(run).height > 0
         placed = [_in_job(run, known, comm, *row) for row in late.select("rank", "pid", "host").iter_rows()]
         others = [
             _in_job(run, known, comm, *row)

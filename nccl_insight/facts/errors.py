@@ -57,7 +57,7 @@ def _build(run: Run) -> pl.DataFrame:
         .otherwise(diagnosis)
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
-    return _late_use(_host_memory(errors.with_columns(cause=cause, loud=loud)))
+    return _late_use(_host_memory(_peer_address(run, errors.with_columns(cause=cause, loud=loud))))
 
 
 def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
@@ -113,6 +113,20 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause")
     )
+
+
+def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """An address without a family is the own interface's where none was found, else one that a peer sent: a handle that
+    the peer never filled, which is no matter of the setting."""
+    family = pl.col("message").str.starts_with("err_address_family").fill_null(False)
+    if rows.filter(family).is_empty() or not run.has("interfaces"):
+        return rows
+    chosen = (
+        run.table("interfaces").select("host", "pid", pl.lit(True).alias("_chosen")).drop_nulls().unique()
+    )
+    rows = rows.join(chosen, on=["host", "pid"], how="left", maintain_order="left")
+    peers = pl.when(family & pl.col("_chosen").fill_null(False)).then(pl.lit("nccl-internal-error"))
+    return rows.with_columns(peers.otherwise("cause").alias("cause")).drop("_chosen")
 
 
 def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:

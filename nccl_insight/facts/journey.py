@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
@@ -19,13 +20,14 @@ from nccl_insight.units import format_ranks, plural
 from nccl_insight.versions import version_key
 
 _ROWS: Final = 4096
+_LAST_WORDS: Final = 40
 _STEPS: Final = (
     "launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call", "destroyed",
 )  # fmt: skip
 # NCCL prints "Destroy COMPLETE" with subsystem INIT from 2.12 to 2.29, and with DESTROY from 2.30 (init.cc commFree).
 _PRINTS_DESTROY: Final = ((2, 12), (2, 30))
 # What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
-_REMARKS: Final = (
+REMARKS: Final = (
     BENIGN, "plain-note", "kernel-cmdline-iommu-missing", "host-tuning", "env-recommended-unset",
     "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
 )  # fmt: skip
@@ -166,11 +168,12 @@ def ending(run: Run) -> str:
 
 
 def _ending(run: Run) -> str:
-    said = run.table("endings")
+    said = endings(run)
     if said.height:
-        row = said.sort("input_id", "line").row(-1, named=True)
+        row = said.row(-1, named=True)
         place = f"{path_of(run, int(row['input_id']))}:{row['line']}"
-        return f'the output ends with "{str(row["text"])[:100]}" ({place})'
+        at_end = row["lines"] is None or row["line"] > row["lines"] - _LAST_WORDS
+        return f'{"the output ends with" if at_end else "the log says"} "{str(row["text"])[:100]}" ({place})'
     if damaged(run):
         return "the log is cut: its stream is damaged"
     rows = run.table("milestones")
@@ -227,7 +230,7 @@ def _doubts(run: Run) -> Iterator[str]:
         yield user
     if damaged(run):
         yield "an input breaks off in the middle"
-    if run.has("endings") and not user:
+    if endings(run).height and not user:
         yield ending(run)
     said = trouble_line(run)
     if said and not user:
@@ -310,7 +313,7 @@ def trouble_line(run: Run) -> str:
     A port that came back before the job ended is none.
     """
     found = causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in(_REMARKS) & pl.col("line").is_not_null()
+        pl.col("loud") & ~pl.col("cause").is_in(REMARKS) & pl.col("line").is_not_null()
     )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]

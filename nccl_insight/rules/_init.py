@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut
-from nccl_insight.facts.errors import BENIGN, causes
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.journey import REMARKS, goes_on
 from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 # Lines of a communicator that exists, so the bootstrap was over.
 _FURTHER = ("ranks", "calls", "connections", "rings", "trees", "ring_neighbours", "channel_counts", "graphs")
@@ -41,7 +43,7 @@ def _waiting(run: Run) -> tuple[Waiting, ...]:
         return ()
     failed = (
         causes(run)
-        .filter(pl.col("loud") & (pl.col("cause") != BENIGN))
+        .filter(pl.col("loud") & ~pl.col("cause").is_in(REMARKS))
         .select("host", "pid")
         .drop_nulls()
         .unique()
@@ -81,6 +83,13 @@ def waiting_early(run: Run) -> pl.DataFrame:
     return chosen if own or goes_on else none
 
 
+def _coming(run: Run) -> int:
+    """Processes that have begun, and have not printed their rank."""
+    placed = run.table("ranks").select("host", "pid").drop_nulls()
+    begun = run.table("processes").select("host", "pid").drop_nulls().unique()
+    return begun.join(placed, on=["host", "pid"], how="anti").height
+
+
 def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) -> Waiting | None:
     top = started["nranks"].max()
     if not isinstance(top, int) or top < 2:
@@ -108,6 +117,9 @@ def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: boo
         return "the log holds only some ranks of the communicator, and those got past the bootstrap"
     if any(what.about == "init" for what in unread(run)):
         return "lines about init are worded in a way that is not known here, so an Init COMPLETE may be among them"
+    coming = _coming(run) if missing else 0
+    if coming and not goes_on(run):
+        return f"the log ends while {plural(coming, 'process has', 'processes have')} not said yet which rank they are"
     last = started["line"].max()
     tail = run.table("inputs").filter(pl.col("input_id") == started["input_id"][0])["lines"]
     ends = bool(len(tail)) and isinstance(last, int) and int(tail[0] or 0) <= last

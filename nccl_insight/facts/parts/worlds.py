@@ -12,6 +12,7 @@ from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.parts.cuts import cuts_of
 from nccl_insight.facts.parts.processes import Gpu, processes_of
 from nccl_insight.facts.parts.rows import END, Span
+from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.tables.run import Run
 
 
@@ -82,9 +83,14 @@ def _failures(run: Run) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for input_id, line in rows.select("input_id", "line").iter_rows():
         found.setdefault(input_id, []).append(int(line))
-    for input_id, line in run.table("endings").select("input_id", "line").drop_nulls().iter_rows():
+    for input_id, line in _ended(run).iter_rows():
         found.setdefault(input_id, []).append(int(line))
     return found
+
+
+def _ended(run: Run) -> pl.DataFrame:
+    rows = run.table("endings").filter(~pl.col("kind").is_in(list(AT_THE_END)))
+    return rows.select("input_id", "line").drop_nulls()
 
 
 def _restarts(run: Run) -> dict[int, list[int]]:

@@ -1,6 +1,8 @@
 """Lines of launchers, schedulers, shells and kernels that say that a process or the job was ended.
 
 They are no diagnosis: they say how the output ends, so that a log that was cut short does not read as a healthy one.
+Two kinds mean something on the last lines of an input only (``AT_THE_END``): a message of a severe level, and the head
+of a line of NCCL that was not written to its end.
 """
 
 from __future__ import annotations
@@ -12,46 +14,81 @@ import polars as pl
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.
 _KINDS: Final = (
-    ("time limit", r"(?i)\btime ?limit (?:was )?(?:reached|exceeded)|DUE TO TIME ?LIMIT|\btimed out after [0-9]+ ?s"),
-    ("cancelled", r"CANCELLED AT |\bDUE TO (?:PREEMPTION|NODE FAILURE)|slurmstepd: error: \*\*\*|KeyboardInterrupt"),
-    ("out of memory", r"(?i)oom[-_ ]?kill(?:ed)?\b|Out of memory: Killed process|OOMKilled"),
+    (
+        "time limit",
+        r"(?i)\btime ?limit (?:was )?(?:reached|exceeded)|DUE TO TIME ?LIMIT|\btimed out after [0-9]+ ?s|"
+        r"enforced [hs]_rt limit",
+    ),
+    (
+        "cancelled",
+        r"CANCELLED AT |\bDUE TO (?:PREEMPTION|NODE FAILURE)|slurmstepd: error: \*\*\*|KeyboardInterrupt|"
+        r"srun: (?:Force Terminated|Job step aborted)|\bShadow exception!|closed by remote host|"
+        r"client_loop: send disconnect|(?i:\b(?:spot instance|preemption) .{0,40}(?:notice|terminated))",
+    ),
+    ("out of memory", r"(?i)oom[-_ ]?kill(?:ed)?\b|Out of memory: Killed process|OOMKilled|over memory limit"),
     (
         "killed by a signal",
-        r"(?i)segmentation fault|core dumped|fatal python error|caught signal [0-9]+|exited on signal [0-9]+|"
-        r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|"
-        r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)",
+        r"(?i)segmentation fault|core dumped|fatal python error|caught signal [0-9]+|"
+        r"(?:exited on|died from) signal [0-9]+|"
+        r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) ?"
+        r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
+        r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)|"
+        r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b",
     ),
     (
         "ended with an error",
-        r"exit(?:ed|ing)?(?: with)?(?: an)?(?: non-?zero)?(?: exit)?(?: code| status)? ?[:=]? ?"
-        r"\(?(?:[1-9][0-9]*|-[0-9]+)\b|"
-        r"exitcode ?[:=] ?(?:[1-9]|-)|ChildFailedError|^Traceback \(most recent call last\)|MPI_ABORT was invoked",
+        r"(?i:exit(?:ed|ing)?(?: with)?(?: an)?(?: non-?zero)?(?: exit)?(?: code| status)? ?[:=]? ?"
+        r"\(?(?:[1-9][0-9]*|-[0-9]+)\b)|"
+        r"exit_?code\"? ?[:=] ?(?:[1-9]|-)|exit_status +[1-9]|(?:^|\s)(?:rc|RC|ret|EXIT_CODE)=[1-9][0-9]{0,2}$|"
+        r"ChildFailedError|^(?:[-+|\s│╭─]*)(?:Exception Group )?Traceback \(most recent call last\)|"
+        r"MPI_ABORT was invoked|^make(?:\[[0-9]+\])?: \*\*\* .*Error [0-9]+|"
+        r"^thread '[^']*' (?:\([0-9]+\) )?panicked at |^panic: |\bAssertion [`'\"].+ failed|^Timeout \([0-9:.]+\)!$|"
+        r"[Bb]ack-off restarting failed container|replica\(s\) failed|"
+        r": error: (?:unrecognized arguments|the following arguments are required|argument )|"
+        r"are waiting for remainder of ranks for more than|distributed service detected fatal errors",
     ),
 )  # fmt: skip
-_ANY: Final = "|".join(f"(?:{pattern})" for _, pattern in _KINDS)
+LEVEL: Final = "severe level"
+TORN: Final = "torn head"
+AT_THE_END: Final = (LEVEL, TORN)
+_SEVERE: Final = r"(?:^|[\[\s|#])(?:ERROR|FATAL|CRITICAL)(?:[\]:|\s]|$)"
+_TORN_HEAD: Final = (
+    r"(?:^|[ \])>])[A-Za-z][A-Za-z0-9_.-]*:[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]{1,4})?$"
+)
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
 _MARKS: Final = (
-    "limit", "LIMIT", "timed out", "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom", "Oom",
-    "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted", "Terminated",
-    "Bus error", "exit", "Exit", "ChildFailed", "Traceback", "MPI_ABORT",
+    "limit", "LIMIT", "timed out", "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom",
+    "Oom", "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted",
+    "Terminated", "Bus error", "exit", "Exit", "EXIT", "ChildFailed", "Traceback", "MPI_ABORT", "make", "panic",
+    "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",
+    "killed", "terminated", "abort", "exception!", "remote host", "disconnect", "pot instance", "reemption",
+    "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
 )  # fmt: skip
 
 
 def ending_lines(text: pl.Expr) -> pl.Expr:
     """Whether a line may say that something ended (a cheap test with few false hits)."""
-    return text.str.contains_any(list(_MARKS))
+    return text.str.contains_any(list(_MARKS)) | text.str.contains(_TORN_HEAD)
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ``endings`` (``line, kind, text``) from ``line, text``; the first twenty of each kind."""
+    """Rows of ``endings`` (``line, kind, text``) from ``line, text``.
+
+    The first twenty of each kind, and the last five of those that count at the end only.
+    """
     text = pl.col("text").str.replace_all(r"\x1b\[[0-9;]*m", "").str.strip_chars()
-    found = (
-        lines.filter(ending_lines(pl.col("text")))
-        .with_columns(text=text)
-        .filter(pl.col("text").str.contains(_ANY))
-    )
+    likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
     kind = pl.lit(None, pl.String)
-    for name, pattern in reversed(_KINDS):
+    for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
-    rows = found.with_columns(kind=kind, text=pl.col("text").str.slice(0, 300))
-    return rows.group_by("kind", maintain_order=True).head(20).select("line", "kind", "text").sort("line")
+    found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
+    found = found.with_columns(text=pl.col("text").str.slice(0, 300))
+    last = found.filter(pl.col("kind").is_in(list(AT_THE_END)))
+    first = found.filter(~pl.col("kind").is_in(list(AT_THE_END)))
+    rows = pl.concat(
+        [
+            first.group_by("kind", maintain_order=True).head(20),
+            last.group_by("kind", maintain_order=True).tail(5),
+        ]
+    )
+    return rows.select("line", "kind", "text").sort("line")

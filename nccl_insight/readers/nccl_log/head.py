@@ -48,6 +48,7 @@ _TIMESTAMP: Final = (
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?"
     r"|\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]?) ?$"
 )
+_TIME_OF_DAY: Final = r"(?:^|[ T])[0-2]?[0-9]:[0-5][0-9]:[0-6][0-9]$"
 _SOURCE: Final = r"^\S.*[:(]"
 _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
 _RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
@@ -90,10 +91,15 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
     # `host:pid` alone is the head of a DIAG line; without a letter it is the end of a timestamp: `16:39`, `-07:00`.
     clock = pl.col("tid").is_null() & pl.col("dev_alone").is_null() & pl.col("dev").is_null()
     clock &= ~pl.col("host").str.contains("[A-Za-z]").fill_null(True)
+    # And `Mar 04 11:59:01` is none of its heads either.
+    clock |= (
+        pl.col("dev").is_null() & pl.col("dev_alone").is_null() & pl.col("clean").str.contains(_TIME_OF_DAY)
+    )
     full = full.with_columns(
         launcher=pl.when(clock).then("clean").otherwise("launcher"),
         host=pl.when(clock).then(None).otherwise("host"),
         pid=pl.when(clock).then(None).otherwise("pid"),
+        tid=pl.when(clock).then(None).otherwise("tid"),
     )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.

@@ -38,6 +38,7 @@ import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -132,7 +133,9 @@ def _failed_between(run: Run, heads: pl.DataFrame) -> bool:
     failed = run.table("errors").filter(
         pl.col("line").is_between(low, high) & (pl.col("role").cast(pl.String) != "benign")
     )
-    ended = run.table("endings").filter(pl.col("line").is_between(low, high))
+    ended = run.table("endings").filter(
+        pl.col("line").is_between(low, high) & ~pl.col("kind").is_in(list(AT_THE_END))
+    )
     return bool(failed.height or ended.height)
 
 
