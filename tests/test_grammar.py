@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +12,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.errors import GrammarError
+from nccl_insight.language import index
 from nccl_insight.language.catalog import Catalog, default_catalog
 from nccl_insight.language.compile import check, outline
 from nccl_insight.language.lint import lint
@@ -292,3 +296,50 @@ def test_explain_and_query_take_older_names(tmp_path: Path) -> None:
     assert nccl_insight.load(log).table("errors")["message"].to_list() == ["err_comm_already_destroyed"]
     assert select(nccl_insight.load(log), sql)["line"].to_list() == [1]
     assert current(sql)[1] == {"err_comm_already_been": "err_comm_already_destroyed"}
+
+
+def _index_in(folder: Path, program: str) -> str:
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environ |= {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=environ, capture_output=True, text=True
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_the_second_start_reads_what_the_first_kept(tmp_path: Path) -> None:
+    program = (
+        "from nccl_insight.language.catalog import default_catalog, kept_index\n"
+        "print(kept_index() is not None)\n"
+        "catalog = default_catalog()\n"
+        "print(sorted(catalog.outlines.items()), list(catalog.grammar.messages), catalog.headless_keys())\n"
+        "print(catalog.match('comm 0x55d1 rank 3 nranks 8 cudaDev 3 busId 1b000 - Abort COMPLETE'))\n"
+    )
+    first, *told = _index_in(tmp_path, program).splitlines()
+    second, *told_again = _index_in(tmp_path, program).splitlines()
+    assert (first, second) == ("False", "True")
+    assert told == told_again
+    assert "rank" in told[-1]
+
+
+def test_an_index_is_used_with_its_own_key_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outlines = {"one": index.Outline(("Chains ",), " of ", 11, False)}
+    made = index.Index([("one", '"Chains " rank " of " nranks', {"table": "rings"}, "a.lark:1")], outlines)
+    path = tmp_path / "new" / "index.json"
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    index.keep(path, "key", made)
+    assert not path.exists()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    index.keep(path, "key", made)
+    assert [p.name for p in path.parent.iterdir()] == ["index.json"]
+    found = index.kept(path, "key")
+    assert found is not None
+    assert found.outlines == outlines
+    assert [tuple(row) for row in found.definitions] == made.definitions
+    assert index.kept(path, "another") is None
+    path.write_bytes(path.read_bytes()[:-20])
+    assert index.kept(path, "key") is None
+    (tmp_path / "file").write_text("x")
+    index.keep(tmp_path / "file" / "index.json", "key", made)
+    assert index.key_of("a") != index.key_of("b")

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
-from nccl_insight.language.load import default_grammar
+from nccl_insight.language.index import Outline
+from nccl_insight.language.load import default_grammar, keep_index, kept_index
 from nccl_insight.language.syntax import Grammar, Message
 
 _KEY = 5
@@ -39,10 +40,14 @@ class _Entry(NamedTuple):
 
 
 class Catalog:
-    """Lookup over the rules of one grammar."""
+    """Lookup over the rules of one grammar.
 
-    def __init__(self, grammar: Grammar) -> None:
+    ``outlines``: of all its messages, where they are known from an earlier start.
+    """
+
+    def __init__(self, grammar: Grammar, outlines: Mapping[str, Outline] | None = None) -> None:
         self.grammar = grammar
+        self.outlines = outlines or {name: outline(grammar, m) for name, m in grammar.messages.items()}
         self._compiled: dict[tuple[str, bool], Compiled] = {}
         self._regex: dict[tuple[str, bool, bool], re.Pattern[str]] = {}
         self._long: dict[str, list[_Entry]] = defaultdict(list)
@@ -50,14 +55,11 @@ class Catalog:
         self._floating: list[_Entry] = []
         self._broken: set[str] = set()
         self._headless: list[_Entry] = []
-        self._prefixes: dict[str, tuple[str, ...]] = {}
-        for message in grammar.messages.values():
-            prefixes, required, weight = outline(grammar, message)
-            self._prefixes[message.name] = prefixes
+        for name, (prefixes, required, weight, headless) in self.outlines.items():
             for prefix in prefixes or ("",):
-                entry = _Entry(message.name, prefix, required, weight)
+                entry = _Entry(name, prefix, required, weight)
                 self._place(entry)
-                if message.headless:
+                if headless:
                     self._headless.append(entry)
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
@@ -88,7 +90,7 @@ class Catalog:
 
     def prefixes(self, name: str) -> tuple[str, ...]:
         """Literals that a text of the rule can start with; empty when it starts with a value."""
-        return self._prefixes[name]
+        return self.outlines[name].prefixes
 
     def headless_keys(self) -> list[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
@@ -198,4 +200,9 @@ def _folded(text: str) -> str:
 @cache
 def default_catalog() -> Catalog:
     """The catalog of the packaged grammar, built once per process."""
-    return Catalog(default_grammar())
+    index = kept_index()
+    if index is not None:
+        return Catalog(default_grammar(), index.outlines)
+    catalog = Catalog(default_grammar())
+    keep_index(catalog.outlines)
+    return catalog

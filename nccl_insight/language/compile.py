@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.errors import GrammarError
+from nccl_insight.language.index import Outline
 from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart
 from nccl_insight.language.syntax import (
     Choice,
@@ -298,13 +299,13 @@ def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False
     return pattern
 
 
-def outline(grammar: Grammar, message: Message) -> tuple[tuple[str, ...], str, int]:
+def outline(grammar: Grammar, message: Message) -> Outline:
     """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
     if message.literals is not None:
-        return _outline_of(message.literals)
+        return Outline(*_outline_of(message.literals), message.headless)
     expr = _trimmed(message.expr)
     starts = Starts(grammar).starts((expr,))
-    return _literal_prefixes(starts), _required(expr), _weight(expr)
+    return Outline(_literal_prefixes(starts), _required(expr), _weight(expr), message.headless)
 
 
 def _outline_of(items: tuple[str | None, ...]) -> tuple[tuple[str, ...], str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nccl_insight.errors import GrammarError
 
@@ -20,8 +20,7 @@ OWN_BLOCKS = {"define", "default-diagnosis", "default-role", "default-table", "d
 _INHERITED = {"default-table": "table", "default-headless": "headless"}
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     """One definition of a file as it stands there: name, text behind the colon, directives, file and line."""
 
     name: str

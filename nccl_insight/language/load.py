@@ -30,6 +30,7 @@ from nccl_insight.language.syntax import (
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 from nccl_insight.language.definitions import Definition, blocks, definitions
+from nccl_insight.language.index import Index, Outline, keep, kept, key_of, place
 from nccl_insight.language.parser import Parser, expanded, outer_literals, tokens_of
 
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
@@ -133,34 +134,36 @@ class _OnDemand(Mapping[str, _T]):
         return len(self._made)
 
 
+def _definitions(files: Mapping[str, str]) -> dict[str, Definition]:
+    """The definitions of all files by name, in their order."""
+    found: dict[str, Definition] = {}
+    for definition in (d for file, text in files.items() for d in definitions(file, text)):
+        if definition.name in found:
+            raise GrammarError(
+                f"{definition.where}: {definition.name} is already defined at {found[definition.name].where}"
+            )
+        found[definition.name] = definition
+    return found
+
+
 class _Reader:
     """Definitions to the pieces of a grammar. Expressions are parsed when they are asked for: a log needs few."""
 
-    def __init__(self, files: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[str, str], found: Mapping[str, Definition]) -> None:
         self._files = files
-        self._found: dict[str, Definition] = {}
+        self._found = found
         self._open: set[str] = set()
-        fields: set[str] = set()
-        for file, text in files.items():
-            for definition in definitions(file, text):
-                if definition.name in self._found:
-                    raise GrammarError(
-                        f"{definition.where}: {definition.name} is already defined at "
-                        f"{self._found[definition.name].where}"
-                    )
-                self._found[definition.name] = definition
-                if file.rpartition("/")[2].startswith("fields"):
-                    fields.add(definition.name)
-        names = list(self._found)
+        shared = {file for file in files if file.rpartition("/")[2].startswith("fields")}
+        fields = {n for n, d in found.items() if d.where.partition(":")[0] in shared}
+        names = list(found)
         self.terminals = {n: _terminal(self._found[n]) for n in names if n.isupper()}
         lower = [n for n in names if not n.isupper()]
         pieces = [n for n in lower if n.startswith("_")]
         self._names = {n for n in lower if n in fields and not n.startswith("_")}
         self.fragments = _OnDemand(pieces, self._expanded)
         self.columns = _OnDemand([n for n in lower if n in self._names], self._column)
-        self.messages = {
-            n: self._message(self._found[n]) for n in lower if n not in fields and not n.startswith("_")
-        }
+        messages = [n for n in lower if n not in fields and not n.startswith("_")]
+        self.messages = _OnDemand(messages, self._message)
 
     def _parsed(self, name: str) -> Expr:
         return Parser(self._found[name], self._names, self.terminals).parse()
@@ -197,9 +200,10 @@ class _Reader:
         own = defaults[definition.where.partition(":")[0]]
         return meaning_of(definition.directives, own, tables, f"{definition.where} ({definition.name})")
 
-    def _message(self, definition: Definition) -> Message:
+    def _message(self, name: str) -> Message:
+        definition = self._found[name]
         return LazyMessage(
-            definition.name,
+            name,
             lambda: self._expanded(definition.name),
             lambda: self._meaning(definition),
             definition.where,
@@ -213,8 +217,8 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _grammar(files: Mapping[str, str]) -> Grammar:
-    reader = _Reader(files)
+def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = None) -> Grammar:
+    reader = _Reader(files, _definitions(files) if found is None else found)
     return Grammar(
         reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files)
     )
@@ -254,12 +258,32 @@ def topic_cases(name: str) -> tuple[Case, ...]:
     return tuple(expand(tables[name], tables, name))
 
 
+@cache
 def grammar_digest() -> str:
     """The digest of the packaged grammar, without reading it."""
-    return _digest(grammar_files())
+    return _digest(_packaged())
+
+
+@cache
+def _packaged() -> Mapping[str, str]:
+    return grammar_files()
+
+
+@cache
+def kept_index() -> Index | None:
+    """What was kept of the packaged grammar, if anything."""
+    return kept(place(), key_of(grammar_digest()))
 
 
 @cache
 def default_grammar() -> Grammar:
     """The packaged grammar, once per process. A definition is parsed when it is needed (the tests read all)."""
-    return _grammar(grammar_files())
+    index = kept_index()
+    found = None if index is None else {row[0]: Definition(*row) for row in index.definitions}
+    return _grammar(_packaged(), found)
+
+
+def keep_index(outlines: Mapping[str, Outline]) -> None:
+    """Keeps what the next start needs of the packaged grammar."""
+    found = [(d.name, d.body, d.directives, d.where) for d in _definitions(_packaged()).values()]
+    keep(place(), key_of(grammar_digest()), Index(found, outlines))
