@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 from nccl_insight.api import analyze, load
+from nccl_insight.facts import ahead
 from nccl_insight.facts import calls as facts
+from nccl_insight.facts.choices import choices
 from nccl_insight.inputs import chunks
 from nccl_insight.tables.assemble import attribute, feeds
 from nccl_insight.tables.run import Tables
@@ -91,6 +93,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "_PIECE_ROWS", 20)
     monkeypatch.setattr(attribute, "_MANY", 5)
     monkeypatch.setattr(facts, "_LEAST", 7)
+    monkeypatch.setattr(ahead, "_LARGE", 1)
 
 
 @pytest.mark.parametrize(
@@ -160,3 +163,18 @@ def test_sums_of_pieces_by_hand(tmp_path: Path) -> None:
     middle = len(first) // 2
     halves = first[middle - 1 : middle + 1] if len(first) % 2 == 0 else first[middle : middle + 1]
     assert facts.median_size(run, small.row(0, named=True)) == 4 * sum(halves) / len(halves)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_facts_are_worked_out_beside_whole_tables(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_job(_stopped))
+    alone, run = load(str(log), details=False), load(str(log), details=False)
+    table = alone.table("calls")
+    with ahead.begun(run):
+        assert run.table("calls").equals(table)
+        assert facts.progress(run).equals(facts.progress(load(str(log), details=False)))
+    assert choices(run).counts.sort("protocol").rows() == [
+        ("RING", "LL", 2 * _RANKS),
+        ("RING", "SIMPLE", (_STEPS - 2) * _RANKS),
+    ]

@@ -17,10 +17,11 @@ from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
 from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.facts.thresholds import MEMO
+from nccl_insight.facts.thresholds import with_thresholds
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.model import Analysis, Finding, NotJudged, RanksApart, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
@@ -48,7 +49,12 @@ def analyze(
     """
     policy = policy or Policy()
     if policy.thresholds:
-        run = Run(run.tables, run.reader, run.inputs, {MEMO: policy.thresholds})
+        run = with_thresholds(Run(run.tables, run.reader, run.inputs), policy.thresholds)
+    with begun(run):
+        return _judged(run, policy, rules, symptom)
+
+
+def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str) -> Analysis:
     installed = list(discover() if rules is None else rules)
     chosen = [rule for rule in installed if policy.selects(rule)]
     coverage = coverage_of(run)

@@ -64,7 +64,7 @@ def _how(run: Run) -> Iterator[str]:
         parts += [plural(most, "collective channel")] if most else []
         parts += [plural(switched, "NVLS channel")] if switched else []
     if run.has("tuning_choice"):
-        pairs = choices(run)
+        pairs = choices(run).counts
         top = pairs.sort("len", "algorithm", "protocol", descending=[True, False, False]).head(3)
         names = [f"{row['algorithm']}/{row['protocol']}" for row in top.iter_rows(named=True)]
         parts.append("algorithms: " + ", ".join(names))

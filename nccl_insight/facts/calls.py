@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -27,6 +28,7 @@ _PROCESS: Final = ("comm_id", "host", "pid", "rank")
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
 _SUMS: Final = "facts.call_sums"
+_SMALL_CALLS: Final = "facts.small_calls"
 _NTH: Final = ["_comm", "nth"]
 _SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
 
@@ -242,9 +244,21 @@ def small_calls(run: Run, limit: float) -> pl.DataFrame:
 
     Columns: ``comm_id, host, pid, rank, calls, small, small_bytes``.
     """
+    if limit != _small_limit(run):
+        return _small_of(run, limit)
     # Logs that are cut or torn are not asked for the other sums, which take longer.
-    if limit == _small_limit(run) and run.knows(_SUMS):
-        return sums(run).small
+    return sums(run).small if run.knows(_SUMS) else run.memo(_SMALL_CALLS, partial(_small_of, limit=limit))
+
+
+def count_calls(run: Run) -> None:
+    """Looks at all calls for those who will ask for :func:`sums` or, of a log that is cut, :func:`small_calls`."""
+    if log_is_cut(run):
+        small_calls(run, _small_limit(run))
+    else:
+        sums(run)
+
+
+def _small_of(run: Run, limit: float) -> pl.DataFrame:
     found = _Sum(_PROCESS, _SMALL)
     for frame in _in_order(run):
         found.add(_small(frame, limit))

@@ -1,52 +1,87 @@
-"""What NCCL's tuner chose, of which a log may have millions of rows: counted piece by piece."""
+"""What NCCL's tuner chose, of which a log may have millions of rows: counted piece by piece, in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.members import main_comm
 from nccl_insight.tables.run import Run
+
+LATENCY_PROTOCOL: Final = "LL on a large message"
+ONE_CHANNEL: Final = "one channel for a large message"
+SIMPLE_PROTOCOL: Final = "Simple on a small message"
+
+_LARGE, _SMALL = 16 << 20, 4 << 10
+# What a rank sends in a step: of many ranks the pieces are small, and LL is right for them.
+_PER_RANK: Final = 256 << 10
+_KIND: Final = ("algorithm", "protocol")
+_LINES: Final = 2
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Choices of one kind: how many, and the first rows of the table ``tuning_choice`` that show them."""
+    """Choices of one kind: how many, and the rows of the table ``tuning_choice`` of the first lines that show them."""
 
     count: int
     rows: pl.DataFrame
 
 
-def choices(run: Run) -> pl.DataFrame:
-    """How often each algorithm and protocol was chosen: ``algorithm, protocol, len``."""
+@dataclass(frozen=True)
+class Choices:
+    """What one look at all choices gives.
+
+    ``counts``: ``algorithm, protocol, len``. ``unusual``: the choices that are unusual for their size, by
+    :data:`LATENCY_PROTOCOL`, :data:`ONE_CHANNEL` and :data:`SIMPLE_PROTOCOL`; kinds that nothing meets are left out.
+    """
+
+    counts: pl.DataFrame
+    unusual: Mapping[str, Chosen]
+
+
+def choices(run: Run) -> Choices:
+    """The counts of all choices, kept for the run."""
     return run.memo("facts.choices", _choices)
 
 
-def _choices(run: Run) -> pl.DataFrame:
-    kind = ["algorithm", "protocol"]
-    parts = [frame.drop_nulls("algorithm").group_by(kind).len() for frame in run.pieces("tuning_choice")]
-    return pl.concat(parts).group_by(kind).agg(pl.col("len").sum())
-
-
-def first_of(run: Run, kinds: Mapping[str, pl.Expr], lines: int = 2) -> Iterator[tuple[str, Chosen]]:
-    """The choices that meet a condition, by its name; kinds that nothing meets are left out.
-
-    Args:
-        run: the run.
-        kinds: conditions on the columns of ``tuning_choice``.
-        lines: of how many lines the rows are kept.
-    """
-    counts = dict.fromkeys(kinds, 0)
+def _choices(run: Run) -> Choices:
+    kinds = _unusual(run)
+    parts: list[pl.DataFrame] = []
     rows: dict[str, pl.DataFrame] = {}
     for frame in run.pieces("tuning_choice"):
-        for name, condition in kinds.items():
-            found = frame.filter(condition)
-            counts[name] += found.height
-            if found.height and (name not in rows or rows[name].height < lines):
-                known = [rows[name]] if name in rows else []
-                both = pl.concat([*known, found.head(100 * lines)])
-                rows[name] = both.unique(["input_id", "line"], keep="first", maintain_order=True).head(lines)
-    for name in kinds:
-        if name in rows:
-            yield name, Chosen(counts[name], rows[name])
+        meets = frame.select(*_KIND, **kinds)
+        counted = meets.group_by(_KIND).agg(pl.len(), *(pl.col(name).sum() for name in kinds))
+        parts.append(counted)
+        for name in kinds:
+            known = [rows[name]] if name in rows else []
+            if counted[name].sum() and (not known or known[0].height < _LINES):
+                both = pl.concat([*known, frame.filter(meets[name]).head(100 * _LINES)])
+                rows[name] = both.unique(["input_id", "line"], keep="first", maintain_order=True).head(_LINES)
+    counts = pl.concat(parts).group_by(_KIND).agg(pl.exclude(_KIND).sum())
+    return Choices(
+        counts.drop_nulls("algorithm").select(*_KIND, "len"),
+        {name: Chosen(int(counts[name].sum()), rows[name]) for name in kinds if name in rows},
+    )
+
+
+def _unusual(run: Run) -> dict[str, pl.Expr]:
+    """The kinds of unusual choices, as conditions on the columns of ``tuning_choice``; null where size is unknown."""
+    size, classic = pl.col("size_bytes"), _called("algorithm", "Ring", "Tree")
+    ranks = main_comm(run)
+    large = max(_LARGE, _PER_RANK * (ranks.nranks if ranks is not None else 1))
+    collective = ~pl.col("op").is_in(["Send", "Recv", "SendRecv"])
+    one_channel = pl.col("channels_lo") == pl.col("channels_hi")
+    return {
+        LATENCY_PROTOCOL: classic & (size >= large) & _called("protocol", "LL"),
+        ONE_CHANNEL: classic & collective & (size >= _LARGE) & one_channel,
+        SIMPLE_PROTOCOL: classic & (size <= _SMALL) & (size > 0) & _called("protocol", "Simple"),
+    }
+
+
+def _called(column: str, *names: str) -> pl.Expr:
+    """Whether a column has one of the names, which releases spell with other capitals."""
+    spelled = dict.fromkeys(way for name in names for way in (name, name.upper(), name.lower()))
+    return pl.any_horizontal(pl.col(column) == way for way in spelled)

@@ -7,7 +7,7 @@ from typing import Final
 
 from nccl_insight.tables.run import Run
 
-MEMO: Final = "policy.thresholds"
+_MEMO: Final = "policy.thresholds"
 
 
 def _none(_: Run) -> Mapping[str, Mapping[str, float]]:
@@ -16,4 +16,10 @@ def _none(_: Run) -> Mapping[str, Mapping[str, float]]:
 
 def threshold(run: Run, name: str, key: str, default: float) -> float:
     """The policy's value of ``[thresholds.<name>] <key>``, else the rule's own default."""
-    return run.memo(MEMO, _none).get(name, {}).get(key, default)
+    return run.memo(_MEMO, _none).get(name, {}).get(key, default)
+
+
+def with_thresholds(run: Run, values: Mapping[str, Mapping[str, float]]) -> Run:
+    """A run of which nothing was asked yet, judged with these values of the policy."""
+    run.memo(_MEMO, lambda _: values)
+    return run

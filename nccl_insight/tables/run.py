@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from html import escape
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import polars as pl
 
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
+from nccl_insight.tables.once import Once
 
 T = TypeVar("T")
 
@@ -91,14 +94,28 @@ class Tables(TableMap):
     def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
         self._ready = dict(ready)
         self._deferred = dict(deferred)
+        self._made = Once()
+        self._passing = threading.RLock()
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        if name in self._deferred:
-            made = self._deferred.pop(name).last()
-            self._ready[name] = pl.concat([schema.complete(name, frame) for frame in made])
+        table = self._deferred.get(name)
+        if table is not None:
+            # Waited for before the table counts as being made: who passes over its pieces may still begin to.
+            with self._passing if table.streams else nullcontext():
+                return self._made.get(name, partial(self._make, name, table))
         if name not in self._ready and name in schema.SCHEMA:
             return schema.empty(name)
         return self._ready[name]
+
+    def _make(self, name: str, table: Deferred) -> pl.DataFrame:
+        made = pl.concat([schema.complete(name, frame) for frame in table.last()])
+        self._ready[name] = made
+        del self._deferred[name]
+        return made
+
+    def passing(self) -> AbstractContextManager[object]:
+        """While a thread is in it, no other puts a table together of which that one may look at the pieces."""
+        return self._passing
 
     def __contains__(self, name: object) -> bool:
         return name in schema.SCHEMA or name in self._ready or name in self._deferred
@@ -127,10 +144,10 @@ class Tables(TableMap):
 
     def frames(self, name: str) -> Iterator[pl.DataFrame]:
         """The table in pieces of the same columns, for those who need not have it whole."""
-        return self._frames(name) if name in self._deferred else iter([self[name]])
+        table = self._deferred.get(name)
+        return iter([self[name]]) if table is None or name in self._made else self._frames(name, table)
 
-    def _frames(self, name: str) -> Iterator[pl.DataFrame]:
-        table = self._deferred[name]
+    def _frames(self, name: str, table: Deferred) -> Iterator[pl.DataFrame]:
         frames = (schema.complete(name, frame) for frame in table.frames())
         return _ahead(frames) if table.streams and table.height > _LARGE else frames
 
@@ -145,7 +162,7 @@ class Run:
     tables: TableMap
     reader: LineReader = field(default_factory=NoLines)
     inputs: tuple[InputFile, ...] = ()
-    _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _memo: Once = field(default_factory=Once, repr=False, compare=False)
 
     def __repr__(self) -> str:
         listed = self.tables()
@@ -223,11 +240,12 @@ class Run:
         return name in self._memo
 
     def memo(self, name: str, build: Callable[[Run], T]) -> T:
-        """A derived value, built once per run and shared between rules."""
-        if name not in self._memo:
-            self._memo[name] = build(self)
-        value: T = self._memo[name]
-        return value
+        """A derived value, built once per run and shared between rules, whatever thread they run in."""
+        return self._memo.get(name, partial(build, self))
+
+    def passing(self) -> AbstractContextManager[object]:
+        """For a thread that looks at pieces of tables while others ask for whole ones."""
+        return self.tables.passing() if isinstance(self.tables, Tables) else nullcontext()
 
 
 @cache

@@ -34,8 +34,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.choices import Chosen, first_of
-from nccl_insight.facts.members import main_comm
+from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
@@ -46,10 +45,6 @@ SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("tuning_choice",)
 SOURCES = ("NCCL user guide: NCCL_ALGO, NCCL_PROTO",)
-_LARGE, _SMALL = 16 << 20, 4 << 10
-_PER_RANK = (
-    256 << 10
-)  # what a rank sends in a step: of many ranks the pieces are small, and LL is right for them
 _PINS = (
     "NCCL_ALGO",
     "NCCL_PROTO",
@@ -60,31 +55,21 @@ _PINS = (
 )
 
 
+# Kinds of choices: what is unusual, and what would be usual.
+_CASES = (
+    (LATENCY_PROTOCOL, "the latency protocol LL", "LL128 or Simple"),
+    (ONE_CHANNEL, "a single channel", "all channels"),
+    (SIMPLE_PROTOCOL, "protocol Simple", "LL or LL128"),
+)
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for each kind of surprise."""
-    algo, proto = pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()
-    size, one_channel = pl.col("size_bytes"), pl.col("channels_lo") == pl.col("channels_hi")
-    classic = algo.is_in(["RING", "TREE"])
-    collective = ~pl.col("op").cast(pl.String).is_in(["Send", "Recv", "SendRecv"])
-    ranks = main_comm(run)
-    large = max(_LARGE, _PER_RANK * (ranks.nranks if ranks is not None else 1))
+    unusual = choices(run).unusual
     pins = settings(run).filter(pl.col("name").is_in(_PINS))
-    cases = (
-        (
-            classic & (size >= large) & (proto == "LL"),
-            "the latency protocol LL",
-            "LL128 or Simple",
-        ),
-        (classic & collective & (size >= _LARGE) & one_channel, "a single channel", "all channels"),
-        (
-            classic & (size <= _SMALL) & (size > 0) & (proto == "SIMPLE"),
-            "protocol Simple",
-            "LL or LL128",
-        ),
-    )
-    usual_of = {what: usual for _, what, usual in cases}
-    for what, found in first_of(run, {what: condition for condition, what, _ in cases}):
-        yield _hit(found, what, usual_of[what], pins)
+    for kind, what, usual in _CASES:
+        if kind in unusual:
+            yield _hit(unusual[kind], what, usual, pins)
 
 
 def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:

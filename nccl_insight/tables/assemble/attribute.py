@@ -48,6 +48,8 @@ class Owners:
         # Lines from which on a thread or a pointer may belong to another communicator.
         begins = [lives["_pos"] for lives in self._lives]
         self._changes = pl.concat([*begins, ranks["_pos"].cast(pl.UInt64)]).unique().sort()
+        # Owners by thread and pointer that were asked for among lines between two changes.
+        self._known: dict[int, pl.DataFrame] = {}
         # A process is one rank of most of its communicators; where it is several, the thread's init decides.
         self._single = (
             ranks.filter(pl.col("comm_id").is_not_null())
@@ -75,28 +77,37 @@ class Owners:
             "_own_rank"
         )
 
-    def _settled(self, rows: pl.DataFrame) -> bool:
-        """Whether no communicator begins among so many lines: then all lines of a thread and pointer have one owner."""
+    def _epoch(self, rows: pl.DataFrame) -> int | None:
+        """Before how many lines at which an owner changes all these stand; None where one is among them.
+
+        Among lines of an epoch all of a thread and pointer have one owner.
+        """
         if rows.height < _MANY:
-            return False
-        first, last = rows["_pos"].min(), rows["_pos"].max()
-        inside: bool = self._changes.is_between(first, last).any()
-        return not inside
+            return None
+        before = self._changes.search_sorted(rows["_pos"].min(), "left")
+        through = self._changes.search_sorted(rows["_pos"].max(), "right")
+        return before if before == through else None
 
     def kinds(self, rows: pl.DataFrame) -> Kinds | None:
         """The owners of lines among which none changes, asked once for each thread and pointer; else None."""
-        if not self._any or not self._settled(rows):
+        epoch = self._epoch(rows) if self._any else None
+        if epoch is None:
             return None
         thread = [THREAD] if THREAD in rows.columns else list(_KEYS[0])
-        kind = rows.select(pl.struct(*thread, *(["comm"] if "comm" in rows.columns else [])).hash())
-        numbers = kind.to_series().rank("dense").cast(pl.UInt32) - 1
-        firsts = pl.Series(numbers.arg_unique()) if numbers.len() else numbers
-        owners = (
-            self._each(rows[firsts])
-            .select("comm_id", "_own_rank", _kind=numbers.gather(firsts))
-            .sort("_kind")
-        )
-        return Kinds(numbers.shrink_dtype(), owners.drop("_kind"))
+        key = pl.struct(*thread, *(["comm"] if "comm" in rows.columns else [])).hash().alias("_key")
+        keys = rows.select(key)
+        firsts = keys["_key"].arg_unique()
+        kinds = keys[firsts].with_row_index("_kind")
+        numbers = keys.join(kinds, on="_key", how="left", maintain_order="left")["_kind"]
+        known = self._known.get(epoch)
+        found = kinds["_key"].is_in(known["_key"].implode()) if known is not None else None
+        if known is None or found is None or not found.all():
+            more = firsts if found is None else firsts.filter(~found)
+            asked = self._each(rows[more]).select(keys["_key"].gather(more), "comm_id", "_own_rank")
+            known = asked if known is None else pl.concat([known, asked])
+            self._known[epoch] = known
+        owners = kinds.join(known, on="_key", how="left", maintain_order="left")
+        return Kinds(numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"))
 
     def _each(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the owner of each: ``comm_id`` and ``_own_rank``."""

@@ -1,0 +1,40 @@
+"""Facts for which every call and choice of a log is looked at, worked out beside the checks that need others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from nccl_insight.facts.calls import count_calls
+from nccl_insight.facts.choices import choices
+from nccl_insight.tables.run import Run
+
+# Fewer rows are looked at in the time that a thread takes to begin.
+_LARGE: Final = 100_000
+
+
+@contextmanager
+def begun(run: Run) -> Iterator[None]:
+    """While it lasts, another thread works these facts out; who asks for one that is not done waits for it."""
+    rows = {name: run.height(name) for name in ("calls", "tuning_choice") if run.deferred(name) is not None}
+    if sum(rows.values()) < _LARGE:
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_work_out, run, frozenset(name for name, height in rows.items() if height))
+        yield
+
+
+def _work_out(run: Run, tables: frozenset[str]) -> None:
+    asked: dict[str, tuple[Callable[[Run], object], ...]] = {
+        "tuning_choice": (choices,),
+        "calls": (lambda r: r.table("milestones"), count_calls),
+    }
+    with run.passing():
+        for table in (name for name in asked if name in tables):
+            for fact in asked[table]:
+                # Who needs what cannot be worked out meets the error itself.
+                with suppress(Exception):
+                    fact(run)

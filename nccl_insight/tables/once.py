@@ -1,0 +1,55 @@
+"""Values that several threads may ask for and one of them makes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Value:
+    made: Future[Any]
+    maker: int
+
+
+class Once:
+    """Values by name, each made by who asks for it first; who asks while it is being made waits for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, _Value] = {}
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a value is made, or being made."""
+        return name in self._values
+
+    def get(self, name: str, make: Callable[[], T]) -> T:
+        """The value, made with ``make`` if nobody asked for it before. Where making it fails, the next one tries again.
+
+        Raises:
+            RuntimeError: the value is made from itself.
+        """
+        me = threading.get_ident()
+        with self._lock:
+            known = self._values.get(name)
+            value = self._values[name] = known or _Value(Future(), me)
+        if known is None:
+            self._make(name, value.made, make)
+        elif value.maker == me and not value.made.done():
+            raise RuntimeError(f"{name} is made from itself")
+        result: T = value.made.result()
+        return result
+
+    def _make(self, name: str, made: Future[Any], make: Callable[[], T]) -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            with self._lock:
+                del self._values[name]
+            made.set_exception(error)
+            raise
