@@ -26,6 +26,13 @@ _SMALL: Final = frozenset(
      "protocol_code"}
 )  # fmt: skip
 _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
+# What changes from line to line in the tag of one writer: clocks, dates, glog's day, seconds since boot.
+_CLOCK: Final = "|".join(
+    (
+        r"[0-9]{2}:[0-9]{2}:[0-9]{2}\S*", r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}", r"\b[IWEF][0-9]{3,4}\b",
+        r"\[ *[0-9]+\.[0-9]+\]",
+    )
+)  # fmt: skip
 _FLOOD: Final = 1000
 # Begins a line of NCCL's diagnostics whose check found nothing.
 _ALL_WELL: Final = "[OK]"
@@ -50,12 +57,18 @@ class Kept(Counts):
 
 
 def fold(frame: pl.DataFrame) -> pl.DataFrame:
-    """Folds records that one thread printed again and again word for word; ``repeats`` counts them."""
+    """Folds records that one thread printed again and again word for word; ``repeats`` counts them.
+
+    Lines without a head are of one writer where the tags in front of them agree but for the time.
+    """
     if "repeats" not in frame.columns:
         frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
     rest = [pl.col(c).first() for c in frame.columns if c not in {*_SAME, "repeats"}]
+    tag = pl.when(pl.col("_host").is_null()).then(pl.col("_launcher").str.replace_all(_CLOCK, ""))
     return (
-        frame.group_by(_SAME, maintain_order=True).agg(*rest, pl.col("repeats").sum()).select(frame.columns)
+        frame.group_by(*_SAME, tag.alias("_tag"), maintain_order=True)
+        .agg(*rest, pl.col("repeats").sum())
+        .select(frame.columns)
     )
 
 
