@@ -87,7 +87,20 @@ def _flaps(run: Run) -> tuple[Flap, ...]:
                 went_on=not lines or any(sizes.get(i, n + 1) > n for i, n in lines[-1:]),
             )
         )
-    return tuple(found)
+    return tuple(f for f in found if f.device is not None or not _unclear(run, f))
+
+
+def _unclear(run: Run, flap: Flap) -> bool:
+    """Whether a kernel tells of a network device that the job need not use, and no error of the job is near in time."""
+    lines = pl.DataFrame(flap.lines, schema={"input_id": pl.UInt16, "line": pl.UInt64}, orient="row")
+    told = causes(run).join(lines, on=["input_id", "line"], how="semi")
+    if not (told["message"] == "kernel_link").all():
+        return False
+    errors = causes(run).filter(pl.col("cause").is_in(list(_ERRORS)))
+    # Kernel logs reach back to the start of the machine.
+    return (
+        flap.first_s is None or errors["time_s"].null_count() == errors.height or not failed_after(run, flap)
+    )
 
 
 def _comes_later(order: pl.DataFrame) -> bool:
