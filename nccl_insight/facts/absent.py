@@ -10,11 +10,12 @@ one process group count alike on all its ranks, so the oldest unfinished operati
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim, all_claims
+from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.model import Confidence
 from nccl_insight.tables.run import Run
 
@@ -53,7 +54,7 @@ class Absent:
 
 def absences(run: Run) -> tuple[Absent, ...]:
     """The ranks that explain why others wait, best proof first."""
-    return run.memo("facts.absent", lambda r: tuple(_merged(_claims(r))))
+    return run.memo("facts.absent", lambda r: tuple(_merged(_claims(r), identities(r))))
 
 
 def refuted(run: Run) -> tuple[Claim, ...]:
@@ -69,8 +70,31 @@ def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
     )
 
 
-def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
+def _narrowed(claims: Sequence[Claim], known: Identities) -> list[Claim]:
+    """The claims without ranks that wait, in a smaller group, for another rank of the same claim.
+
+    A member that does not come to its own group keeps all of the group from the operation of a larger one.
+    """
+    waits: dict[int, set[int]] = {}
+    for claim in claims:
+        if claim.world and claim.proof in _LEADS:
+            for rank in claim.waiting:
+                waits.setdefault(rank, set()).update(claim.ranks)
+    found: list[Claim] = []
+    for claim in claims:
+        own = set(claim.ranks)
+        free = {r for r in own if not waits.get(r, set()) - {r}}
+        late = tuple(r for r in claim.ranks if not waits.get(r, set()) & free - {r})
+        if not claim.world or not free or len(late) == len(own):
+            found.append(claim)
+        elif not any(c.world and c.source == claim.source and set(c.ranks) == set(late) for c in claims):
+            found.append(replace(claim, ranks=late, hosts=known.hosts(late)))
+    return found
+
+
+def _merged(claims: Sequence[Claim], known: Identities) -> Iterator[Absent]:
     ordered = sorted(claims, key=lambda c: (c.proof not in _LEADS, -c.weight, c.confidence.order))
+    ordered = _narrowed(ordered, known)
     held = _held([c for c in ordered if c.world and c.proof in _LEADS])
     found: list[list[Claim]] = []
     against: dict[int, list[Claim]] = {}

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.clock import with_time
-from nccl_insight.facts.identity import identities
+from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
@@ -127,10 +127,41 @@ def _silent(
     known = identities(run)
     members = set(known.host_of_rank) if world and group in (DEFAULT, "?") else set()
     here = set(_numbers(rows, world))
+    if world and group not in (DEFAULT, "?"):
+        members = _of_group(run, rows)
+        return _absent_of(known, group, low, members, here, waits) if members and high == low else None
     if high == low and not members and world and group == DEFAULT:
         return _gap(low, here, waits)
     if high != low or not members or not here <= members or len(members) != known.world:
         return None
+    return _absent_of(known, group, low, members, here, waits)
+
+
+def _of_group(run: Run, rows: pl.DataFrame) -> set[int]:
+    """The ranks of the job that make up a process group: the communicator in which all that timed out have the numbers
+    that the group gives them; empty where none or several fit, or one is not wholly in the log."""
+    pairs = rows.select("global_rank", "rank").drop_nulls().unique()
+    numbers = {int(g): int(r) for g, r in pairs.iter_rows()}
+    if len(numbers) < 2:
+        return set()
+    known = identities(run)
+    found: set[frozenset[int]] = set()
+    ranks = run.table("ranks").select("comm_id", "rank", "nranks", "host", "pid").drop_nulls()
+    for part in ranks.partition_by("comm_id", "nranks", maintain_order=True):
+        placed = {
+            known.rank_of_process.get((h, int(p)), -1): int(r)
+            for r, h, p in part.select("rank", "host", "pid").iter_rows()
+        }
+        whole = len(placed) == part["nranks"][0] and -1 not in placed
+        if whole and len(placed) < known.world and all(placed.get(g) == r for g, r in numbers.items()):
+            found.add(frozenset(placed))
+    return set(found.pop()) if len(found) == 1 else set()
+
+
+def _absent_of(
+    known: Identities, group: str, low: int, members: set[int], here: set[int], waits: pl.DataFrame
+) -> Missing | Stalled | None:
+    """The members of which the log holds no line of the watchdog, if they are the fewer."""
     absent = tuple(sorted(members - here))
     op = waits["op"].drop_nulls()
     began = waits["time_s"].drop_nulls()

@@ -42,6 +42,10 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
         pl.when(number == "0").then(pl.lit(DEFAULT)).otherwise(number),
         tag.str.extract(_IN_TAG).replace({"0": DEFAULT}),
     )
+    # Groups of other ranks may have the same number in their processes (PG ID), and another name (PG GUID).
+    guid = column(rows, "pg_guid", pl.String).str.extract(r"^([^(]*)")
+    twins = guid.drop_nulls().n_unique().over(named) > 1
+    named = pl.when(twins & (named != DEFAULT)).then(pl.format("{} ({})", named, guid)).otherwise(named)
     marked = rows.with_columns(
         named.alias("group"),
         pl.coalesce(
