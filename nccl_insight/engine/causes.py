@@ -23,7 +23,7 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
-from nccl_insight.rules._faults import ECHOES, OUTSIDE, nearness
+from nccl_insight.rules._faults import ECHOES, NETWORK, OUTSIDE, nearness
 from nccl_insight.tables.run import Run
 
 Process: TypeAlias = tuple[int, str, int]
@@ -89,6 +89,9 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return True
     if cause.name in OUTSIDE and effect.name in ECHOES and cause.severity is Severity.ERROR:
         return cause.confidence is not Confidence.LOW
+    if effect.name == "collective-not-reached" and cause.name in NETWORK and cause.severity is Severity.ERROR:
+        # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
+        return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
     if effect.rule.finding_class is not FindingClass.SECONDARY or effect.name in cause.causes:
         return False
     failure = cause.rule.finding_class is FindingClass.FAILURE and cause.severity is Severity.ERROR

@@ -37,7 +37,7 @@ _WEIGHT: Final = {
     "behind": 6, "lagging": 6, "dead": 6, "counts-still": 6,
     "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
 }  # fmt: skip
-_BARRIER_MESSAGE: Final = "torch_monitored_barrier"
+_BARRIER_MESSAGES: Final = ("torch_monitored_barrier", "torch_monitored_barrier_old")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _from_watchdog(run: Run) -> Iterator[Claim]:
 
 
 def _from_barrier(run: Run) -> Iterator[Claim]:
-    rows = causes(run).filter(pl.col("message") == _BARRIER_MESSAGE)
+    rows = causes(run).filter(pl.col("message").is_in(list(_BARRIER_MESSAGES)))
     if rows.is_empty():
         return
     named = rows.drop_nulls("failed_ranks")

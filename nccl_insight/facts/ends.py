@@ -42,7 +42,8 @@ class End:
     """One line that says how a process, or the job, ended.
 
     ``memory``: the line says that memory ran out. ``strong``: the line alone proves the kind (an exit code 1 does not
-    prove an exception of the program). ``order``: place among all lines of the run.
+    prove an exception of the program). ``order``: place among all lines of the run. ``strange``: hosts that NCCL's
+    lines do not name.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class End:
     place: str | None = None
     exception: str | None = None
     message: str = ""
+    strange: frozenset[str] = frozenset()
 
     @property
     def order(self) -> tuple[int, int]:
@@ -136,9 +138,22 @@ def _of_line(
         or known.pod(_pod_of(row, pods))
         or known.host_in_tag(row.get("launcher"))
     )
+    own_input = message in _OWN or message.startswith(_LOCAL)
+    if host is None and own_input:
+        host = known.host_of_input.get(int(row["input_id"]))
     ranks: set[int] = set()
     hosts: set[str] = {host} if host else set()
     process = known.process(row.get("killed_pid"), host)
+    local = _LOCAL_RANK.search(str(row.get("launcher") or "")) if message == "deepspeed_exit" else None
+    if (
+        process is None
+        and local is not None
+        and (here := known.at_local_rank(int(local[1]), host)) is not None
+    ):
+        process = (known.host_of_rank[here], here)
+    if process is None and message in _OWN and row.get("killed_pid") is None:
+        alone = known.rank_of_input.get(int(row["input_id"]))
+        process = (known.host_of_rank[alone], alone) if alone is not None and host is not None else None
     if process is not None:
         hosts.add(process[0])
         ranks.add(process[1])
@@ -168,6 +183,7 @@ def _of_line(
         signal=signal,
         exit_code=code,
         message=message,
+        strange=frozenset(hosts - set(known.ranks_of_host)),
     )
 
 
@@ -182,6 +198,9 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
                "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed",
                "shell_core")  # fmt: skip
+# What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
+_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_")
+_LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
 def _reason(row: Mapping[str, Any]) -> bool:
@@ -213,6 +232,11 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
     host = known.host(row["host"]) or known.host_in_tag(row["tag"])
     process = known.process(row["pid"], host)
     placed = process or known.rank(row["rank"], host)
+    if placed is None and row["rank"] is None and row["pid"] is None:
+        input_id = int(row["input_id"])
+        alone = known.rank_of_input.get(input_id) if host is None else None
+        host = host or known.host_of_input.get(input_id)
+        placed = known.rank(alone, host) if alone is not None else None
     hosts = {h for h in (host, placed[0] if placed else None) if h}
     return End(
         kind=KILLED if memory or worker else FAILED,

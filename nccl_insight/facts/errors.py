@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
-from nccl_insight.facts.identity import identities
+from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.readers.embedded.tracebacks import rank_in_tag
 from nccl_insight.tables.run import Run
@@ -65,7 +65,11 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     know it."""
     headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
     tagged = pl.col("launcher").str.extract(_TORCH_TAG).cast(pl.Int32, strict=False)
-    errors = errors.with_columns(rank=pl.when(headless).then(pl.coalesce("rank", tagged)).otherwise("rank"))
+    # The watchdog names ranks of its process group; the tag, those of the job.
+    own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
+    ranks = own.otherwise(pl.coalesce("rank", tagged))
+    errors = errors.with_columns(rank=pl.when(headless).then(ranks).otherwise("rank"))
+    errors = _in_own_input(identities(run), _of_process(run, identities(run), errors))
     tags = errors.filter(headless)["launcher"].unique().to_list()
     if not tags:
         return errors
@@ -79,7 +83,42 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     if not found:
         return errors
     named = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
-    return errors.with_columns(host=pl.when(headless).then(named).otherwise("host"))
+    return errors.with_columns(host=pl.when(headless).then(pl.coalesce(named, "host")).otherwise("host"))
+
+
+def _of_process(run: Run, known: Identities, errors: pl.DataFrame) -> pl.DataFrame:
+    """Lines of processes with the rank in the job: of those that stand before the init of their process, as in a file
+    put together from others, and of those that belong to a smaller communicator, in which it has another number."""
+    if not known.rank_of_process or errors["pid"].null_count() == errors.height:
+        return errors
+    places = pl.DataFrame(
+        [(h, p, r) for (h, p), r in known.rank_of_process.items()],
+        schema={"host": pl.String, "pid": pl.Int64, "_own": pl.Int32},
+        orient="row",
+    )
+    numbers = (
+        run.table("ranks").select("host", "pid", "rank").drop_nulls()
+        .group_by("host", "pid").agg(pl.col("rank").unique().alias("_numbers"))
+    )  # fmt: skip
+    on = ["host", "pid"]
+    rows = errors.join(places, on=on, how="left", maintain_order="left")
+    rows = rows.join(numbers, on=on, how="left", maintain_order="left")
+    theirs = pl.col("rank").is_null() | pl.col("rank").is_in(pl.col("_numbers"))
+    return rows.with_columns(
+        rank=pl.when(theirs.fill_null(False)).then(pl.coalesce("_own", "rank")).otherwise("rank")
+    ).drop("_own", "_numbers")
+
+
+def _in_own_input(known: Identities, errors: pl.DataFrame) -> pl.DataFrame:
+    """Lines that torch or the program print without head or tag, in the files of single processes: whose they are."""
+    if not known.rank_of_input:
+        return errors
+    ranks = pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
+    hosts = pl.col("input_id").replace_strict(known.host_of_input, default=None, return_dtype=pl.String)
+    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("rank").is_null()
+    return errors.with_columns(
+        rank=pl.when(bare).then(ranks).otherwise("rank"), host=pl.when(bare).then(hosts).otherwise("host")
+    )
 
 
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:

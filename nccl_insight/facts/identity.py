@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,6 +42,8 @@ class Identities:
     addresses: dict[str, str] = field(default_factory=dict)
     ranks_of_host: dict[str, list[int]] = field(default_factory=dict)
     world: int = 0
+    host_of_input: dict[int, str] = field(default_factory=dict)
+    rank_of_input: dict[int, int] = field(default_factory=dict)
 
     def host(self, name: str | None) -> str | None:
         """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none."""
@@ -70,6 +73,41 @@ class Identities:
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of ranks of the job, as far as they are known."""
         return tuple(sorted({self.host_of_rank[r] for r in ranks if r in self.host_of_rank}))
+
+    def hosts_of_absent(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The hosts of ranks that may have printed nothing; empty unless all of them are known.
+
+        Launchers number ranks host by host, so a rank between two ranks of one host is on that host.
+        """
+        found: set[str] = set()
+        present = sorted(self.host_of_rank)
+        for rank in ranks:
+            at = bisect_left(present, rank)
+            around = {self.host_of_rank[r] for r in (*present[max(0, at - 1) : at], *present[at : at + 1])}
+            inside = 0 < at < len(present) and len(around) == 1
+            host = self.host_of_rank.get(rank) or (around.pop() if inside else self._short_of(rank, present))
+            if host is None:
+                return ()
+            found.add(host)
+        return tuple(sorted(found))
+
+    def _short_of(self, rank: int, present: list[int]) -> str | None:
+        """The host whose block of consecutive ranks the rank completes, where all blocks are of one size."""
+        size = max((len(r) for r in self.ranks_of_host.values()), default=0)
+        if len(self.ranks_of_host) < 2 or not size or (self.world and self.world % size):
+            return None
+        block = {self.host_of_rank[r] for r in present if r // size == rank // size}
+        whole = all(len({r // size for r in ranks}) == 1 for ranks in self.ranks_of_host.values())
+        return block.pop() if whole and len(block) == 1 else None
+
+    def at_local_rank(self, number: int | None, host: str | None) -> int | None:
+        """The rank of the job that a launcher's local rank on a host means, where all ranks of the host are known."""
+        hosts = list(self.ranks_of_host)
+        where = host if host is not None else hosts[0] if len(hosts) == 1 else None
+        here = sorted(set(self.ranks_of_host.get(where or "", ())))
+        if number is None or not 0 <= number < len(here) or here != list(range(here[0], here[0] + len(here))):
+            return None
+        return here[number]
 
     def process(self, pid: int | None, host: str | None) -> tuple[str, int] | None:
         """Host and rank of a process number, when only one process can be meant."""
@@ -133,6 +171,7 @@ def _build(run: Run) -> Identities:
         ).drop_nulls()
         addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
+    input_host, input_rank = _owners(run, names, rank_of_process)
     return Identities(
         host_of_rank,
         {k: v for k, v in rank_of_process.items() if k not in shared},
@@ -141,7 +180,50 @@ def _build(run: Run) -> Identities:
         addresses,
         on_host,
         size_value if isinstance(size_value, int) else 0,
+        input_host,
+        input_rank,
     )
+
+
+def _owners(
+    run: Run, names: Mapping[str, str], rank_of_process: Mapping[tuple[str, int], int]
+) -> tuple[dict[int, str], dict[int, int]]:
+    """Host, and rank, that whole inputs belong to: where every one holds a host's, or a process's, lines alone.
+
+    An input without lines of NCCL (a kernel log) is the host's that its path names.
+    """
+    rows = run.table("processes").select("input_id", "host", "pid").drop_nulls().unique(maintain_order=True)
+    writers: dict[int, set[tuple[str, int]]] = {}
+    for input_id, host, pid in rows.iter_rows():
+        writers.setdefault(int(input_id), set()).add((str(host), int(pid)))
+    hosts = {i: {h for h, _ in w} for i, w in writers.items()}
+    apart = len(writers) > 1 and all(len(h) == 1 for h in hosts.values())
+    found = {i: next(iter(h)) for i, h in hosts.items()} if apart and len(names) > 1 else {}
+    alone = apart and all(len(w) == 1 for w in writers.values())
+    ranks = {i: rank_of_process.get(next(iter(w))) for i, w in writers.items()} if alone else {}
+    paths = run.table("inputs").select("input_id", "path").drop_nulls()
+    if len(names) > 1 and paths.height > 1:
+        for input_id, path in paths.iter_rows():
+            if int(input_id) not in writers and (host := _in_path(str(path), names)) is not None:
+                found[int(input_id)] = host
+    return found, {i: r for i, r in ranks.items() if r is not None}
+
+
+def _in_path(path: str, names: Mapping[str, str]) -> str | None:
+    """The only host that the last names of a path hold as a word; of names within names the longest."""
+    tail = "/".join(path.replace("\\", "/").split("/")[-4:])
+    words = {w for part in re.split(r"[/]", tail) for w in _words(part)}
+    held = sorted((n for n in names if n in words), key=len)
+    held = [n for i, n in enumerate(held) if not any(n in longer for longer in held[i + 1 :])]
+    return names[held[0]] if len(held) == 1 else None
+
+
+def _words(part: str) -> Iterable[str]:
+    """All runs of a name's pieces between dots, dashes and underscores: ``a-b.log`` gives a, a-b, a-b.log, b ..."""
+    cuts = [0, *(m.end() for m in re.finditer(r"[._\-]", part)), len(part) + 1][:24]
+    for i, start in enumerate(cuts[:-1]):
+        for end in cuts[i + 1 :]:
+            yield part[start : end - 1]
 
 
 def rank_in_job(run: Run, comm: object, rank: int) -> int | None:

@@ -46,8 +46,10 @@ def ranks_of(found: Iterable[End]) -> tuple[int, ...]:
 
 
 def hosts_of(found: Iterable[End]) -> tuple[str, ...]:
-    """All hosts named."""
-    return tuple(sorted({h for e in found for h in e.hosts}))
+    """All hosts named; of names that NCCL uses and others (a node that runs a pod), those that it uses."""
+    found = tuple(found)
+    known = {h for e in found for h in e.hosts if h not in e.strange}
+    return tuple(sorted(known or {h for e in found for h in e.hosts}))
 
 
 def refs_of(found: Iterable[End]) -> tuple[Ref, ...]:

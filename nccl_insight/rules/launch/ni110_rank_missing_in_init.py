@@ -72,7 +72,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             )
             continue
         started = stuck.ranks
-        hosts = hosts_of(started)
+        hosts = identities(run).hosts_of_absent(stuck.missing) or hosts_of(started)
         yield Hit(
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "

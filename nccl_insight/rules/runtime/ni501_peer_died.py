@@ -35,6 +35,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._closed import accepting
@@ -69,6 +70,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = Trouble(lost)
     named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
     silent = _silent(run, found)
+    gone = _gone(run, found)
     peers = [p for p in named_peers.to_list() if p]
     where = f" by {named(peers)}" if peers else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
@@ -82,8 +84,24 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         + quiet,
         expected="connections stay open until the communicator is destroyed",
         rows=found,
+        hosts=gone,
+        ranks=_only_rank(run, gone) if gone else None,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) else None,
     )
+
+
+def _gone(run: Run, found: Trouble) -> tuple[str, ...] | None:
+    """The hosts of the peers named that report nothing themselves: that is where a process ended."""
+    known = identities(run)
+    peers = found.rows["peer"].drop_nulls().cast(pl.String).str.replace(r"<[0-9]+>$", "").unique().sort()
+    hosts = {known.host(p) for p in peers} & set(known.ranks_of_host) - set(found.hosts)
+    return tuple(sorted(h for h in hosts if h)) or None
+
+
+def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
+    """The rank that ended, where the hosts have one only."""
+    ranks = {r for host in gone for r in identities(run).ranks_of_host[host]}
+    return tuple(ranks) if len(ranks) == 1 else ()
 
 
 def _store_gone(run: Run, found: Trouble) -> Iterator[Hit]:

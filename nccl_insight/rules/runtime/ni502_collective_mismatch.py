@@ -39,10 +39,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
 
@@ -65,12 +66,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from mismatches(run)
     said = trouble(run, "collective-mismatch")
     if said is not None:
+        odd = _odd_rank(said)
         guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).all())
         yield from report(
             run,
             "collective-mismatch",
             "NCCL suspects collectives that do not match between ranks"
             if guessed
+            else f"Rank {odd} is not in the same collective as the others"
+            if odd is not None
             else "NCCL reports collectives that do not match between ranks",
             _NEXT,
             severity=Severity.WARNING if guessed else None,
@@ -79,6 +83,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "collective. Usually one rank skipped "
             "a call, made an extra one, or passed another count.",
             expected="the same collectives in the same order on all ranks",
+            ranks=None if odd is None else (odd,),
+            hosts=None if odd is None else identities(run).hosts((odd,)),
         )
     if not run.has("calls"):
         return
@@ -89,6 +95,20 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
         return
     yield from _differences(run)
+
+
+def _odd_rank(said: Trouble) -> int | None:
+    """The rank that all others differ from: torch's wrapper tells each rank the first one with another call."""
+    rows = said.rows.filter(pl.col("message") == "torch_mismatch")
+    pairs = rows.select("rank", other=pl.col("other_rank").cast(pl.Int64)).drop_nulls().unique()
+    votes = (
+        pairs.filter(pl.col("rank") != pl.col("other")).group_by("other").len().sort("len", descending=True)
+    )
+    if votes.is_empty() or votes["len"][0] < 2 or (votes.height > 1 and votes["len"][1] > 1):
+        return None
+    odd = int(votes["other"][0])
+    # The odd one itself names the first of the others.
+    return odd if pairs.filter((pl.col("rank") != odd) & (pl.col("other") != odd)).is_empty() else None
 
 
 def _differences(run: Run) -> Iterator[Hit]:

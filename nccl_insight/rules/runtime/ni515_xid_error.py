@@ -34,9 +34,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.ends import ends
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.settings import named, rank_words
 from nccl_insight.facts.topics import told
@@ -91,24 +94,45 @@ def _pid(text: str) -> int | None:
     return int(digits) if digits.isascii() and digits else None
 
 
+_IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
+
+
+def _on_bus(run: Run, address: str) -> set[tuple[str, int]]:
+    """Host and process number of those whose GPU has this PCI address."""
+    ranks = run.table("ranks").select("bus_id", "host", "pid").drop_nulls()
+    ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
+    here = ranks.filter(ids.str.contains(_bus(address), literal=True))
+    return {(str(h), int(p)) for h, p in here.select("host", "pid").iter_rows()}
+
+
+def _failed_in_cuda(run: Run) -> set[int]:
+    """Ranks in which CUDA failed, as NCCL or an exception says."""
+    failed = causes(run).filter(pl.col("cause").is_in(list(_IN_CUDA)))["rank"].drop_nulls().to_list()
+    return {int(r) for r in failed} | {r for e in ends(run) if e.message == "cuda" for r in e.ranks}
+
+
 def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | None, str | None]:
-    host = known.host_in_tag(str(row.get("launcher") or ""))
+    host = known.host_in_tag(str(row.get("launcher") or "")) or known.host_of_input.get(
+        int(str(row["input_id"]))
+    )
     pid = _pid(str(row["text"] or ""))
     process = known.process(pid, host) if pid is not None else None
     if process is not None:
         return process[1], process[0]
     address = str(row.get("pci_address") or "")
-    ranks = run.table("ranks").drop_nulls(["bus_id", "host", "rank"])
-    if address and ranks.height:
-        bus = _bus(address)
-        here = ranks.filter(
-            pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "").str.contains(bus, literal=True)
-        )
-        if host is not None:
-            here = here.filter(pl.col("host") == host)
-        if here["host"].n_unique() == 1:
-            rank = int(here["rank"][-1]) if here["rank"].n_unique() == 1 else None
-            return rank, str(here["host"][0])
+    if address:
+        on_bus = _on_bus(run, address)
+        if host in known.ranks_of_host:
+            here = {(h, p) for h, p in on_bus if h == host}
+        elif host is None:
+            here = on_bus
+        else:
+            # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
+            failed = _failed_in_cuda(run)
+            here = {p for p in on_bus if known.rank_of_process.get(p) in failed}
+        places = {(known.rank_of_process.get(p), p[0]) for p in here}
+        if len({h for _, h in places}) == 1:
+            return next(iter(places)) if len(places) == 1 else (None, places.pop()[1])
     hosts = set(known.host_of_rank.values())
     return None, host or (next(iter(hosts)) if len(hosts) == 1 else None)
 

@@ -91,6 +91,15 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     )
 
 
+def _same(first: End, end: End) -> bool:
+    """Whether two lines can be about one crash: an abort elsewhere is how the peers of a crashed process end."""
+    if first.ranks and end.ranks:
+        return bool(set(end.ranks) & set(first.ranks))
+    if first.hosts and end.hosts and not set(first.hosts) & set(end.hosts):
+        return False
+    return not end.ranks or _signal(end) == _signal(first)
+
+
 def _signal(end: End) -> int | None:
     return end.signal or next((number for word, number in _WORDS if word in end.text), None)
 
@@ -102,9 +111,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     hard = [e for e in found if _signal(e) != ABORT]
     first = first_of(hard or found)
-    chosen = [
-        e for e in found if e is first or not e.ranks or set(e.ranks) & set(first.ranks) or not first.ranks
-    ]
+    chosen = [e for e in found if e is first or _same(first, e)]
     before = strong_before(run, first, (KILLED, FAILED))
     echo = not hard and (bool(before) or own_failures(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
