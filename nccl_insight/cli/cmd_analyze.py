@@ -165,6 +165,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.inputs.limits import changed, parsed
         from nccl_insight.report import text
+        from nccl_insight.rules import discover
 
         outputs = [parse_output(o) for o in output]
         check_outputs(
@@ -189,7 +190,7 @@ def register(app: typer.Typer) -> None:
         def judge(watch: Tasks | None = None) -> tuple[Analysis, Run]:
             run = api.load(
                 paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
-                watch=watch,
+                watch=watch, meanwhile=discover,
             )  # fmt: skip
             return api.analyze(run, policy, symptom=symptom or ""), run
 

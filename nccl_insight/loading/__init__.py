@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
@@ -22,6 +24,9 @@ from nccl_insight.tables import schema
 from nccl_insight.tables.assemble.milestones import Milestones
 from nccl_insight.tables.assemble.tables import FloodTable
 from nccl_insight.tables.run import Run, build_run
+
+# Inputs of more bytes take longer to read than another thread takes to be worth its while.
+_LONG_BYTES: Final = 32 << 20
 
 
 def read_inputs(
@@ -53,6 +58,17 @@ def _extents(run: Run) -> Iterator[pl.DataFrame] | None:
     return calls.extents() if isinstance(calls, FloodTable) else None
 
 
+@contextmanager
+def _beside(work: Callable[[], object] | None) -> Iterator[None]:
+    """While it lasts, another thread does some work; who needs its result asks for it again and meets its errors."""
+    if work is None:
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        yield
+
+
 def load(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     input_format: str | None = None,
@@ -62,6 +78,7 @@ def load(
     limits: Limits = DEFAULT,
     communication: Sequence[str] = (),
     watch: Watch | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Run:
     """Reads logs, traces and side files of one job into a run.
 
@@ -75,6 +92,7 @@ def load(
         communication: regular expressions of GPU kernels that count as communication, beside those that are known.
         watch: is called with a function that tells how many tasks of other processes are done, and of how many, when
             they begin; and with None when they have ended.
+        meanwhile: what another thread may do while inputs are read that take longer than it does.
         lazy: put tables together only when they are asked for; for those who need few, or one after the other.
 
     Raises:
@@ -84,7 +102,8 @@ def load(
     files = find_inputs(paths, limits, in_place=engine == "ray")
     if communication:
         files = [replace(file, communication=tuple(communication)) for file in files]
-    parts, logs = read_inputs(files, input_format, details, engine, watch)
+    with _beside(meanwhile if sum(file.size_bytes for file in files) > _LONG_BYTES else None):
+        parts, logs = read_inputs(files, input_format, details, engine, watch)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = join_parts(parts, logs, lazy)
     milestones = Milestones(tables.get("ranks", schema.empty("ranks")))
