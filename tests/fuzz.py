@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """Changes inputs of every kind with their structure in mind and analyzes them: nothing may hang, crash or grow.
 
-Usage: ``python -m tests.fuzz [--seconds N] [--seed N] [--only KIND]``. The seed is taken from the commit unless it is given, so that
+Usage: ``python -m tests.fuzz [--seconds N] [--seed N] [--only KIND]...``. The seed is taken from the commit unless it is given, so that
 each commit tries something new and each failure can be repeated. What fails is kept in ``tests/data/fuzz/``.
 """
 
@@ -32,6 +32,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import zstandard
+from polars.exceptions import PanicException
 
 import nccl_insight
 from nccl_insight.engine.policy import load_policy
@@ -43,7 +44,7 @@ from nccl_insight.report import json_, junit, lint_report, markdown, text
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.settings.lint.check import lint_text
 from nccl_insight.views.events import events as events_of
-from tests import pages
+from tests import fuzz_more, pages
 from tests.runs import RUNS, TINY_SHM
 from tests.test_fuzz import mutate, seeds
 
@@ -243,7 +244,7 @@ def bundle(rng: random.Random) -> bytes:
 
 KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "log": log, "kineto": kineto, "flight_recorder": flight_recorder, "topology": topology, "database": database, "packed": packed,
-    "side": side, "config": config, "script": script, "bundle": bundle,
+    "side": side, "config": config, "script": script, "bundle": bundle, **fuzz_more.KINDS,
 }  # fmt: skip
 _SEEDS = seeds()
 _SIDES = [*_strings("test_side_formats.py"), *_samples()]
@@ -260,6 +261,7 @@ SUFFIX = {
     "config": ".toml",
     "script": ".sh",
     "bundle": ".log",
+    **fuzz_more.SUFFIX,
 }
 
 
@@ -323,6 +325,7 @@ JUDGES: dict[str, Callable[[Path], None]] = {
     "config": judge_config,
     "script": judge_script,
     "bundle": judge_bundle,
+    **fuzz_more.JUDGES,
 }
 
 
@@ -339,7 +342,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=600)
     options.add_argument("--seed", type=int, default=None)
-    options.add_argument("--only", choices=sorted(KINDS), default=None)
+    options.add_argument("--only", choices=sorted(KINDS), action="append", help="may be given again")
     given = options.parse_args()
     rng = random.Random(_commit_seed() if given.seed is None else given.seed)
 
@@ -353,7 +356,7 @@ def main() -> int:
     ends = time.monotonic() + given.seconds
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < ends:
-            kind = given.only or rng.choice(list(KINDS))
+            kind = rng.choice(given.only or list(KINDS))
             data = KINDS[kind](rng)
             path = Path(folder) / f"case{SUFFIX[kind]}"
             path.write_bytes(data)
@@ -361,7 +364,7 @@ def main() -> int:
             signal.alarm(_TIMEOUT_S)
             try:
                 JUDGES.get(kind, judge)(path)
-            except Exception:
+            except (Exception, PanicException):
                 failed += 1
                 kept = KEPT / f"{kind}-{hash(data) & 0xFFFFFFFF:08x}{SUFFIX[kind]}"
                 kept.write_bytes(data)

@@ -169,5 +169,9 @@ BOUNDED = {
     r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)": 255,
     r"Kernel Module": 2000,  # a file of /proc
 }
-# Modules whose texts come from a maintainer: NCCL's own sources.
-BOUNDED_MODULES = {"nccl_insight.language.sources": 1000}
+# Modules whose texts come from a maintainer (NCCL's own sources) or are lines of bounded length (redact.collect).
+BOUNDED_MODULES = {
+    "nccl_insight.language.sources": 1000,
+    "nccl_insight.redact.said": 1000,
+    "nccl_insight.redact.rows": 1000,
+}

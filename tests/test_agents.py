@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.agents.tools import LINE_CAP, Desk
+from nccl_insight.agents.server import _answer as answered
+from nccl_insight.agents.tools import LINE_CAP, SCRIPT_CAP, Desk
 from nccl_insight.errors import UsageError
 from tests.runs import RUNS
 
@@ -113,3 +114,54 @@ def test_a_session_of_a_client_gives_the_same_answers() -> None:
     assert names == {"analyze", "explain", "rules", "tables", "query", "evidence", "diff", "lint"}
     assert json.loads(verdict.content[0].text)["findings"] == DESK.analyze([RUN])["findings"]
     assert "outside" in json.loads(refused.content[0].text)["error"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "loop",
+        "x" * 5000,
+        "a/" * 3000,
+        "run.log\x00",
+        "\ud800",
+        "pipe",
+        ".",
+        "/dev/zero",
+        "../out",
+        "link",
+        "\x1b[31m",
+    ],
+)
+def test_odd_paths_get_one_clean_line(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "out").write_text("outside-7f3a")
+    (root / "link").symlink_to("../out")
+    (root / "loop").symlink_to("loop")
+    os.mkfifo(root / "pipe")
+    (root / "big.sh").write_bytes(b"x" * (SCRIPT_CAP + 1))
+    desk = Desk(root)
+    for ask in (lambda: desk.lint(path), lambda: desk.lint("big.sh")):
+        with pytest.raises(UsageError) as told:
+            ask()
+        assert len(str(told.value)) < 1000
+        assert str(told.value).isprintable()
+
+
+def test_links_of_a_directory_that_lead_outside_are_refused(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "out.log").write_text("outside-7f3a:1:2 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n")
+    (root / "run.log").write_bytes((RUNS / RUN).read_bytes())
+    assert Desk(root).analyze(["."])["findings"]
+    (root / "link.log").symlink_to("../out.log")
+    for ask in (Desk(root).analyze, Desk(root).tables):
+        with pytest.raises(UsageError, match="outside"):
+            ask(["."])
+
+
+def test_an_error_of_sql_is_one_clean_line() -> None:
+    told = answered(lambda: DESK.query("select \x1b[31m\nx from ranks", [RUN]))
+    assert told["error"].startswith("query:")
+    assert told["error"].isprintable()

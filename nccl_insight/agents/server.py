@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nccl_insight.agents.tools import Desk
+from nccl_insight.agents.tools import TEXT_CAP, Desk
 from nccl_insight.errors import InsightError, UsageError
+from nccl_insight.report.sanitize import one_line
 
 INSTRUCTIONS = (
     "nccl-insight reads NCCL, RCCL and OFI logs, profiler traces and launch scripts of multi-GPU jobs. Call analyze "
@@ -66,9 +67,9 @@ def serve(root: Path) -> None:
 
 
 def _answer(ask: Any) -> dict[str, Any]:
-    """The answer, or why there is none as one line: a wrong question is no fault of the server."""
+    """The answer, or why there is none as one clean line: a wrong question is no fault of the server."""
     try:
         found: dict[str, Any] = ask()
     except InsightError as error:
-        return {"error": str(error)}
+        return {"error": one_line(str(error), TEXT_CAP)}
     return found

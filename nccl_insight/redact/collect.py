@@ -8,7 +8,7 @@ from itertools import chain
 
 import polars as pl
 
-from nccl_insight.redact import rows, shapes
+from nccl_insight.redact import rows, said, shapes
 from nccl_insight.redact.addresses import parse_v4, parse_v6
 from nccl_insight.redact.names import certain
 from nccl_insight.redact.patterns import (
@@ -66,14 +66,23 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
                 if _host_like(named[0]) and certain(named[0]):
                     found_hosts.setdefault(named[0])
         for match in _matches("user", USER, sections):
-            found_users.setdefault(next(g for g in match.groups() if g is not None))
+            user = next(g for g in match.groups() if g is not None)
+            if not said.numbered_part(user):
+                found_users.setdefault(user)
         for match in _matches("job", JOB, sections):
             found_jobs.setdefault(match[2])
         for match in _matches("number", JOB_NUMBER, sections):
             found_jobs.setdefault(match[match.lastindex or 0])
-        for kind, name in rows.names([line for line in lines if len(line) < _LONGEST_ROW]):
+        short = [line for line in lines if len(line) < _LONGEST_ROW]
+        for kind, name in rows.names(short):
             if kind != "host" or _host_like(name):
                 {"host": found_hosts, "user": found_users, "job": found_jobs}[kind].setdefault(name)
+        for kind, name, numbers in said.names(short):
+            if not certain(name) or (kind in ("host", "series") and not _host_like(name)):
+                continue
+            if kind == "series":
+                series[name] = numbers
+            {"user": found_users, "job": found_jobs}.get(kind, found_hosts).setdefault(name)
         names.book.originals.update(_V4.findall(alike))
     for name in [n for n in found_hosts if n not in seen]:
         # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.

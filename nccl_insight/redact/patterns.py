@@ -59,7 +59,7 @@ TOKEN: Final = re.compile(
 GUID: Final = re.compile(
     rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?|\b(?:ca|switch|rt)[ \t]{{1,8}}:[ \t]{{1,4}}0x"
     rf"|(?<![a-z0-9])[shr](?={_HEX}{{16}}/n)"
-    rf"|^[ \t]{{1,10}}0x(?={_HEX}{{16}}[ \t]{{1,8}}[0-9]{{1,6}}[ \t]{{1,8}}[0-9]{{1,4}}\[ ))"
+    rf"|\berrors for 0x|^[ \t]{{1,10}}0x(?={_HEX}{{16}}[ \t]{{1,8}}[0-9]{{1,6}}[ \t]{{1,8}}[0-9]{{1,4}}\[ ))"
     rf"({_HEX}{{12,16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)",
     re.M,
 )
@@ -101,7 +101,8 @@ HINTS: Final = {
         "cloning into", "logged in", "file system", "raysubmit_", "k8s_", "/pods/", "/containers/",
         "container-name", "\\\\",
     ),
-    "number": ("job", "step", "slurm"),
+    "number": ("job", "step", "slurm", "|failed", "|completed", "|cancelled", "|timeout", "|node_fail", "|running",
+    "|out_of"),
     "secret": ("token", "secret", "pass", "key", "cred", "auth", "bearer", "basic "),
     "keys": (
         "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "akia", "asia", "sk-", "xox",
@@ -117,8 +118,10 @@ HINTS: Final = {
         "snap-",
         "lt-", "fs-", "fsap-", "uid=", "uid_", "gid=", "userid", "groupid", "sn:", "sn=", "s/n", "account",
         "instance/id", "ocid1.", "/dev/nvme",
+        "uid:", "uid ", "gid:", "gid ", "user-", "/run/user/", "user ", "unique id",
     ),
-    "guid": ("guid", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t", "/n", "[ "),
+    "person": ("author:", "commit:", "committer:", "-by:", "tagger:"),
+    "guid": ("guid", "errors for", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t", "/n", "[ "),
     "images": (
         "@", ".io/", ".dev/", ".com/", "registry.", "image", "denied for", "pulling from", "://", "docker", "podman",
         "nerdctl",
@@ -270,7 +273,11 @@ JOB: Final = re.compile(
 # Numbers of jobs and steps of a scheduler in free text: "Submitted batch job 81234", "STEP 81234.0 ON", "JobId=81234".
 JOB_NUMBER: Final = re.compile(
     r"\b(?:[Jj][Oo][Bb]|[Ss][Tt][Ee][Pp])(?:[ _]?(?:[Ii][Dd]|step))?[ =:#]{1,3}<?([0-9]{4,12})(?![0-9])"
-    r"|(?:slurm|job|Job|JOB)[-_]?([0-9]{4,12})(?![0-9])"
+    r"|(?:slurm|job|Job|JOB)[-_]?([0-9]{4,12})(?![0-9])|;pbs_\w{3,10};Job;([0-9]{2,12})"
+    r"|\bpam_slurm\w{0,20}: job ([0-9]{4,12})"
+    r"|^([0-9]{4,12})(?:[._]\w{1,20})?(?=\|[^\n]{0,600}\|(?:COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|RUNNING"
+    r"|OUT_OF_MEMORY))",
+    re.M,
 )
 # A name that says that its value is secret, and the value; or a value that says so itself.
 SECRET: Final = re.compile(
@@ -303,6 +310,8 @@ NUMBERS: Final = re.compile(
     r"|(/uid_)([0-9]{4,10})(?![0-9])|(\b(?:SN|S/N)[:=] ?)(?=[A-Za-z-]{0,39}[0-9])([A-Za-z0-9-]{6,40})"
     r"|(\b[Aa]ccount_?(?:Id|ID|id)?[\"']?\s?[:=]\s?[\"']?)([0-9]{12})(?![0-9])|(\binstance/id:? )([0-9]{10,20})"
     r"|(\bocid1\.[a-z]{1,40}\.[a-z0-9-]{1,20}\.[a-z0-9-]{0,20}\.{1,2})([a-z0-9]{8,80})(?![a-z0-9.])"
+    r"|(\b(?:UID|uid|GID|gid)[: ][ \t]?)([0-9]{4,10})(?![0-9]|\.[0-9])|(\buser-|/run/user/)([0-9]{4,10})(?![0-9])"
+    r"|(\b[Uu]ser [\w.-]{1,64}\()([0-9]{4,10})(?=\))|(\bUnique ID:? ?(?:0x)?)([0-9a-f]{16})(?![0-9a-f])"
     r"|(^/dev/nvme\S{1,20}[ \t]{1,20}(?:/dev/ng\S{1,20}[ \t]{1,20})?)([A-Z0-9]{8,20})(?=[ \t])",
     re.M,
 )
@@ -342,6 +351,11 @@ KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{16,})"
+)
+# People by their full names, in logs of version control.
+PERSON: Final = re.compile(
+    r"\b((?:Author|AuthorDate|Commit|Committer|Signed-off-by|Co-authored-by|Reviewed-by|Tested-by|Acked-by|Reported-by"
+    r"|Merged-by|Tagger): +)([^<>\n\x01]{2,80}?)(?= <)"
 )
 EMAIL: Final = re.compile(r"([\w.+-]+)@((?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,})", re.ASCII)
 BUCKETS: Final = frozenset({

@@ -1,13 +1,14 @@
 """Rows of tables that schedulers and systems print: which column names a user, a group, a job or a host.
 
-No word of such a row says what it is, the columns do: ``squeue``, ``sacct``, ``qstat``, ``ls -l``, ``ps``, ``top``,
-``lsof`` and ``docker ps``, in the forms that they print by default.
+No word of such a row says what it is, the columns do: ``squeue``, ``sacct``, ``sinfo``, ``bjobs``, ``qstat``,
+``kubectl get``, ``ls -l``, ``ps``, ``top``, ``lsof`` and ``docker ps``, in the forms that they print by default; and
+any table whose head names a user, a job or a host.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from nccl_insight.redact.patterns import PUBLIC_OWNERS
@@ -17,9 +18,13 @@ from nccl_insight.redact.shapes import as_series
 _BEGINS: Final = (
     r"^(?:[ \t]{0,20}[0-9]{2,12}[_.\[ \t]|[-dlbcps][r-][w-][xsS-]"
     r"|[a-z_][a-z0-9_.-]{0,31}\$?[ \t]+[0-9]+[ \t]+(?:[0-9]+\.[0-9]|[a-z_])"
-    r"|[\w./-]{1,32}[ \t]+[0-9]+[ \t]+[a-z_][\w.-]*[ \t]|[0-9a-f]{12}[ \t])"
+    r"|[\w./-]{1,32}[ \t]+[0-9]+[ \t]+[a-z_][\w.-]*[ \t]|[0-9a-f]{12}[ \t]"
+    r"|[a-z0-9][a-z0-9.-]*[ \t]+(?:[0-9]+/[0-9]+[ \t]+[A-Z]|(?:Not)?Ready|[0-9]+[ \t]+\S+[ \t]+[a-z])|[0-9]+[^"
+    r"|\s]*\|[^|\n]*\|"
+    r"|[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}[ \t]+[A-Za-z][\w.-]*(?:[ \t]+[A-Za-z][\w.-]*){0,7}[ \t\r\n]*$)"
 )
 _NAME: Final = r"[A-Za-z_][\w.-]{0,63}"
+_HOST: Final = r"[A-Za-z0-9][\w.-]{0,252}"
 # Each with the kinds of its groups.
 _ROWS: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     (  # squeue: job, partition, name, user, state, time, nodes, list
@@ -70,6 +75,53 @@ _ROWS: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
         ),
         ("user",),
     ),
+    (  # bjobs: job, user, state, queue, host it came from, hosts it runs on, name, month
+        re.compile(
+            rf"[ \t]{{0,20}}[0-9]{{2,12}}[ \t]+({_NAME})[ \t]+(?:RUN|PEND|EXIT|DONE|PSUSP|USUSP|SSUSP|ZOMBI|UNKWN|WAIT)"
+            rf"[ \t]+\S{{1,64}}[ \t]+({_HOST})[ \t]+(?:[0-9]{{1,6}}\*)?({_HOST})[ \t]+(\S{{1,64}})[ \t]+"
+            rf"[A-Z][a-z]{{2}}[ \t]"
+        ),
+        ("user", "host", "host", "job"),
+    ),
+    (  # qstat of Grid Engine: job, priority, name, user, state, day
+        re.compile(
+            rf"[ \t]{{0,20}}[0-9]{{2,12}}[ \t]+[0-9]\.[0-9]{{1,9}}[ \t]+(\S{{1,64}})[ \t]+({_NAME})[ \t]+"
+            rf"[A-Za-z]{{1,4}}"
+            r"[ \t]+[0-9]{2}/[0-9]{2}/[0-9]{4}"
+        ),
+        ("job", "user"),
+    ),
+    (  # kubectl get pods: name, ready, status, restarts, age; wide: address, node
+        re.compile(
+            rf"({_HOST})[ \t]+[0-9]{{1,4}}/[0-9]{{1,4}}[ \t]+[A-Z][\w:/-]{{2,40}}[ \t]+[0-9]{{1,6}}(?:[ \t]+"
+            rf"\([^)\n]{{1,40}}\))?"
+            rf"[ \t]+[0-9dhms]{{1,12}}(?:[ \t]+[0-9a-f.:]{{3,40}}[ \t]+({_HOST}))?"
+        ),
+        ("host", "host"),
+    ),
+    (  # kubectl get nodes: name, status, roles, age, version
+        re.compile(
+            rf"({_HOST})[ \t]+(?:Not)?Ready(?:,\S{{1,40}})?[ \t]+\S{{1,100}}[ \t]+[0-9dhms]{{1,12}}[ \t]+"
+            rf"v[0-9]"
+        ),
+        ("host",),
+    ),
+    (  # sinfo -N: host, nodes, partition, state
+        re.compile(
+            rf"({_HOST})[ \t]+[0-9]{{1,6}}[ \t]+\S{{1,64}}[ \t]+(?:idle|alloc|mix|mixed|down|drain|drng|drained"
+            rf"|draining|comp"
+            r"|completing|maint|resv|reserved|fail|unk|allocated)[*~#!%$@^-]{0,2}(?=\s|$)"
+        ),
+        ("host",),
+    ),
+    (  # /etc/hosts: address, names
+        re.compile(
+            rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}[ \t]+(?=\S{{0,255}}[0-9.-])({_HOST})(?:[ \t]+"
+            rf"(?=\S{{0,255}}[0-9.-])({_HOST}))?"
+            rf"(?:[ \t]+(?=\S{{0,255}}[0-9.-])({_HOST}))?[ \t]*$"
+        ),
+        ("host", "host", "host"),
+    ),
     (  # docker ps: container, image, "command", ... name
         re.compile(
             r"[0-9a-f]{12}[ \t]+(?:([a-z0-9][\w.-]{0,63})/)?\S{1,255}[ \t]+\"[^\"\n]{0,80}\"[ \t]+"
@@ -88,15 +140,100 @@ _EVERYWHERE: Final = frozenset({
 })  # fmt: skip
 
 
+# Titles of columns, without their case, and what stands below them.
+_TITLES: Final = {
+    "user": "user", "username": "user", "owner": "user", "uid": "user", "login": "user", "uname": "user",
+    "nodelist": "host", "nodelist(reason)": "host", "node": "host", "host": "host", "hostname": "host",
+    "hostnames": "host",
+    "from_host": "host", "exec_host": "host", "exec_hosts": "host", "nodename": "host", "node_name": "host",
+    "hosts": "host",
+    "name": "job", "jobname": "job", "job_name": "job", "job-name": "job", "account": "job", "project": "job",
+    "proj_name": "job", "namespace": "job", "pod": "job", "container": "job", "cluster": "job", "reservation": "job",
+    "comment": "job", "names": "job", "group": "job", "wckey": "job", "workdir": "", "from": "host",
+}  # fmt: skip
+# One of these makes a line the head of a table of jobs, processes, pods or hosts.
+_STRONG: Final = frozenset({
+    "user", "username", "owner", "nodelist", "nodelist(reason)", "jobid", "jobname", "job_name", "job-id", "job_id",
+    "exec_host", "from_host", "namespace", "ready", "roles", "hostnames", "hostname", "host",
+})  # fmt: skip
+_HEAD_BEGINS: Final = r"^[ \t#|]{0,20}[A-Z%][\w@:%()/.-]*(?:[ \t|]+[A-Z%#][\w@:%()/.-]*){2,40}[ \t|\r\n]*$"
+_CELL: Final = re.compile(r"[^\s|]{1,300}")
+_HOSTS_IN: Final = re.compile(r"(?<![\w.(<-])[A-Za-z][\w.-]{1,252}(?![\w.>)])")
+_PIPED: Final = re.compile(r"[^|\n]{1,300}")
+_WORDY: Final = re.compile(r"(?=\S{0,63}[A-Za-z])[A-Za-z0-9_][\w.+-]{1,63}")
+_MOST_ROWS: Final = 5000
+# States of jobs, pods and hosts, which no column that is read should hold but a torn row may.
+_STATES: Final = frozenset({
+    "running", "pending", "completed", "failed", "cancelled", "timeout", "none", "n/a", "normal", "ready", "priority",
+    "resources", "unknown", "idle", "down", "default", "batch", "true", "false", "yes", "no",
+})  # fmt: skip
+
+_JOB_STATES: Final = frozenset({
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "RUNNING", "PENDING", "PREEMPTED",
+    "BOOT_FAIL", "DEADLINE", "REQUEUED", "RESIZING", "REVOKED", "SUSPENDED",
+})  # fmt: skip
+
+
 def names(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Kind (``user``, ``job`` or ``host``) and name of what stands in rows of tables, in order."""
     series = as_series(lines)
-    for line in series.filter(series.str.contains(_BEGINS)):
+    for line in series.filter(series.str.contains(_BEGINS).fill_null(value=False)):
         row = line.rstrip("\r\n")
+        if row[:1].isdigit() and "|" in row:
+            yield from _parsable(row)
+            continue
         for pattern, kinds in _ROWS:
             match = pattern.match(row)
             if match:
                 for kind, name in zip(kinds, match.groups(), strict=True):
-                    if name and name.lower() not in _EVERYWHERE | PUBLIC_OWNERS and not name.isdigit():
+                    if name and _says(name):
                         yield kind, name
                 break
+    heads = series.str.contains(_HEAD_BEGINS).fill_null(value=False).arg_true().to_list()
+    for at, behind in zip(heads, (*heads[1:], len(lines)), strict=False):
+        yield from _below(lines[at], lines[at + 1 : min(behind, at + _MOST_ROWS)])
+
+
+def _says(name: str) -> bool:
+    return name.lower() not in _EVERYWHERE | PUBLIC_OWNERS | _STATES and not name.isdigit()
+
+
+def _parsable(row: str) -> Iterator[tuple[str, str]]:
+    """Names of a row of ``sacct -P`` without its head: its state says what it is, any word may be a name."""
+    cells = row.split("|")
+    if len(cells) > 60 or not any(cell.split(" ")[0] in _JOB_STATES for cell in cells):
+        return
+    for cell in cells:
+        if cell not in _JOB_STATES and _WORDY.fullmatch(cell) and cell.islower() and _says(cell):
+            yield "job", cell
+
+
+def _below(head: str, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names in the columns of a table whose head says what they are; it ends with an empty line."""
+    cell = _PIPED if "|" in head else _CELL
+    titles = [(m.start(), m.end(), m[0].strip(" \t#*:").lower()) for m in cell.finditer(head.rstrip("\r\n"))]
+    if not any(title in _STRONG for _, _, title in titles):
+        return
+    for row in rows:
+        if not row.strip() or " NCCL " in row:
+            return
+        row = row.rstrip("\r\n")
+        named: Iterable[tuple[str, str]]
+        if cell is _PIPED:
+            named = zip((title for _, _, title in titles), row.split("|"), strict=False)
+        else:
+            named = ((_over(titles, m.start(), m.end()), m[0]) for m in _CELL.finditer(row))
+        for title, value in named:
+            kind = _TITLES.get(title, "")
+            if kind == "host":
+                yield from (("host", name) for name in _HOSTS_IN.findall(value) if _says(name))
+            elif kind and _WORDY.fullmatch(value.strip()) and _says(value.strip()):
+                yield kind, value.strip()
+
+
+def _over(titles: Sequence[tuple[int, int, str]], start: int, end: int) -> str:
+    """The title above a word: the one that it touches, else the last that begins before it."""
+    above = [title for begins, ends, title in titles if begins < end and start < ends]
+    if above:
+        return above[0]
+    return next((title for begins, _, title in reversed(titles) if begins <= start), "")

@@ -29,6 +29,10 @@ _HEX_RUN: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])"
 )
 _V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+# What stands between the parts of a word, and how many parts are looked at: their number is squared.
+_MARKS: Final = re.compile(r"([-_.])")
+_MOST_PARTS: Final = 33
+_SHORTEST_PART: Final = 4
 _POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -119,6 +123,9 @@ class Words:
         longer = self._names.longer(found)
         if longer is not None:
             return longer
+        parted = self._parts(found)
+        if parted is not None:
+            return parted
         if "." in found:
             if found.lower() in self._names.domains:
                 return self._names.host(found.lower())
@@ -137,6 +144,23 @@ class Words:
             if found[start:] in self._names.hosts and certain(found[start:]):
                 return found[:start] + self._names.hosts[found[start:]]
         return found
+
+    def _parts(self, found: str) -> str | None:
+        """A word with known names among its parts (``run_alice_7b``, ``log-node7-rank3``), ``None`` without one."""
+        parts = _MARKS.split(found)
+        if not 2 < len(parts) <= _MOST_PARTS:
+            return None
+        made, at, names = "", 0, self._names
+        while at < len(parts):
+            for end in range(len(parts) if at else len(parts) - 2, at, -2):
+                part = "".join(parts[at:end])
+                known = names.hosts.get(part) or names.users.get(part) or names.jobs.get(part)
+                if known is not None and len(part) >= _SHORTEST_PART and certain(part):
+                    made, at = made + known + "".join(parts[end : end + 1]), end + 1
+                    break
+            else:
+                made, at = made + "".join(parts[at : at + 2]), at + 2
+        return made if made != found else None
 
     def _hex(self, match: re.Match[str]) -> str:
         """A long number in hexadecimal digits that is none of a program: a GUID, a container, a key."""
