@@ -35,7 +35,7 @@ _PARTS: Final = (
     "|opt|bloom|palm|vit|resnet|yolo|whisper|xid|sxid|year|month|week|day|hour|minute|second|ms|us|ns|hz|mhz|ghz|gbps"
     "|mbps|gt|gen|dgx[abh]?|hgx[abh]?|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|utc|gmt|cet|pst|zone|az|region"
     "|us-east|us-west|eu-west|eu-central|ap-south|ap-northeast|ap-southeast|ascii|latin|iso|ieee|rfc|pep|cve|adam|adamw"
-    "|lr|beta|alpha|gamma|sdpa|flash|fa|te|xla|hlo|op|fn|func|arg|argn|var|tmp"
+    "|ll|p2p|pxb|pix|phb|sys|nv|pat|nvlstree|collnet|lr|beta|alpha|gamma|sdpa|flash|fa|te|xla|hlo|op|fn|func|arg|argn|var|tmp"
 )
 _HOST: Final = r"[A-Za-z][\w.-]{0,252}"
 _NAME: Final = r"[A-Za-z_][\w.-]{0,63}"
@@ -150,6 +150,7 @@ _FORMS: Final = (
     r"|(?:^|\s)-[wxHn] ?[A-Za-z]|@[0-9]{4}-|^[\w.-]+[ \t]+(?:pts/|tty)|\[[0-9]+[,-][0-9,-]+\]"
     r"| by [A-Za-z_][\w.-]*\.?[ \t\r\n]*$"
 )
+_NCCL: Final = r"[NR]CCL (?:INFO|WARN|TRACE|CALL|ERROR|ATTN|ABORT|DIAG)\b"
 _WORDS: Final = (
     "pong from", "capmask", "port ", "errors for", "sysname", "connection to", " to host", "ping ", "bytes from",
     "icmp_seq", "address:", "address=", "addr:", "endpoint", "node name", "nodeaddr", "nodehostname", "nodename", "pbs",
@@ -175,6 +176,8 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """
     series = as_series(lines)
     wanted = series.str.contains_any(list(_WORDS), ascii_case_insensitive=True) | series.str.contains(_FORMS)
+    # Lines of NCCL itself say "set by environment to LL128": who they name has places of its own.
+    wanted &= ~series.str.contains(_NCCL)
     for raw in dict.fromkeys(series.filter(wanted.fill_null(value=False))):
         line = raw.rstrip("\r\n")
         for match in _HOSTS.finditer(line):
