@@ -195,7 +195,7 @@ def _ring_run(known: int, ranks: int = 16) -> Run:
 
 def test_a_ring_is_drawn_by_node_with_entry_and_exit() -> None:
     figure = figures(_ring_run(16))["rings"]
-    assert "each crosses between nodes 2 times, the minimum for 2 nodes" in figure.summary
+    assert "each crosses between nodes twice, the minimum for 2 nodes" in figure.summary
     assert "node0: in 0, out 7" in words(figure)
     assert "node1: in 8, out 15" in words(figure)
     assert "cut in the log" not in words(figure)

@@ -50,6 +50,11 @@ def test_every_command_is_in_a_group_with_its_whole_sentence() -> None:
     assert all(f"\n  {path[0]} " in shown for path in ALL)
 
 
+def test_an_option_with_choices_lists_them() -> None:
+    assert "--format <text|json|sarif>" in help_of(("lint",))
+    assert "--format <parquet|csv|ndjson>" in help_of(("tables",))
+
+
 @pytest.mark.parametrize("path", sorted(ALL))
 def test_help_fits_80_columns_and_ends_with_examples(path: tuple[str, ...]) -> None:
     text, _, examples = help_of(path).partition("\nExamples:\n")

@@ -125,7 +125,7 @@ def test_every_finding_shows_all_of_its_parts() -> None:
     assert [a["id"] for t, a in page.tags if t == "article"] == ["NI223-1", "NI102-1", "NI210-1", "NI501-1"]
     for part in (
         "Error NI223 ib-qp-timeout action isolate, take the node or link out confidence high kind stops the job",
-        "2 ranks: 40-41; 1 host: gpu-node-05",
+        "2 ranks: 40-41; host gpu-node-05",
         "Observed errno 110 after 20.4 s Expected a connected queue pair in under 1 s",
         "job-4711/all.log:214,215",
         "The HCA retried the address handshake until its timeout.",

@@ -40,7 +40,7 @@ def test_not_judged_is_neither_ok_nor_fail() -> None:
 def test_a_finding_shows_its_place_its_line_and_what_to_do() -> None:
     block = text.render(samples.failing()[0]).split("\n\n")[1].splitlines()
     assert block[0] == "error[NI223] ib-qp-timeout: Queue pair set-up to 10.1.7.23 timed out on 2 ranks"
-    assert block[1] == "   --> job-4711/all.log:214   ranks 40-41 on gpu-node-05"
+    assert block[1] == "   --> job-4711/all.log:214   1 more with -v, ranks 40-41 on gpu-node-05"
     assert block[2].startswith("    |  gpu-node-05:")
     assert block[-1] == "    = more: nccl-insight explain NI223"
     assert "    = expected: a connected queue pair in under 1 s" in block
@@ -66,11 +66,34 @@ def test_a_finding_shows_its_place_its_line_and_what_to_do() -> None:
          [("check", "mlxlink -d mlx5_1", "link errors; the switch port's log")]),
         ("ibstat   # the port; fix: repair the cable; the job runs slower until then",
          [("check", "ibstat", "the port"), ("do", "repair the cable; the job runs slower until then", "")]),
+        ("NCCL_CROSS_NIC=0 on fabrics without links between rails; otherwise repair routing",
+         [("fix", "NCCL_CROSS_NIC=0", "on fabrics without links between rails"), ("do", "otherwise repair routing", "")]),
+        ("docker run --shm-size=1g (or --ipc=host)", [("fix", "docker run --shm-size=1g", "or --ipc=host")]),
+        ("unset NCCL_ALGO (2.21 and later), and compare", [("fix", "unset NCCL_ALGO", "2.21 and later, and compare")]),
+        ("iperf3 -s on one host; iperf3 -c <the other host> on the other",
+         [("check", "iperf3 -s", "on one host"), ("check", "iperf3 -c <the other host>", "on the other")]),
+        ("ps -o pid,cmd -p $(pgrep -f 'train on gpu')", [("check", "ps -o pid,cmd -p $(pgrep -f 'train on gpu')", "")]),
+        ("export the variable that the line names", [("do", "export the variable that the line names", "")]),
         ("", []),
     ],
 )  # fmt: skip
 def test_checks_and_fixes_are_commands_of_their_own(given: str, steps: list[tuple[str, str, str]]) -> None:
     assert [(s.label, s.text, s.where) for s in steps_of(given)] == steps
+
+
+def test_a_place_repeats_nothing_of_the_headline_and_found_only_what_is_new() -> None:
+    whole = dataclasses.replace(
+        samples.finding(),
+        title="Rank 3 never came (2 lines, ranks 40-41 on gpu-node-05)",
+        ranks=(40, 41),
+        hosts=("gpu-node-05",),
+        observed="Rank 3 never came; rank 4 waits",
+        unit="",
+    )
+    out = text.render(Analysis("findings", (whole,), samples.healthy()[0].job, Coverage(), (), samples.TOOL))
+    place = next(line for line in out.splitlines() if "-->" in line)
+    assert "ranks 40-41" not in place
+    assert "    = found: rank 4 waits" in out.splitlines()
 
 
 def test_a_unit_follows_a_number_and_never_a_phrase() -> None:

@@ -174,6 +174,7 @@ def _in_order(entries: list[tuple[str, str]], order: tuple[str, ...]) -> list[tu
 
 def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:
     own = next((_NAMES[n] for n in names if n in _NAMES), None)
+    own = None if "|" in record[0].rpartition("<")[2] else own
     shown = re.sub(r"<[^<>]*>$", own, record[0]) if own else _plain(record[0])
     return shown, _NOTHING.sub("", record[1])
 

@@ -13,7 +13,7 @@ _TRACE: Final = frozenset({"collectives", "steps", "memcpy"})
 _BENCH: Final = frozenset({"benchmarks"})
 _DUMP: Final = frozenset({"flight_recorder"})
 _SIDE: Final = frozenset({"ras", "nvlinks", "telemetry"})
-_SUBSYS: Final = re.compile(r"NCCL_DEBUG_SUBSYS=([A-Z0-9,]+)")
+_SUBSYS: Final = re.compile(r"NCCL_DEBUG_SUBSYS=([A-Z0-9]+(?:,[A-Z0-9]+)*)")
 _ORDER: Final = ("INIT", "ENV", "NET", "GRAPH", "TUNING", "COLL", "P2P")
 # Tables of a log and the subsystem whose lines fill them.
 _OF_TABLE: Final = {

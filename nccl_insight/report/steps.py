@@ -25,8 +25,13 @@ _CHANGES: Final = frozenset({
 _SETTING: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}=")
 # Commands that are words, too: "find the late rank first", "ping each host".
 _ENGLISH: Final = re.compile(
-    r"(?:find|free|ping|echo|env|stat) (?:the|a|an|each|every|all|out|which|what|why|one)\b"
+    r"(?:find|free|ping|echo|env|stat|export|mount) (?:the|a|an|each|every|all|out|which|what|why|one|memory)\b"
 )
+# Words behind a command that are no part of it: "(or --ipc=host)", ", or what the line names", " on both hosts".
+_REMARK: Final = re.compile(
+    r"\s\((?P<aside>[^()]+)\)(?=$|,)|,?\s(?=(?:or|and|then|if|only|where|on|for|between|shows|in)\s)"
+)
+_SHIELDED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^>]*>|\$\([^)]*\)|\[[^]]*\]")
 _PLACE: Final = re.compile(r"(on [^:;]{1,60}):\s+(?=\S)")
 _COMMENT: Final = re.compile(r"\s+#\s+")
 # Where a comment ends: at a labeled step, or at a semicolon with a command behind it.
@@ -62,14 +67,30 @@ def steps_of(next_step: str) -> tuple[Step, ...]:
     found: list[Step] = []
     for part in _segments(command):
         label = _kind(part)
-        if found and found[-1].label == label and label != "do":
-            found[-1] = Step(label, f"{found[-1].text}; {part}")
-        else:
+        if label == "do":
             found.append(Step(label, part))
+            continue
+        pasted, remark = _remark_apart(part)
+        if found and found[-1].label == label and not found[-1].where:
+            found[-1] = Step(label, f"{found[-1].text}; {pasted}", remark)
+        else:
+            found.append(Step(label, pasted, remark))
     where, extra = _from_comment(comment)
     if where:
-        found[0] = Step(found[0].label, found[0].text, where)
+        found[0] = replace(found[0], where="; ".join(filter(None, (where, found[0].where))))
     return (*found, *extra)
+
+
+def _remark_apart(command: str) -> tuple[str, str]:
+    """What can be pasted, and the words behind it that explain it; quoted words and placeholders stay."""
+    hidden = _SHIELDED.sub(lambda match: "\0" * len(match[0]), command)
+    match = _REMARK.search(hidden)
+    if match is None or match.start() == 0:
+        return command, ""
+    if match["aside"] is None:
+        return command[: match.start()], command[match.end() :].strip()
+    aside, rest = command[slice(*match.span("aside"))], command[match.end() :]
+    return command[: match.start()], aside + rest
 
 
 def _split(text: str) -> tuple[str, str, str]:
@@ -103,14 +124,14 @@ def _first(text: str) -> str:
 
 def _is_command(text: str) -> bool:
     word = _first(_segments(text)[0]) if _segments(text) else ""
-    return (word in _LOOKS and not _ENGLISH.match(text)) or word in _CHANGES or bool(_SETTING.match(word))
+    return (word in _LOOKS | _CHANGES and not _ENGLISH.match(text)) or bool(_SETTING.match(word))
 
 
 def _kind(text: str) -> str:
     word = _first(text)
     if word in _LOOKS and not _ENGLISH.match(text):
         return "check"
-    return "fix" if word in _CHANGES or _SETTING.match(word) else "do"
+    return "fix" if (word in _CHANGES and not _ENGLISH.match(text)) or _SETTING.match(word) else "do"
 
 
 def _from_comment(comment: str) -> tuple[str, tuple[Step, ...]]:

@@ -165,9 +165,13 @@ class _Page:
         yield from lines
         evidence = words.primary(finding)
         place = self._place(evidence) if evidence else ""
-        others = len(finding.evidence) - 1
+        others = len(finding.evidence) - 1 if verbosity <= 0 else 0
+        who = words.affected(finding)
         extra = ", ".join(
-            filter(None, (f"{others} more lines" if others > 1 else "", words.affected(finding)))
+            filter(
+                None,
+                (f"{others} more with -v" if others > 0 else "", who if who not in finding.title else ""),
+            )
         )
         if place or extra:
             taken = len(f"   --> {self._path(evidence.input)}:{evidence.line}   {extra}") if evidence else 0
@@ -188,8 +192,9 @@ class _Page:
     def _because(self, finding: Finding) -> Iterator[str]:
         observed, expected = words.observed_expected(finding)
         said = one_line(" ".join(e.text for e in finding.evidence[:1]), 2000)
-        if observed and observed.rstrip(".") not in said and observed not in finding.title:
-            yield from self._detail("found", observed)
+        if observed and observed.rstrip(".") not in said:
+            news = [part for part in observed.split("; ") if part not in finding.title]
+            yield from self._detail("found", "; ".join(news)) if news else ()
         if expected:
             yield from self._detail("expected", expected)
         if finding.role is Role.CASCADE and finding.caused_by:

@@ -125,7 +125,7 @@ def observed_expected(finding: Finding) -> tuple[str, str]:
     unit = one_line(finding.unit, 40) if finding.unit else ""
     observed, expected = (
         f"{text} {unit}" if unit and _NUMBER.fullmatch(text) else text
-        for text in (one_line(finding.observed, 300), one_line(finding.expected, 300))
+        for text in (one_line(finding.observed, 400), one_line(finding.expected, 400))
     )
     return observed, expected
 

@@ -64,7 +64,7 @@ def _said(view: GpuNics) -> str:
                 f"{view.alike} of {view.hosts} nodes use their NICs alike, different are {', '.join(odd[:6])}{more}"
             )
         elif view.hosts > 1:
-            parts.append(f"all {view.hosts} nodes use their NICs alike")
+            parts.append(f"{'both' if view.hosts == 2 else f'all {view.hosts:,}'} nodes use their NICs alike")
     if view.distance:
         far = [(g, n) for g, n in grid if view.distance.get((g, n), "PIX") not in _NEAR]
         if grid:
@@ -111,10 +111,12 @@ def _draw(view: GpuNics) -> str:
             elif far and cell >= 40:
                 parts.append(svg.text(x + cell / 2, y + 21, far, "t c s"))
     height = top + row * len(gpus) + 26
+    among = f" on all {view.hosts:,} nodes together" if view.hosts > 1 else ""
+    used_key = ("cell d-any used", f"in use, with its connections{among}")
     entries = [(f"cell {shown[far]}", f"{far}: {what}") for far, what in _DISTANCES.items() if far in shown]
-    keys, wide = svg.legend(left, height, [*entries, ("cell d-any used", "in use, with its connections")])
+    keys, wide = svg.legend(left, height, [*entries, used_key])
     if wide > max(cell * len(every), 480):  # two rows where one is wider than the drawing
         keys, wide = svg.legend(left, height, entries)
         height += 22
-        keys += svg.legend(left, height, [("cell d-any used", "in use, with its connections")])[0]
+        keys += svg.legend(left, height, [used_key])[0]
     return svg.drawing(left + max(cell * len(every), wide) + 10, height + 12, "GPU by NIC", [*parts, *keys])

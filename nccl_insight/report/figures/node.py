@@ -17,12 +17,12 @@ def node_diagram(analysis: Analysis, view: Nodes) -> Figure:
     named = named_ranks(analysis)
     how = _joined(view)
     used = {nic for _, nic in first.uses}
-    said = [f"{plural(len(first.gpus), 'GPU')}, {plural(len(first.nics), 'NIC')}"]
+    nics = plural(len(first.nics), "NIC") if first.nics else "no NIC in the inputs"
+    said = [f"{plural(len(first.gpus), 'GPU')}, {nics}"]
     said += [how] if how else []
     if first.uses:
-        said.append(
-            f"{plural(len(used), 'NIC')} in use" + ("" if len(used) == len(first.nics) else ", others idle")
-        )
+        idle = len(first.nics) - len(used)
+        said.append(f"{plural(len(used), 'NIC')} in use" + (f", {idle} idle" if idle else ""))
     alike = len(view.nodes) - len(odd)
     title = f"Inside {first.host}" + (f" ({alike - 1} more like it)" if alike > 1 else "")
     if odd:

@@ -48,8 +48,8 @@ def _said(view: Rings) -> str:
     crossings = [ring.crossings for ring in found if ring.crossings is not None]
     if view.nodes > 1 and crossings:
         low, high, least = min(crossings), max(crossings), view.nodes
-        times = str(low) if low == high else f"{low} to {high}"
-        said += f"; each crosses between nodes {times} times, "
+        times = f"{low} to {high} times" if low != high else {1: "once", 2: "twice"}.get(low, f"{low} times")
+        said += f"; each crosses between nodes {times}, "
         said += f"the minimum for {least} nodes" if high <= least else f"at least {least} are needed"
     return said
 

@@ -137,13 +137,10 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
         )
     coverage = analysis.coverage
     if coverage.foreign or coverage.torn:
-        parts.append(
-            el(
-                "p",
-                f"{plural(coverage.foreign, 'line')} of other programs and {plural(coverage.torn, 'torn line')} "
-                "were read and not judged.",
-            )
-        )
+        counts = [f"{plural(coverage.foreign, 'line')} of other programs"] if coverage.foreign else []
+        counts += [plural(coverage.torn, "torn line")] if coverage.torn else []
+        verb = "was" if coverage.foreign + coverage.torn == 1 else "were"
+        parts.append(el("p", f"{' and '.join(counts)} {verb} read and not judged."))
     if notes.total:
         rows = [[kind, one_line(detail, 300), line or ""] for kind, detail, line in notes.notes]
         parts.append(table("Notes of the readers", ["Kind", "Detail", "Line"], rows, total=notes.total))
@@ -152,20 +149,24 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
 
 def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
     if not groups:
-        return el("p", "Every diagnosis was judged.")
+        return el("p", "Every check could run.")
     rows: list[list[Child]] = []
     for group in groups:
         names = ", ".join(group.names[:12]) + (
             f" and {len(group.names) - 12} more" if len(group.names) > 12 else ""
         )
         rows.append([group.reason, prose(group.how_to_enable), len(group.names), names])
-    header = ["Because", "To enable", "Count", "Diagnoses"]
-    first = table("Diagnoses that were not judged", header, rows[:REASONS], numeric=[2])
+    header = ["Because", "To enable", "Count", "Checks"]
+    first = table("Checks that could not run", header, rows[:REASONS], numeric=[2])
     if len(rows) <= REASONS:
         return first
     caption = plural(len(rows) - REASONS, "further reason")
     rest = table(
-        f"Not judged: {caption}", header, rows[REASONS : REASONS + 60], total=len(rows) - REASONS, numeric=[2]
+        f"Could not run: {caption}",
+        header,
+        rows[REASONS : REASONS + 60],
+        total=len(rows) - REASONS,
+        numeric=[2],
     )
     return [first, el("details", el("summary", caption), rest)]
 
@@ -198,7 +199,7 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
         "section",
         el(
             "div",
-            el("h2", "Where this comes from", id="provenance"),
+            el("h2", "Inputs and versions", id="provenance"),
             table(
                 f"Inputs in {one_line(folder, 300)}" if folder else "Inputs",
                 header,

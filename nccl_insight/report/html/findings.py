@@ -227,11 +227,13 @@ def _role(finding: Finding, anchors: Mapping[str, str]) -> Markup | None:
 
 def _where(finding: Finding) -> Markup | None:
     parts = []
-    if finding.ranks:
-        count = len(set(finding.ranks))
-        parts.append(f"{plural(count, 'rank')}: {format_ranks(finding.ranks, 40)}")
-    if finding.hosts:
-        parts.append(f"{plural(len(finding.hosts), 'host')}: {words.host_list(finding.hosts, 16)}")
+    ranks, hosts = len(set(finding.ranks)), len(finding.hosts)
+    if ranks:
+        shown = format_ranks(finding.ranks, 40)
+        parts.append(f"rank {shown}" if ranks == 1 else f"{plural(ranks, 'rank')}: {shown}")
+    if hosts:
+        named = words.host_list(finding.hosts, 16)
+        parts.append(f"host {named}" if hosts == 1 else f"{plural(hosts, 'host')}: {named}")
     if finding.comm_id:
         parts.append(f"communicator {one_line(finding.comm_id, 60)}")
     return el("p", "; ".join(parts), class_="small") if parts else None

@@ -26,7 +26,7 @@ _NAV = (
     ("figures", "Figures"),
     ("environment", "Environment"),
     ("gaps", "Not analyzed"),
-    ("provenance", "Provenance"),
+    ("provenance", "Inputs"),
 )
 
 
