@@ -33,6 +33,8 @@ def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
     """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
     number, at = 1, 0
     for found in _COMMENTS.finditer(text):
+        if "define:" not in found[0] and "default-" not in found[0]:
+            continue
         block: dict[str, str] = {}
         for line in found[0].split("\n"):
             if line.lstrip().startswith("//!"):

@@ -81,36 +81,6 @@ def _column_type(expr: Expr, terminals: Mapping[str, TerminalDef], given: str | 
     return terminals[expr.name].dtype if isinstance(expr, Terminal) else "str"
 
 
-@cache
-def _own_blocks(name: str, text: str) -> tuple[tuple[tuple[str, str, tuple[Case, ...]], ...], dict[str, str]]:
-    """Tables of cases of a file as (name, place, cases), and its defaults."""
-    tables: list[tuple[str, str, tuple[Case, ...]]] = []
-    defaults: dict[str, str] = {}
-    for block in blocks(name, text):
-        if (table := block.get("define")) is not None:
-            tables.append((table, block["where"], parse_cases(block, block["where"])))
-        else:
-            defaults.update({k: v for k, v in block.items() if k.startswith("default-")})
-    return tuple(tables), defaults
-
-
-def _meanings(
-    files: Mapping[str, str],
-) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:
-    """Tables of cases by name, and the defaults of each file."""
-    tables: dict[str, tuple[Case, ...]] = {}
-    defaults: dict[str, dict[str, str]] = {name: {} for name in files}
-    for name, text in files.items():
-        if "default-" not in text and "define:" not in text:
-            continue
-        defined, defaults[name] = _own_blocks(name, text)
-        for table, where, cases in defined:
-            if table in tables:
-                raise GrammarError(f"{where}: the table of cases {table} is already defined")
-            tables[table] = cases
-    return tables, defaults
-
-
 class _OnDemand(Mapping[str, _T]):
     """Things by name, each made when it is first asked for."""
 
@@ -132,6 +102,28 @@ class _OnDemand(Mapping[str, _T]):
 
     def __len__(self) -> int:
         return len(self._made)
+
+
+@cache
+def _own_blocks(name: str, text: str) -> tuple[dict[str, str], ...]:
+    """The blocks of a file that belong to no rule: tables of cases, and what holds for the rest of the file."""
+    return tuple(blocks(name, text)) if "default-" in text or "define:" in text else ()
+
+
+def _tables(files: Mapping[str, str]) -> Mapping[str, tuple[Case, ...]]:
+    """Tables of cases by name; the cases are parsed when they are asked for."""
+    found: dict[str, dict[str, str]] = {}
+    for block in (b for name, text in files.items() for b in _own_blocks(name, text) if "define" in b):
+        if block["define"] in found:
+            raise GrammarError(f"{block['where']}: the table of cases {block['define']} is already defined")
+        found[block["define"]] = block
+    return _OnDemand(found, lambda name: parse_cases(found[name], found[name]["where"]))
+
+
+def _defaults(name: str, text: str) -> dict[str, str]:
+    """What a file says once for all its rules."""
+    given = (b.items() for b in _own_blocks(name, text) if "define" not in b)
+    return {k: v for items in given for k, v in items if k.startswith("default-")}
 
 
 def _definitions(files: Mapping[str, str]) -> dict[str, Definition]:
@@ -192,13 +184,13 @@ class _Reader:
         )
 
     @cached_property
-    def _meanings(self) -> tuple[dict[str, tuple[Case, ...]], dict[str, dict[str, str]]]:
-        return _meanings(self._files)
+    def _tables(self) -> Mapping[str, tuple[Case, ...]]:
+        return _tables(self._files)
 
     def _meaning(self, definition: Definition) -> Meaning | None:
-        tables, defaults = self._meanings
-        own = defaults[definition.where.partition(":")[0]]
-        return meaning_of(definition.directives, own, tables, f"{definition.where} ({definition.name})")
+        file = definition.where.partition(":")[0]
+        own = _defaults(file, self._files[file])
+        return meaning_of(definition.directives, own, self._tables, f"{definition.where} ({definition.name})")
 
     def _message(self, name: str) -> Message:
         definition = self._found[name]
@@ -231,7 +223,8 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
         GrammarError: syntax outside the subset, an unknown or doubly defined name.
     """
     grammar = _grammar(files)
-    for expressions in (grammar.fragments.values(), (c.expr for c in grammar.columns.values())):
+    expressions: Iterable[object]
+    for expressions in (grammar.fragments.values(), grammar.columns.values(), _tables(files).values()):
         for _ in expressions:
             pass
     for message in grammar.messages.values():
@@ -242,7 +235,7 @@ def read_grammar(files: Mapping[str, str]) -> Grammar:
 @cache
 def _topics() -> Mapping[str, tuple[Case, ...]]:
     """All tables of cases of the packaged grammar."""
-    return _meanings(default_grammar().sources)[0]
+    return _tables(default_grammar().sources)
 
 
 @cache

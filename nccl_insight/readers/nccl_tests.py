@@ -17,7 +17,6 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import nccl_tests as table
-from nccl_insight.readers.gpu_activity import with_bandwidth
 from nccl_insight.tables.run import Partial
 
 _MOST_PROCESSES: Final = 100_000
@@ -149,7 +148,11 @@ def _iterations(document: Mapping[str, object]) -> pl.DataFrame:
                         source=pl.lit("nccl_tests"),
                     )
                 )  # fmt: skip
-    return with_bandwidth(pl.concat(parts)) if parts else pl.DataFrame()
+    if not parts:
+        return pl.DataFrame()
+    from nccl_insight.readers.gpu_activity import with_bandwidth
+
+    return with_bandwidth(pl.concat(parts))
 
 
 def _word(value: object) -> str | None:

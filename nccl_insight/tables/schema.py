@@ -331,6 +331,11 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 _TALL: Final = 10_000
 
 
+@cache
+def _null(dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+    return pl.Series([None], dtype=dtype)
+
+
 def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
     if columns is None:
         return frame
@@ -351,7 +356,7 @@ def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
     for name, dtype in columns.items():
         series = given.pop(name, None)
         if series is None:
-            series = pl.Series(name, [None], dtype).new_from_index(0, frame.height)
+            series = _null(dtype).new_from_index(0, frame.height).alias(name)
         elif series.dtype != dtype:
             series = series.cast(dtype, strict=False)
         made.append(series)

@@ -32,7 +32,8 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def _words(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with the words that they were kept without."""
     numbers = [rows[c] for c in hexadecimal.PREFIXES if rows.schema.get(c) == pl.UInt64]
-    rows = rows.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    if pl.Categorical in rows.schema.dtypes():
+        rows = rows.with_columns(pl.col(pl.Categorical).cast(pl.String))
     return rows.with_columns(map(hexadecimal.unpacked, numbers)) if numbers else rows
 
 
