@@ -40,7 +40,10 @@ def diagnostics(run: Run) -> pl.DataFrame:
 
 def findings(run: Run, *checks: str) -> pl.DataFrame:
     """The rows of :func:`diagnostics` that report a finding, of the named checks or of all."""
-    rows = diagnostics(run).filter(pl.col("diag_result") == "finding")
+    rows = diagnostics(run)
+    if rows.is_empty():
+        return rows
+    rows = rows.filter(pl.col("diag_result") == "finding")
     return rows.filter(pl.col("diag_check").is_in(list(checks))) if checks else rows
 
 

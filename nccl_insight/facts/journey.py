@@ -48,7 +48,7 @@ def _progress(run: Run) -> Progress | None:
         text = _without_ranks(run)
         return Progress(text, end, 0, {}, ()) if text else None
     total = _world(run)
-    counts = {step: _ranks_with(rows, step) for step in _STEPS}
+    counts = _ranks_by_step(rows)
     return Progress(_sentence(run, rows, counts, total), end, total, counts, tuple(_rows(rows)))
 
 
@@ -57,8 +57,11 @@ def _world(run: Run) -> int:
     return sum(max(c.nranks, c.ranks_seen) for c in comms(run))
 
 
-def _ranks_with(rows: pl.DataFrame, step: str) -> int:
-    return rows.filter(pl.col(step).is_not_null()).select("comm_id", "rank").unique().height
+def _ranks_by_step(rows: pl.DataFrame) -> dict[str, int]:
+    """How many ranks took each step."""
+    rank = pl.struct("comm_id", "rank")
+    counts = rows.select(rank.filter(pl.col(step).is_not_null()).n_unique().alias(step) for step in _STEPS)
+    return {step: int(counts[step][0]) for step in _STEPS}
 
 
 def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:

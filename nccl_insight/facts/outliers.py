@@ -34,6 +34,9 @@ def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
     ``frame`` has ``comm_id, rank, host, input_id, line`` and the fact's column; nulls are unknown and not
     compared. On a tie the value of the lowest rank counts as the majority. Linear in the rows.
     """
+    values = frame[value]
+    if values.n_unique() - values.has_nulls() < 2:
+        return ()
     known = frame.filter(pl.col(value).is_not_null() & pl.col("rank").is_not_null()).with_columns(
         pl.col(value).cast(pl.String)
     )

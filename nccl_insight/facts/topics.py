@@ -24,4 +24,6 @@ def told(rows: pl.DataFrame, topic: str) -> pl.Series:
 def telling(rows: pl.DataFrame, topic: str, *wanted: str) -> pl.DataFrame:
     """The rows that say something on a topic, or one of ``wanted``."""
     said = told(rows, topic)
+    if said.null_count() == said.len():
+        return rows.clear()
     return rows.filter(said.is_in(list(wanted)) if wanted else said.is_not_null())

@@ -12,7 +12,9 @@ from nccl_insight.tables.run import Run
 
 def noted(run: Run, kind: str) -> tuple[Sequence[str], tuple[Ref, ...]]:
     """What was noted under a diagnosis name: ``input: detail`` texts and their evidence, in input order."""
-    rows = run.table("notes").filter(pl.col("kind") == kind).unique(maintain_order=True)
+    rows = run.table("notes")
+    if not rows.is_empty():
+        rows = rows.filter(pl.col("kind") == kind).unique(maintain_order=True)
     if rows.is_empty():
         return (), ()
     paths = dict(run.table("inputs").select("input_id", "path").iter_rows())

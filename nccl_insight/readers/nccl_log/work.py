@@ -212,7 +212,7 @@ def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
             rows = rows.with_columns(pl.col("_body").str.replace_all(" +", " "))
             found = found.str.replace_all(" +", " ")
         left.append(take(work, name, rows, bool(blanks), found, at))
-    return pl.concat([part.select(list(RECORD)) for part in left])
+    return pl.concat([part[list(RECORD)] for part in left])
 
 
 def take(

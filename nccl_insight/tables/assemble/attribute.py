@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.assemble.comms import Pointers, asof, keyed
+from nccl_insight.tables.assemble.comms import Pointers, asof, keyed, parted
 from nccl_insight.tables.assemble.feeds import THREAD
 
 _KEYS: Final = (
@@ -119,8 +119,9 @@ class Owners:
             if not missing.height:
                 break
             joined = asof(missing, lives, by)
-            found.append(joined.filter(pl.col("comm_id").is_not_null()).select("_row", "comm_id", "_rank"))
-            missing = joined.filter(pl.col("comm_id").is_null()).select(missing.columns)
+            known, unknown = parted(joined, joined["comm_id"].is_not_null())
+            found.append(known[["_row", "comm_id", "_rank"]])
+            missing = unknown[missing.columns]
         owned = pl.concat([*found, missing.select("_row", *_NOBODY)], how="vertical_relaxed")
         owned = owned.sort("_row")
         out = base.hstack([owned["comm_id"], owned["_rank"].alias("_own_rank")])

@@ -76,8 +76,10 @@ def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.Data
     """Head columns under their public names (``line``, ``host``, ``pid`` ...) where no capture has that name."""
     names = {"_line": "line", "_host": "host", "_pid": "pid", **(also or {})}
     moved = {old: new for old, new in names.items() if old in rows.columns and new not in rows.columns}
-    out = rows.rename(moved)
-    return out.drop([c for c in out.columns if c.startswith("_")])
+    kept = [c for c in rows.columns if not moved.get(c, c).startswith("_")]
+    out = rows[kept]
+    out.columns = [moved.get(c, c) for c in kept]
+    return out
 
 
 def column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:

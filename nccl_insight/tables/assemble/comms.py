@@ -179,8 +179,9 @@ class Pointers:
             if not missing.height:
                 break
             joined = asof(missing, table, [*by, self._pointer], strategy)
-            found.append(joined.filter(pl.col("comm_id").is_not_null()).select("_row", "comm_id"))
-            missing = joined.filter(pl.col("comm_id").is_null()).select(columns)
+            known, unknown = parted(joined, joined["comm_id"].is_not_null())
+            found.append(known[["_row", "comm_id"]])
+            missing = unknown[columns]
         named = pl.concat([*found, missing.select("_row", pl.lit(None, pl.String).alias("comm_id"))])
         return out.hstack([named.sort("_row")["comm_id"].alias(name)])
 
@@ -192,7 +193,8 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
 
 def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """The right side of :func:`asof`: ``_by``, a hash of the group, instead of its columns."""
-    ordered = rows.with_columns(pl.struct(by).hash().alias("_by")).drop(by).sort("_pos")
+    hashed = rows.with_columns(pl.struct(by).hash().alias("_by"))
+    ordered = hashed[[name for name in hashed.columns if name not in by]].sort("_pos")
     return ordered.unique(["_by", "_pos"], keep="first", maintain_order=True)
 
 
@@ -203,7 +205,16 @@ def asof(
     rows = left.with_columns(pl.struct(by).hash().alias("_by"))
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
     joined = rows.join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
-    return joined.drop("_by")
+    return joined[[name for name in joined.columns if name != "_by"]]
+
+
+def parted(rows: pl.DataFrame, wanted: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that are wanted, and the others; often they are all or none, and nothing need be looked up."""
+    if wanted.all():
+        return rows, rows.clear()
+    if not wanted.any():
+        return rows.clear(), rows
+    return rows.filter(wanted), rows.filter(~wanted)
 
 
 def communicators(ranks: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:

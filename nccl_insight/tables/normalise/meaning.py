@@ -119,10 +119,12 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     """
     if rows.is_empty():
         return pl.Series("word", [], pl.String)
+    possible = _possible(rows, cases) if rows.height <= _FEW else cases
+    if not possible:
+        return pl.Series("word", [None] * rows.height, pl.String)
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
     rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
     have = rows.schema
-    possible = _possible(rows, cases) if rows.height <= _FEW else cases
     conditions = [(_condition(have, case), case.diagnosis) for case in reversed(possible)]
     told = [(condition, said) for condition, said in conditions if condition is not None]
     if not told:
