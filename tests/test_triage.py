@@ -25,7 +25,7 @@ def short(hosts: object) -> set[str]:
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.parent.name)
 def test_root_and_blame(path: Path) -> None:
     case: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    findings = nccl_insight.analyze([path.parent / "run.log"]).findings
+    findings = nccl_insight.analyze([path.parent / case.get("input", "run.log")]).findings
     loud = [f for f in findings if f.severity.value in ("warning", "error")]
     told = [(f.severity.value, f.name, f.title) for f in loud]
     if not loud:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import causes, present
@@ -94,6 +96,9 @@ def placed(hit: Hit, first: End, found: Sequence[End]) -> Hit:
 
 def own_failures(run: Run, end: End) -> bool:
     """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
+    lost = causes(run).filter(pl.col("cause") == "peer-died")["rank"].drop_nulls().to_list()
+    if end.ranks and set(end.ranks) <= set(lost):
+        return True
     rows = causes(run).filter(causes(run)["cause"].is_in(list(_OWN)))
     if rows.is_empty():
         return False

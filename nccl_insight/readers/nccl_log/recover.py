@@ -38,7 +38,9 @@ _TAGS: Final = (
 _STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
 _STAMP_MOST: Final = 64
 _PREFIX: Final = re.compile(
-    r"\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
+    # Before the bare stamp, which is its beginning.
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
+    r"|\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
     r"|[0-9]{1,5}: |> ?|\*\*|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
     r"|\[-?[0-9]{1,5}\] "
     # The script that a shell names.
@@ -49,7 +51,6 @@ _PREFIX: Final = re.compile(
     # The kernel's log, plain, with a clock (dmesg -T), or through syslog and the journal.
     r"|\[ {0,9}[0-9]+\.[0-9]+\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [0-9]{4}\] ?"
     r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
 )
 _LABEL_MOST: Final = 300
 _LABEL_ENDS: Final = " \t:|>)]"

@@ -32,10 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -50,12 +53,24 @@ CAUSED_BY = (
 )  # fmt: skip
 
 
+def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
+    """The host that several hosts name, and no other, which has no such error itself: its end is the suspect."""
+    known = identities(run)
+    addresses = found.rows["peer"].drop_nulls().cast(pl.String).str.replace(r"<[0-9]+>$", "").unique()
+    peers = {known.host(a) for a in addresses}
+    alone = next(iter(peers)) if len(peers) == 1 else None
+    if alone is None or alone not in known.ranks_of_host or alone in found.hosts or len(found.hosts) < 2:
+        return None
+    return (alone,)
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all completions, with the peers named."""
     found = trouble(run, "ib-completion-retry-exceeded")
     if found is None:
         return
     peers = sorted(found.rows["peer"].drop_nulls().str.split("<").list.first().unique())
+    one = _one_peer(run, found)
     towards = f" by {named(peers)}" if peers else ""
     yield from report(
         run,
@@ -70,5 +85,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "again and again is the suspect."
         ),
         expected="status 0",
+        hosts=one,
+        ranks=() if one else None,
         devices=devices_of(run, found.rows),
     )

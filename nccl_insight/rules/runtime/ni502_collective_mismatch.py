@@ -4,7 +4,8 @@ What it finds
 -------------
 NCCL's own complaints (mismatched collective, truncated message, collective mismatch error), call logs
 whose n-th collective differs between ranks in operation, type, count or root, and Flight Recorder dumps in which
-one sequence number of a process group stands for different operations, data types or sizes.
+one sequence number of a process group stands for different operations, data types or sizes; time-outs of torch's
+watchdog in one number of a process group that is another operation, or another size, on few ranks.
 
 Why it matters
 --------------
@@ -40,7 +41,8 @@ import polars as pl
 
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import Trouble, report, trouble
@@ -64,6 +66,8 @@ _NEXT = (
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """What NCCL says, what the dumps say, and what the call logs show."""
     yield from mismatches(run)
+    for odd_call in odd_calls(run):
+        yield _waits_elsewhere(odd_call)
     said = trouble(run, "collective-mismatch")
     if said is not None:
         odd = _odd_rank(said)
@@ -95,6 +99,26 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
         return
     yield from _differences(run)
+
+
+def _waits_elsewhere(found: Odd) -> Hit:
+    """Time-outs in one number of a process group, which is not one operation."""
+    who = rank_words(found.ranks)
+    where = f" on {named(found.hosts)}" if found.hosts else ""
+    return Hit(
+        title=f"{who[0].upper()}{who[1:]}{where} {'wait' if len(found.ranks) > 1 else 'waits'} in {found.called} where "
+        f"the others wait in {found.usual} (collective {found.seq:,})",
+        next_step=_NEXT,
+        explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
+        "ranks named called something else, so that no side can finish.",
+        observed=found.called,
+        expected=found.usual,
+        ranks=found.ranks,
+        hosts=found.hosts,
+        evidence=found.evidence,
+        first_s=found.first_s,
+        last_s=found.first_s,
+    )
 
 
 def _odd_rank(said: Trouble) -> int | None:
