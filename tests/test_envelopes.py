@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.loading import load
 from nccl_insight.readers.nccl_log.envelope import opened
 from nccl_insight.readers.nccl_log.wrapped import unwrapped
 from tests import planted
@@ -89,6 +90,21 @@ def test_a_terminals_width_changes_nothing(
     path = tmp_path / "run.log"
     path.write_text("\n".join(wrapped) + "\n", encoding="utf-8")
     assert _said(path) == bare
+
+
+def test_wrapped_logs_among_many_small_ones(tmp_path: Path) -> None:
+    """Small inputs are looked at together, and only those that are wrapped are put together."""
+    wrapped = [line[at : at + 100] for line in _lines() for at in range(0, len(line), 100)]
+    inputs = {number: wrapped if number % 3 == 1 else _lines() for number in range(7)}
+    for number, lines in inputs.items():
+        (tmp_path / f"{number}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    alone = [load(str(tmp_path / f"{n}.log")).table("ranks").drop("input_id") for n in inputs]
+    ranks = load([str(tmp_path / f"{n}.log") for n in inputs]).table("ranks")
+    assert ranks["input_id"].unique().sort().to_list() == list(inputs)
+    for number, rows in enumerate(alone):
+        together = ranks.filter(pl.col("input_id") == number).drop("input_id")
+        same = [c for c in rows.columns if not c.startswith("comm_id")]
+        assert together.select(same).equals(rows.select(same))
 
 
 def _opened(*lines: str) -> list[str]:

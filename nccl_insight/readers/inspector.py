@@ -80,17 +80,15 @@ _ALGORITHMS = {
 _PROM = re.compile(
     r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
 )
+_METRIC = re.compile(rb"^nccl_(?:p2p_)?(?:bus_bandwidth_gbs|exec_time|collective_exec_time)", re.M)
 
 
 def sniff(head: bytes, name: str) -> float:
     """1 for Inspector records or its Prometheus metrics."""
     if b'"inspector_output_format_version"' in head or (b'"coll_perf"' in head and b'"n_ranks"' in head):
         return 0.95
-    return (
-        0.95
-        if re.search(rb"^nccl_(?:p2p_)?(?:bus_bandwidth_gbs|exec_time|collective_exec_time)", head, re.M)
-        else 0.0
-    )
+    named = b"bus_bandwidth_gbs" in head or b"exec_time" in head
+    return 0.95 if named and _METRIC.search(head) else 0.0
 
 
 def read(source: InputFile) -> Partial:

@@ -17,7 +17,7 @@ _MATRIX = re.compile(rb"^(?:\x1b\[[0-9;]*m|[ \t])*GPU0(?:\x1b\[[0-9;]*m|[ \t])*X
 
 def sniff(head: bytes, name: str) -> float:
     """High for a listing of links under GPUs; a matrix in the same file goes to ``smi_topo``."""
-    if not (_GPU.search(head) and _LINK.search(head)) or _MATRIX.search(head):
+    if b"Link " not in head or not (_GPU.search(head) and _LINK.search(head)) or _MATRIX.search(head):
         return 0.0
     return 0.3 if _side.holds_nccl_log(head) else 0.9
 

@@ -16,7 +16,7 @@ _ROW = re.compile(rb"^(?:\x1b\[[0-9;]*m|[ \t])*GPU0(?:\x1b\[[0-9;]*m|[ \t])*X", 
 
 def sniff(head: bytes, name: str) -> float:
     """High for a matrix with header and first row; low where it stands inside an NCCL log."""
-    if not (_HEADER.search(head) and _ROW.search(head)):
+    if b"GPU0" not in head or not (_HEADER.search(head) and _ROW.search(head)):
         return 0.0
     return 0.3 if _side.holds_nccl_log(head) else 0.9
 

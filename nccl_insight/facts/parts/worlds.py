@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,13 +28,20 @@ class World:
     failed: bool = False
     restarted: bool = False
 
-    def joined(self, other: World) -> World:
-        """Both as one."""
-        return World(
-            (*self.spans, *other.spans), self.comms | other.comms, self.gpus | other.gpus,
-            self.ranks | other.ranks, max(self.size, other.size), self.failed or other.failed,
-            self.restarted or other.restarted,
-        )  # fmt: skip
+
+def _joined(worlds: Sequence[World]) -> World:
+    """All as one."""
+    if len(worlds) == 1:
+        return worlds[0]
+    return World(
+        tuple(span for w in worlds for span in w.spans),
+        frozenset[str]().union(*(w.comms for w in worlds)),
+        frozenset[Gpu]().union(*(w.gpus for w in worlds)),
+        frozenset[tuple[int, int]]().union(*(w.ranks for w in worlds)),
+        max(w.size for w in worlds),
+        any(w.failed for w in worlds),
+        any(w.restarted for w in worlds),
+    )
 
 
 def worlds_of(run: Run) -> list[World]:
@@ -71,7 +78,7 @@ def worlds_of(run: Run) -> list[World]:
                     and any(first <= line <= last for line in again),
                 )
             )
-    return _with_others(_grouped(run, _tied(found)), outside)
+    return _with_others(alike(tied(found), _releases(run)), outside)
 
 
 def _failures(run: Run) -> dict[int, list[int]]:
@@ -115,18 +122,26 @@ def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:
     return found
 
 
-def _tied(worlds: Sequence[World]) -> list[World]:
-    """Worlds that share a communicator are one."""
-    found: list[World] = []
-    for world in worlds:
-        shared = [w for w in found if w.comms & world.comms]
-        joined = world
-        for w in reversed(shared):
-            joined = w.joined(joined)
-        at = found.index(shared[0]) if shared else len(found)
-        found = [w for w in found if w not in shared]
-        found.insert(at, joined)
-    return found
+def tied(worlds: Sequence[World]) -> list[World]:
+    """Worlds that share a communicator are one, in the place of the first."""
+    first_of = list(range(len(worlds)))
+
+    def first(number: int) -> int:
+        while first_of[number] != number:
+            first_of[number] = first_of[first_of[number]]
+            number = first_of[number]
+        return number
+
+    with_comm: dict[str, int] = {}
+    for number, world in enumerate(worlds):
+        shared = {first(with_comm[c]) for c in world.comms if c in with_comm}
+        for other in (*shared, number):
+            first_of[other] = min(shared, default=number)
+        with_comm.update(dict.fromkeys(world.comms, number))
+    groups: dict[int, list[World]] = {}
+    for number, world in enumerate(worlds):
+        groups.setdefault(first(number), []).append(world)
+    return [_joined(group) for group in groups.values()]
 
 
 def in_sequence(one: World, other: World) -> bool:
@@ -134,36 +149,66 @@ def in_sequence(one: World, other: World) -> bool:
     return bool({s.input_id for s in one.spans} & {s.input_id for s in other.spans})
 
 
-def _differ(one: World, other: World, ids: Mapping[str, str]) -> bool:
-    """Whether two worlds of different inputs are certainly not parts of one job."""
-    if not (one.comms and other.comms):
-        return False
-    mine = {v for c in one.comms if (v := ids.get(c))}
-    theirs = {v for c in other.comms if (v := ids.get(c))}
-    apart = bool(mine and theirs and not mine & theirs) and not _complete_each_other(one, other)
-    return apart or one.size != other.size or bool(one.gpus & other.gpus)
+class _Gathered:
+    """Worlds that nothing tells apart so far."""
+
+    def __init__(self) -> None:
+        self.members: list[World] = []
+        self._comms = False
+        self._inputs: set[int] = set()
+        self._versions: set[str] = set()
+        self._gpus: set[Gpu] = set()
+        self._ranks: set[tuple[int, int]] = set()
+        self._size = 0
+
+    def add(self, world: World, versions: Collection[str]) -> None:
+        """Takes a world, of whose communicators these are the versions of NCCL."""
+        self.members.append(world)
+        self._inputs.update(s.input_id for s in world.spans)
+        self._comms |= bool(world.comms)
+        self._versions.update(versions)
+        self._gpus |= world.gpus
+        self._ranks |= world.ranks
+        self._size = max(self._size, world.size)
+
+    def takes(self, world: World, versions: Collection[str]) -> bool:
+        """Whether the world may be of the same job: of other inputs, and nothing says that it is another."""
+        if any(s.input_id in self._inputs for s in world.spans):
+            return False
+        if not (self._comms and world.comms):
+            return True
+        apart = bool(self._versions and versions) and self._versions.isdisjoint(versions)
+        if self._size != world.size or not self._gpus.isdisjoint(world.gpus):
+            return False
+        return not apart or self._completes(world)
+
+    def _completes(self, world: World) -> bool:
+        """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
+        mine = {rank for rank, n in self._ranks if n == self._size}
+        theirs = {rank for rank, n in world.ranks if n == world.size}
+        return not mine & theirs and len(mine) + len(theirs) <= world.size
 
 
-def _complete_each_other(one: World, other: World) -> bool:
-    """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
-    mine = {rank for rank, n in one.ranks if n == one.size}
-    theirs = {rank for rank, n in other.ranks if n == other.size}
-    return one.size == other.size and not mine & theirs and len(mine) + len(theirs) <= one.size
-
-
-def _grouped(run: Run, worlds: Sequence[World]) -> list[World]:
-    """Worlds that nothing tells apart are one: groups of a job that have no communicator in common."""
+def _releases(run: Run) -> dict[str, str]:
+    """NCCL's versions by communicator."""
     table = run.table("communicators").drop_nulls("comm_id")
-    ids = {c: ",".join(v or ()) for c, v in table.select("comm_id", "nccl_versions").iter_rows()}
-    found: list[World] = []
+    return {c: ",".join(v or ()) for c, v in table.select("comm_id", "nccl_versions").iter_rows()}
+
+
+def alike(worlds: Sequence[World], releases: Mapping[str, str]) -> list[World]:
+    """Worlds that nothing tells apart are one: groups of a job that have no communicator in common.
+
+    ``releases``: NCCL's versions by communicator.
+    """
+    found: list[_Gathered] = []
     for world in worlds:
-        for n, known in enumerate(found):
-            if not in_sequence(known, world) and not _differ(known, world, ids):
-                found[n] = known.joined(world)
-                break
-        else:
-            found.append(world)
-    return found
+        versions = {v for c in world.comms if (v := releases.get(c))}
+        place = next((known for known in found if known.takes(world, versions)), None)
+        if place is None:
+            place = _Gathered()
+            found.append(place)
+        place.add(world, versions)
+    return [_joined(known.members) for known in found]
 
 
 def _with_others(worlds: Sequence[World], outside: Sequence[int]) -> list[World]:

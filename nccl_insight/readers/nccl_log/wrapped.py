@@ -31,18 +31,38 @@ def unwrapped(lines: pl.Series, starts: Sequence[int]) -> pl.Series:
     lengths = lines.str.len_chars()
     ends = [*(start - 1 for start in starts[1:]), lines.len()]
     joined: dict[int, str] = {}
-    for start, end in zip(starts, ends, strict=True):
-        first = start - 1
-        width = lengths.slice(first, end - first).max()
-        if isinstance(width, int) and _WIDTHS[0] <= width <= _WIDTHS[1]:
-            joined |= _of_input(
-                lines.slice(first, end - first), lengths.slice(first, end - first), width, first
-            )
+    for number in _likely(lines, lengths, starts, ends):
+        first = starts[number] - 1
+        size = ends[number] - first
+        joined |= _of_input(lines.slice(first, size), lengths.slice(first, size), first)
     return lines.scatter(list(joined), list(joined.values())) if joined else lines
 
 
-def _of_input(lines: pl.Series, lengths: pl.Series, width: int, first: int) -> dict[int, str]:
+def _likely(lines: pl.Series, lengths: pl.Series, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """The inputs (from 0) in which some records that reach the width may go on in the next line.
+
+    All inputs are looked at together: a question costs more than the lines of a small one.
+    """
+    if len(starts) == 1:
+        return [0]
+    sizes = pl.Series([end - start + 1 for start, end in zip(starts, ends, strict=True)])
+    of = pl.select(pl.int_range(len(starts), dtype=pl.UInt32).repeat_by(sizes).explode().alias("of"))
+    width = pl.col("length").max().over("of")
+    last = pl.col("of") != pl.col("of").shift(-1)
+    far = of.with_columns(length=lengths).select(
+        (pl.col("length") > width.cast(pl.Int64) - _ROOM) & width.is_between(*_WIDTHS) & ~last
+    )
+    at = far.to_series().fill_null(False).arg_true()
+    follows = lines.gather(at).str.contains(_HEAD) & _is_rest(lines.gather(at + 1))
+    found = of["of"].gather(at.filter(follows)).value_counts()
+    return sorted(found.filter(pl.col("count") >= _KINDS_LEAST)["of"].to_list())
+
+
+def _of_input(lines: pl.Series, lengths: pl.Series, first: int) -> dict[int, str]:
     """New texts by their place, for the lines of one input."""
+    width = lengths.max()
+    if not isinstance(width, int) or not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        return {}
     # Few lines reach the width of a log that is not wrapped: only these are looked into at first.
     far = (lengths > width - _ROOM).arg_true()
     far = far.filter(far < lines.len() - 1)
