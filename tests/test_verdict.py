@@ -326,3 +326,47 @@ def test_processes_on_their_way_are_no_missing_ranks(tmp_path: Path) -> None:
     names = [[f.name for f in judge(tmp_path, x).findings] for x in (waiting, [*waiting, coming])]
     assert "rank-missing-in-init" in names[0]
     assert "rank-missing-in-init" not in names[1]
+
+
+ELASTIC = (
+    "E0304 12:00:01.123456 12311 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) "
+    "local_rank: 1 (pid: 7331) of binary: /usr/bin/python3"
+)
+
+
+def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_path: Path) -> None:
+    one = judge(tmp_path, [*log(ranks=4, of=4), ELASTIC])
+    assert [(f.name, f.ranks) for f in one.findings if f.severity.value == "error"] == [
+        ("application-exception", (1,))
+    ]
+    part = judge(tmp_path, [*log(ranks=4, of=8), ELASTIC])
+    assert [f.ranks for f in part.findings if f.name == "application-exception"] == [()]
+
+
+def test_an_uncaught_exception_of_cpp_leaves_no_proof(tmp_path: Path) -> None:
+    analysis = judge(
+        tmp_path, [*log(), "(Worker pid=12) terminate called after throwing an instance of 'c10::Error'"]
+    )
+    assert analysis.status == "inconclusive"
+
+
+def test_plugins_without_their_hardware_and_link_local_networks_are_no_alarm(tmp_path: Path) -> None:
+    head = "node1:100:100 [0] NCCL INFO "
+    two = [line.replace("node1:101", "node2:101") for line in log(closed=2)]
+    plugin = [
+        f"{head}NET/IB : No device found.",
+        f"{head}Failed to initialize NET plugin SPCX",
+        f"{head}NET/Socket : Using [0]enp1s0f0np0:169.254.102.149<0>",
+        f"{head}Using network Socket",
+        f"{head}Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0",
+    ]
+    analysis = judge(tmp_path, [two[0], *plugin, *two[1:]])
+    assert not [f.name for f in analysis.findings if f.severity.value != "info"]
+    stuck = [line for line in two if "Init START" in line or "version" in line]
+    found = [f.name for f in judge(tmp_path, [*stuck, *plugin]).findings if f.severity.value == "error"]
+    assert "ifname-wrong" in found
+    other = [line.replace("SPCX", "Libfabric") for line in plugin]
+    loud = [
+        f.name for f in judge(tmp_path, [two[0], *other, *two[1:]]).findings if f.severity.value == "warning"
+    ]
+    assert loud == ["net-plugin-load-failed"]

@@ -32,6 +32,7 @@ _KINDS: Final = (
         r"(?:exited on|died from) signal [0-9]+|"
         r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) ?"
         r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
+        r"^(?:\([^()]*\) |\[[^\[\]]*\]:? ?)*terminate called |"
         r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)|"
         r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b",
     ),
@@ -61,8 +62,8 @@ _MARKS: Final = (
     "Oom", "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted",
     "Terminated", "Bus error", "exit", "Exit", "EXIT", "ChildFailed", "Traceback", "MPI_ABORT", "make", "panic",
     "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",
-    "killed", "terminated", "abort", "exception!", "remote host", "disconnect", "pot instance", "reemption",
-    "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
+    "killed", "terminated", "terminate called", "abort", "exception!", "remote host", "disconnect", "pot instance",
+    "reemption", "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
 )  # fmt: skip
 
 

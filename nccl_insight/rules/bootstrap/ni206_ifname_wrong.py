@@ -41,6 +41,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._init import waiting
 from nccl_insight.settings.interfaces import VIRTUAL
 from nccl_insight.tables.run import Run
 
@@ -53,6 +54,8 @@ _BRIDGE = (
     r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
 )
 _LINK_LOCAL = "169.254."
+# The USB interface of a BMC: by driver, by the address that systemd names it after, or by its maker.
+_MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
 _NEXT = (
     "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
     "^docker,lo,veth,virbr,br-"
@@ -72,6 +75,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     virtual = listed.filter(wrong)
     several = spans_hosts(run) is True
     failed = trouble(run, "bootstrap-connect-refused", "bootstrap-connect-timeout")
+    if failed is None and not waiting(run):
+        # Two hosts that are cabled to each other may have no other addresses.
+        virtual = virtual.filter(pl.col("name").str.contains(VIRTUAL) | pl.col("name").str.contains(_MANAGED))
     only = virtual.join(
         listed.filter(~wrong),
         on=["host", "pid", "of"],

@@ -36,7 +36,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.mentions import mentions, no_device
+from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
@@ -48,6 +49,8 @@ CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("plugins", "errors", "processes")
+# Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
+_VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -57,7 +60,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         failed = run.table("plugins").filter(
             (pl.col("kind").cast(pl.String) == "net")
             & (pl.col("outcome").cast(pl.String) == "failed")
-            & ~pl.col("name").fill_null("").is_in(["IB", "Socket", "Sockets"])
+            & ~pl.col("name").fill_null("").str.extract(r"^(\S+)").is_in(["IB", "Socket", "Sockets"])
             & pl.col("name").is_not_null()
         )
         failed = failed.filter(told(failed, "plugin-absent").is_null())
@@ -73,6 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if old_only
         else "the library was opened and not used"
     )
+    harmless = harmless or spans_hosts(run) is False or _without_hardware(run, rows)
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
     yield Hit(
@@ -87,3 +91,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         hosts=hosts,
         evidence=refs(rows),
     )
+
+
+def _without_hardware(run: Run, rows: pl.DataFrame) -> bool:
+    """Whether all are plugins over verbs, as HPC-X and NVIDIA's images bring them, and NCCL finds no device for it."""
+    if "name" not in rows.columns or no_device(run).is_empty():
+        return False
+    return bool(rows["name"].str.contains(_VERBS).fill_null(False).all())
