@@ -122,6 +122,12 @@ def _device(target: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         yield out
 
 
+def _outside(part: Path, failed: object) -> str:
+    """The file that failed; empty where it is the temporary directory, whose name says nothing to anybody."""
+    name = str(failed or "")
+    return "" if part.name in name else name
+
+
 @contextlib.contextmanager
 def writing_directory(
     target: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()
@@ -152,7 +158,7 @@ def writing_directory(
         made.clear()
     except OSError as error:
         raise UsageError(
-            f"{error.filename or os.fspath(target)}: cannot be written ({error.strerror or error})"
+            f"{_outside(part, error.filename) or os.fspath(target)}: cannot be written ({error.strerror or error})"
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -105,6 +105,19 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert json.loads(result.stdout)["line"] == 1
 
 
+@pytest.mark.parametrize("command", [["parse", str(HEALTHY)], ["explain", "NI401"]])
+def test_a_pipe_that_nobody_reads_ends_with_its_own_code(command: list[str]) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "nccl_insight", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(timeout=60) == 141
+    assert child.stderr is not None
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
 def test_standard_input() -> None:
     result = run_cli("analyze", "-", stdin=TINY_SHM.read_text())
     assert result.returncode == 1

@@ -227,7 +227,7 @@ def test_a_ring_of_neighbors_is_the_same_in_words_and_in_the_figure() -> None:
     told = explain_log.render(log(run))
     assert "1 ring, in one order." in told
     assert "- channel 0: 0 > 2 > 1 > 3" in told
-    assert "Each ring crosses from host to host 4 times; 2 times is the least for 2 hosts." in told
+    assert "Each ring crosses from host to host 4 times, at least 2 are needed." in told
     figure = figures(run)["rings"]
     assert figure.rows[0][2] == "4"
     assert "each crosses between nodes 4 times, at least 2 are needed" in figure.summary

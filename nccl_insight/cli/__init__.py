@@ -170,6 +170,12 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
+    except SystemExit as error:
+        # The parser of the command line turns a pipe that closes inside a command into exit 1, which means findings.
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _silence()
+        raise SystemExit(ExitCode.PIPE_CLOSED) from None
     except BrokenPipeError:
         _silence()
         raise SystemExit(ExitCode.PIPE_CLOSED) from None

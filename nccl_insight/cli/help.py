@@ -49,7 +49,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "explain": (
         "nccl-insight explain NI401",
         "nccl-insight explain shm-too-small",
-        "nccl-insight explain 'misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.2<4711> failed'",
+        "nccl-insight explain 'NCCL WARN socketStartConnect: Connect to 10.0.0.2<4711> failed : Connection refused'",
     ),
     "diff": ("nccl-insight diff good.log bad.log", "nccl-insight diff good/ bad/ -o html=diff.html"),
     "expect": (

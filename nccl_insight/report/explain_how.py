@@ -19,7 +19,8 @@ def _algorithms(view: Algorithms) -> Iterator[str]:
     for kind in view.channels:
         extra = f", {kind.nvls} for NVLS" if kind.nvls else ""
         who = f" (ranks {format_ranks(kind.ranks)})" if len(view.channels) > 1 else ""
-        yield f"{kind.collectives} channels for collectives{extra}; {kind.p2p} for sends, {kind.per_peer} a peer{who}."
+        sends = f"{kind.p2p} for sends, {kind.per_peer} per peer"
+        yield f"{kind.collectives} channels for collectives{extra}; {sends}{who}."
     if view.milestones:
         yield f"Connected: {', '.join(sorted(safe(m).replace('_', ' ') for m in view.milestones))}."
     if view.nvls:
@@ -88,7 +89,7 @@ def _settings(view: Settings) -> Iterator[str]:
             if variable.default and variable.default not in {"unset", "automatic"}:
                 notes.append(f"default {safe(variable.default)}")
             if variable.advice:
-                notes.append(safe(variable.advice, 200))
+                notes.append(safe(variable.advice, 400))
         if setting.processes < view.processes and setting.hosts:
             notes.append(f"on {listed([safe(h) for h in setting.hosts])} only")
         text = f" ({'; '.join(notes)})" if notes else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
+from nccl_insight.report.words import crossed
 from nccl_insight.units import format_ranks, plural
 from nccl_insight.views.log.paths import Network, Nic, Transports, Trees, Way
 from nccl_insight.views.rings import Rings
@@ -25,7 +26,7 @@ def _transports(view: Transports | None) -> Iterator[str]:
     names = {True: "inside a host", False: "between hosts", None: "between ranks of unknown hosts"}
     for kind in view.kinds:
         over = f"{plural(kind.pairs, 'pair')} over {safe(_way(kind.way))}"
-        yield f"- {names[kind.inside]}: {over}, up to {plural(kind.channels, 'channel')} a pair"
+        yield f"- {names[kind.inside]}: {over}, up to {plural(kind.channels, 'channel')} per pair"
     if not view.ranks:
         return
     yield "Rank by rank, in the largest communicator:" if view.of_largest else "Rank by rank:"
@@ -95,9 +96,7 @@ def _rings(view: Rings | None) -> Iterator[str]:
     crossings = [r.crossings for r in view.rings if r.whole and r.crossings is not None]
     if crossings and view.nodes > 1:
         low, high = min(crossings), max(crossings)
-        span = f"{low}" if low == high else f"{low} to {high}"
-        least = f"{view.nodes} times is the least for {view.nodes} hosts"
-        yield f"Each ring crosses from host to host {span} times; {least}."
+        yield f"Each ring crosses from host to host {crossed(low, high, view.nodes, 'hosts')}."
 
 
 def _channels(channels: Sequence[int]) -> str:

@@ -51,7 +51,8 @@ def communicators(view: Communicators | None) -> Section:
 
 
 def _communicators(view: Communicators) -> Iterator[str]:
-    yield f"{plural(view.count, 'communicator')} in {plural(len(view.kinds), 'kind')}:"
+    kinds = f" in {plural(len(view.kinds), 'kind')}" if view.count > 1 else ""
+    yield f"{plural(view.count, 'communicator')}{kinds}:"
     lines = [line for kind in view.kinds for line in _kind(kind)]
     yield from lines[:60]
     if len(lines) > 60:

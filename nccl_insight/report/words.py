@@ -147,6 +147,13 @@ def job_part(part: JobPart) -> str:
     return f"{part.label}: {size}{version} ({files}{more}){reached}"
 
 
+def crossed(low: int, high: int, least: int, places: str) -> str:
+    """``twice, the minimum for 2 nodes``: how often rings cross between places, and how often they must."""
+    times = f"{low} to {high} times" if low != high else {1: "once", 2: "twice"}.get(low, f"{low} times")
+    enough = f"the minimum for {least} {places}" if high <= least else f"at least {least} are needed"
+    return f"{times}, {enough}"
+
+
 def shortened(text: str, limit: int) -> str:
     """The text, cut between two words with an ellipsis where it is longer than ``limit`` characters."""
     if len(text) <= limit:

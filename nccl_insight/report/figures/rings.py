@@ -9,6 +9,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import KIND, named_ranks
+from nccl_insight.report.words import crossed
 from nccl_insight.units import format_ranks, plural
 from nccl_insight.views.rings import Ring, Rings, Visit
 
@@ -48,9 +49,7 @@ def _said(view: Rings) -> str:
     crossings = [ring.crossings for ring in found if ring.crossings is not None]
     if view.nodes > 1 and crossings:
         low, high, least = min(crossings), max(crossings), view.nodes
-        times = f"{low} to {high} times" if low != high else {1: "once", 2: "twice"}.get(low, f"{low} times")
-        said += f"; each crosses between nodes {times}, "
-        said += f"the minimum for {least} nodes" if high <= least else f"at least {least} are needed"
+        said += f"; each crosses between nodes {crossed(low, high, least, 'nodes')}"
     return said
 
 
