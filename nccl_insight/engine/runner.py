@@ -38,11 +38,13 @@ def available(run: Run, table: str) -> bool:
     """Whether a rule can say something from the table.
 
     A log without trouble lines is knowledge about ``errors``: the table counts as there when any NCCL
-    line was read.
+    line was read. So does an exception of a program that says what went wrong.
     """
     if run.has(table):
         return True
-    return table == "errors" and run.has("inputs") and bool(run.table("inputs")["nccl_lines"].sum())
+    if table != "errors":
+        return False
+    return (run.has("inputs") and bool(run.table("inputs")["nccl_lines"].sum())) or bool(present(run))
 
 
 def missing(run: Run, rule: Rule) -> NotJudged | None:

@@ -19,8 +19,8 @@ from nccl_insight.readers.embedded.tracebacks import rank_in_tag
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
-# torch puts the rank in the job before what its processes print.
-_TORCH_TAG: Final = r"\[rank([0-9]+)\]"
+# torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
+_RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
 
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = "error-propagated"
@@ -64,7 +64,8 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """Lines without a head, with the rank of torch's tag, and the host that a launcher's tag names, where NCCL's lines
     know it."""
     headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
-    tagged = pl.col("launcher").str.extract(_TORCH_TAG).cast(pl.Int32, strict=False)
+    tags_of = [pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]
+    tagged = pl.coalesce(tags_of).cast(pl.Int32, strict=False)
     # The watchdog names ranks of its process group; the tag, those of the job.
     own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
     ranks = own.otherwise(pl.coalesce("rank", tagged))

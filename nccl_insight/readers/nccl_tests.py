@@ -32,6 +32,7 @@ _TROUBLE = re.compile(
     rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal "
     rb"[0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
     rb"|CANCELLED|srun: error|slurmstepd|MPI_ABORT|[Oo]ut [Oo]f [Mm]emory|exited (?:on|with) "
+    rb"|(?:ORTE|PRTE|prterun|mpirun) (?:has|was|noticed|detected) |\bssh: |not enough slots|Traceback \(most recent"
 )
 
 

@@ -192,6 +192,7 @@ def _level_of(match: Match, announced: bool) -> str:
 
 
 _WRAPPED_LEAST: Final = 60
+_TAG: Final = 12
 # Of a line of torch's watchdog that was wrapped, what no rule could do without may be on the next line.
 _TORCH: Final = "ProcessGroupNCCL.cpp:"
 
@@ -207,6 +208,8 @@ def _wrapped(work: Work, number: int, text: str) -> tuple[Match, str, int] | Non
         following = work.line(number + taken).strip()
         if len(parts[-1]) < _WRAPPED_LEAST or not following or _holds_record(following):
             return None
+        if following[:_TAG] == text.lstrip()[:_TAG]:
+            return None  # a line of its own, behind the same tag
         parts.append(following)
         for glue in ("", " "):
             hit = recover.match_headless(work.classifier.catalog, glue.join(parts))

@@ -59,14 +59,16 @@ class Kept(Counts):
 def fold(frame: pl.DataFrame) -> pl.DataFrame:
     """Folds records that one thread printed again and again word for word; ``repeats`` counts them.
 
-    Lines without a head are of one writer where the tags in front of them agree but for the time.
+    Lines without a head are of one writer where the tags in front of them agree but for the time. The text of a message of
+    several lines goes on in ``_more``.
     """
+    same = [*_SAME, *(c for c in ("_more",) if c in frame.columns)]
     if "repeats" not in frame.columns:
         frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
-    rest = [pl.col(c).first() for c in frame.columns if c not in {*_SAME, "repeats"}]
+    rest = [pl.col(c).first() for c in frame.columns if c not in {*same, "repeats"}]
     tag = pl.when(pl.col("_host").is_null()).then(pl.col("_launcher").str.replace_all(_CLOCK, ""))
     return (
-        frame.group_by(*_SAME, tag.alias("_tag"), maintain_order=True)
+        frame.group_by(*same, tag.alias("_tag"), maintain_order=True)
         .agg(*rest, pl.col("repeats").sum())
         .select(frame.columns)
     )
@@ -99,7 +101,8 @@ def _warnings(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
 def slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows without text, but for what normalisation and connections need of it."""
     body = rows["_body"]
-    rows = rows[[c for c in rows.columns if c != "_body" and (c != "_level" or rule.table == "calls")]]
+    left_out = {"_body", "_more"} if rule.table == "calls" else {"_body", "_more", "_level"}
+    rows = rows[[c for c in rows.columns if c not in left_out]]
     if rule.table == "connections":
         via = body.str.splitn("via ", 2).struct.field("field_1")
         return rows.hstack([via.alias("_via")])

@@ -229,7 +229,7 @@ def match_headless(
         if prefix not in present:
             continue
         at = text.find(prefix, 1)
-        if at > 0 and not text[at - 1].isalnum():
+        if at > 0 and not (text[at - 1].isalnum() and prefix[0].isalnum()):
             found = catalog.try_rule(name, text[at:].rstrip())
             if found is not None:
                 return found, text[at:].rstrip(), at

@@ -266,6 +266,7 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
             if joined:
                 break
         match: Match | None
+        count = 0
         if joined:
             match, count = max(joined, key=lambda j: j[1])
             work.used.update(range(number + 1, number + 1 + count))
@@ -273,7 +274,9 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
             match = catalog.try_rule(name, body)
         if match is not None:
             taken.append(index)
-            out.setdefault(match.message.name, []).append(_joined(work, rows[index], match))
+            more = pl.lit("\n".join(following[:count]) or None, pl.String)
+            row = rows[index].with_columns(_more=more)
+            out.setdefault(match.message.name, []).append(_joined(work, row, match))
     loud = has_loud(rows["_level"])
     for found, frames in out.items():
         work.warned.update([found] if loud else [])
