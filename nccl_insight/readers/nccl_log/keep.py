@@ -59,8 +59,8 @@ class Kept(Counts):
 def fold(frame: pl.DataFrame) -> pl.DataFrame:
     """Folds records that one thread printed again and again word for word; ``repeats`` counts them.
 
-    Lines without a head are of one writer where the tags in front of them agree but for the time. The text of a message of
-    several lines goes on in ``_more``.
+    Lines without a head are of one writer where the tags in front of them agree but for the time. The text of a
+    message of several lines goes on in ``_more``.
     """
     same = [*_SAME, *(c for c in ("_more",) if c in frame.columns)]
     if "repeats" not in frame.columns:
