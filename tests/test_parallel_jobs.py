@@ -13,7 +13,7 @@ import pytest
 import nccl_insight
 from nccl_insight.model import Finding
 from tests import job_shapes
-from tests.job_maker import Layout, Simulation, training
+from tests.job_maker import Group, Layout, Op, Simulation, training
 from tests.job_shapes import Plan
 
 LATE = ("straggler-rank", "late-once", "collective-skew")
@@ -142,6 +142,38 @@ def test_the_delay_is_what_the_rank_took_longer(tmp_path: Path) -> None:
     found = said(job_shapes.alternating(ALTERNATING, slow(9)), tmp_path)["straggler-rank"][0]
     said_ms = float(re.search(r"by ([\d.]+) ms", found.title)[1])  # type: ignore[index]
     assert said_ms == pytest.approx(0.2 * (6 * 2 * (350 + 700) + 150) * 6 / 1000, rel=0.1)
+
+
+@pytest.mark.parametrize("late_us", [0.0, 900.0])
+def test_the_delay_is_no_more_than_what_others_could_not_hide(tmp_path: Path, late_us: float) -> None:
+    """The CPU of rank 2 is late in each layer. The others enter the next fetch early and compute under it, so they
+    lose less than the time between the arrivals."""
+
+    def job(late_us: float) -> Simulation:
+        group = Group("shard", (0, 1, 2, 3))
+        programs = {}
+        for rank in group.ranks:
+            made: list[tuple[int, Op]] = []
+            for step in range(6):
+                made.append((step, Op("collective", 150.0, group, "_allgather_base", 1 << 22)))
+                for _ in range(6):
+                    made.append(
+                        (step, Op("collective", 150.0, group, "_allgather_base", 1 << 22, blocking=False))
+                    )
+                    made.append((step, Op("idle", late_us if rank == 2 else 0.0)))
+                    made += [(step, Op("compute", 500.0)), (step, Op("join"))]
+            programs[rank] = made
+        simulation = Simulation(programs, 4)
+        simulation.run()
+        return simulation
+
+    slow = job(late_us)
+    found = said(slow, tmp_path).get("straggler-rank", [])
+    assert [f.ranks for f in found] == ([(2,)] if late_us else [])
+    if found:
+        end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
+        said_ms = float(re.search(r"by ([\d.]+) ms", found[0].title)[1])  # type: ignore[index]
+        assert said_ms == pytest.approx((end(slow) - end(job(0.0))) / 1000, rel=0.1)
 
 
 def test_a_send_in_the_background_holds_nobody_up(tmp_path: Path) -> None:

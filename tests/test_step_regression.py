@@ -97,6 +97,17 @@ def test_twenty_steps_are_enough_where_both_parts_are_apart() -> None:
     assert larger_by_chance([1, 4, 6, 2], [3, 7, 5]) == pytest.approx(7 / 35)
 
 
+def test_a_jump_far_beyond_the_spread_needs_five_steps_on_each_side() -> None:
+    jump = run_of(lambda rank, step: 110.0 if step >= 8 else 80.0).table("steps")
+    found = regression(build_run({"steps": jump.filter(pl.col("step") < 16)}), 1.15)
+    assert found is not None
+    assert (found.step, found.where) == (8, "compute")
+    rng = random.Random(2)
+    uneven = {step: rng.uniform(60.0, 120.0) + (40.0 if step >= 8 else 0.0) for step in range(STEPS)}
+    steps = run_of(lambda rank, step: uneven[step]).table("steps").filter(pl.col("step") < 16)
+    assert regression(build_run({"steps": steps}), 1.15) is None
+
+
 def test_long_recordings_are_cut_at_the_same_step() -> None:
     rng = random.Random(3)
     times = [(150 if step >= 70_001 else 100) * MS * rng.uniform(0.97, 1.03) for step in range(100_000)]

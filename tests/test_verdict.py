@@ -12,6 +12,7 @@ import nccl_insight
 from nccl_insight.engine.more import more_of
 from nccl_insight.model import Analysis, Coverage, NotJudged
 from tests.runs import SHARED
+from tests.trace_maker import event, trace, write
 
 INIT = (
     "ncclCommInitRank comm 0x{pid:x} rank {rank} nranks {n} cudaDev {rank} nvmlDev {rank} busId {rank}b000 "
@@ -60,6 +61,23 @@ def test_a_rank_that_does_not_finish_init_leaves_no_proof(tmp_path: Path) -> Non
     assert analysis.status == "inconclusive"
     assert analysis.reasons[0] == "init completed on 1 of 2 ranks"
     assert [row.end for row in analysis.progress.ranks] == ["running", "silent"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        ("gemm", "the traces hold no communication"),
+        (
+            "void deep_ep::internode::dispatch<false, 8>(int4*)",
+            "the traces hold no NCCL collectives, and kernels of other libraries (deep_ep) tell neither groups "
+            "nor sizes",
+        ),
+    ],
+)
+def test_traces_in_which_nccl_does_nothing_say_so(tmp_path: Path, kernel: str, reason: str) -> None:
+    kernels = [event("kernel", kernel, 1000.0 + 100 * i, 50.0, device=0, stream=7) for i in range(9)]
+    analysis = nccl_insight.analyze([write(tmp_path / "rank0.json", trace(0, 64, kernels))])
+    assert (analysis.status, analysis.reasons[0]) == ("inconclusive", reason)
 
 
 def test_ranks_that_the_log_lacks_leave_no_proof(tmp_path: Path) -> None:

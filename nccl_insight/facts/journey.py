@@ -223,6 +223,17 @@ def doubts(run: Run) -> tuple[str, ...]:
     return run.memo("journey.doubts", lambda r: tuple(_doubts(r)))
 
 
+def _without_collectives(run: Run) -> str:
+    """What traces in which NCCL did nothing can be judged by."""
+    if run.has("other_communication"):
+        names = run.table("other_communication")["library"].drop_nulls().unique().sort().to_list()
+        return (
+            f"the traces hold no NCCL collectives, and kernels of other libraries ({', '.join(names)}) tell neither "
+            "groups nor sizes"
+        )
+    return "the traces hold no communication"
+
+
 def _doubts(run: Run) -> Iterator[str]:
     measured = run.has("collectives") or run.has("benchmarks")
     nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
@@ -247,6 +258,7 @@ def _doubts(run: Run) -> Iterator[str]:
         if not measured:
             yield (
                 "no line shows the init of a communicator" if nccl_lines
+                else _without_collectives(run) if run.has("trace_info")
                 else "the inputs describe a machine or a state, not a run"
             )  # fmt: skip
         return

@@ -15,7 +15,8 @@ OUTLIER: Final = 3.0
 MIN_WINDOW_SHARE: Final = 0.01
 MIN_COMM_SHARE: Final = 0.05
 PIPELINE_SHARE: Final = 0.05
-"""Stages of a pipeline do different work, so small differences between them say nothing."""
+"""Stages of a pipeline do different work, as experts do that get unequal numbers of tokens: small differences say
+nothing."""
 MIN_DELAY_NS: Final = 20_000
 
 
@@ -77,6 +78,7 @@ class Scale:
     by_clock: bool
     on_cpu: bool
     pipeline: bool = False
+    """Whether those compared do unequal work: stages of a pipeline, experts with unequal tokens."""
 
 
 def events_of(rows: pl.DataFrame) -> pl.DataFrame:

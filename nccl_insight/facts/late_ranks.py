@@ -31,6 +31,7 @@ _FEW_STEPS: Final = 8
 _LEAST_FOR_MEAN: Final = 3
 _DRAWS: Final = 20_000
 _STRONG_SHARE: Final = 0.5
+_OUTLYING_STEPS: Final = "outlying steps"
 
 
 def often_last(events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
@@ -54,9 +55,11 @@ def often_last(events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
         if verdict is None:
             continue
         times, trials, p_value, chance, unit = verdict
+        some = unit == _OUTLYING_STEPS
+        late_in = outliers.filter(pl.col("last") == rank)["step"].sort().to_list() if some else ()
         found.append(
             Straggler((rank,), times, trials, unit, chance, p_value, int(delay), delay / total, delay / scale.window,
-                      int(worst), scale.by_clock)
+                      int(worst), scale.by_clock, steps=tuple(late_in), of_steps=steps if some else 0)
         )  # fmt: skip
     return tuple(found)
 

@@ -15,6 +15,9 @@ _LEAST_SIDE: Final = 5
 _SHARE_OF_GROWTH: Final = 0.5
 _SHARE_OF_OTHERS: Final = 0.25
 _CHANCE: Final = 0.001
+_CHANCE_OF_A_JUMP: Final = 0.05
+_JUMP: Final = 5.0
+"""Times the spread of the steps on either side: growth that is no chance even where few steps stand on each side."""
 _MOST_CUTS: Final = 400
 _RUNS_NEAR: Final = 3
 
@@ -49,7 +52,7 @@ def regression(run: Run, least_ratio: float) -> Regression | None:
 
     The moment is the one that separates the steps best. It counts where at least five steps stand on each side, and
     a step after it is longer than one before it more often than chance allows (Mann-Whitney test, corrected for
-    the moments that were tried).
+    the moments that were tried); for a jump of five times the spread a weaker level suffices.
     """
     steps = run.table("steps").filter(
         pl.col("step").is_not_null() & pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0)
@@ -61,7 +64,11 @@ def regression(run: Run, least_ratio: float) -> Regression | None:
     times = [float(t) for t in by_step["duration_ns"].to_list()]
     cut = _cut(times)
     before, after = statistics.median(times[:cut]), statistics.median(times[cut:])
-    if after < least_ratio * before or larger_by_chance(times[:cut], times[cut:]) * len(times) > _CHANCE:
+    if after < least_ratio * before:
+        return None
+    jump = after - before >= _JUMP * max(_spread(times[:cut]), _spread(times[cut:]))
+    chance = larger_by_chance(times[:cut], times[cut:]) * len(times)
+    if chance > (_CHANCE_OF_A_JUMP if jump else _CHANCE):
         return None
     where, ranks = _where(steps, numbers[cut], after - before)
     return Regression(numbers[cut], cut, len(times) - cut, round(before), round(after), where, ranks)
@@ -82,12 +89,14 @@ def _cut(times: list[float]) -> int:
 
 
 def _best_cut(times: list[float], least: int) -> int:
-    def spread(part: list[float]) -> float:
-        middle = statistics.median(part)
-        return sum(abs(t - middle) for t in part)
-
     cuts = range(least, len(times) - least + 1)
-    return min(cuts, key=lambda cut: spread(times[:cut]) + spread(times[cut:]))
+    return min(cuts, key=lambda cut: cut * _spread(times[:cut]) + (len(times) - cut) * _spread(times[cut:]))
+
+
+def _spread(part: list[float]) -> float:
+    """Mean absolute deviation from the median."""
+    middle = statistics.median(part)
+    return sum(abs(t - middle) for t in part) / len(part)
 
 
 def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tuple[int, ...]]:

@@ -116,6 +116,15 @@ def _compares_stages(members: Sequence[int], chain: Mapping[int, int]) -> bool:
     return len(set(known)) < len(known)
 
 
+def _routed_ranks(run: Run) -> frozenset[int]:
+    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these."""
+    groups = routed_groups(run)
+    if not groups:
+        return frozenset()
+    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups))
+    return frozenset(rows["rank"].drop_nulls().unique().to_list())
+
+
 def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
@@ -138,7 +147,8 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     if arrived.is_empty():
         return ()
     scale = _scale(run, rows)
-    scale = Scale(scale.window, scale.comm, hosts.height, scale.by_clock, scale.on_cpu)
+    uneven = bool(_routed_ranks(run))
+    scale = Scale(scale.window, scale.comm, hosts.height, scale.by_clock, scale.on_cpu, uneven)
     names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
     found = [
         often_last(events_of(part), scale) for part in arrived.partition_by("group", maintain_order=True)
@@ -156,9 +166,11 @@ def _arrivals(run: Run) -> Arrivals | None:
     parts = [(part, events_of(part)) for part in rows.partition_by("group", maintain_order=True)]
     staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
     chain = chains(run)
+    routed = _routed_ranks(run)
     for part, events in [*parts, *staged]:
         members = tuple(sorted(part["rank"].unique().to_list()))
-        own = replace(scale, pipeline=scale.pipeline and (not chain or _compares_stages(members, chain)))
+        stages_differ = scale.pipeline and (not chain or _compares_stages(members, chain))
+        own = replace(scale, pipeline=stages_differ or not routed.isdisjoint(members))
         late = tuple(
             item
             for item in often_last(events, own) or slow_members(part, events, own)
@@ -177,6 +189,7 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     if not stragglers:
         stragglers = _often(parts, scale)
+    stragglers = [_no_more_than_exposed(run, s) for s in stragglers]
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
     once = [
@@ -195,6 +208,21 @@ def _arrivals(run: Run) -> Arrivals | None:
     return Arrivals(
         _rank_table(waits, events), tuple(stragglers), distinct(once), events.height, scale.by_clock, scale.window,
         mean_wait / scale.window if scale.window else 0.0, scale.on_cpu, _routed(run, waits),
+    )  # fmt: skip
+
+
+def _no_more_than_exposed(run: Run, late: Straggler) -> Straggler:
+    """The straggler with a delay of at most the communication that any other rank of its group could not hide: an
+    arrival that the others fill with compute costs them nothing."""
+    others = run.table("steps").filter(
+        pl.col("rank").is_in(late.group_ranks) & ~pl.col("rank").is_in(late.ranks)
+    )
+    most = others.group_by("rank").agg(pl.col("exposed_comm_ns").sum())["exposed_comm_ns"].max()
+    if late.group == _PIPELINE or not isinstance(most, int) or not 0 < most < late.delay_ns:
+        return late
+    share = most / late.delay_ns
+    return replace(
+        late, delay_ns=most, window_share=late.window_share * share, worst_delay_ns=min(late.worst_delay_ns, most)
     )  # fmt: skip
 
 

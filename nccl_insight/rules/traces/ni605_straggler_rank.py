@@ -112,7 +112,8 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"delay{'' if many else 's'} the others by {format_ns(late.delay_ns)} in all",
         explanation=f"In the collectives{where}: by chance it would be {chance:.1f} of {late.units}: p = "
         f"{late.p_value:.2g} after correction for the number of ranks. "
-        f"Delay is the time from the next-to-last arrival to the last: {late.delay_share:.0%} of it is for "
+        f"Delay is the time from the next-to-last arrival to the last, at most the communication that another rank "
+        f"could not hide: {late.delay_share:.0%} of it is for "
         f"{'them' if many else 'this rank'}, {late.window_share:.0%} of the recorded time, at worst "
         f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
         f"transfer itself is not slow.{why} Arrival from {how}.{inherited}{elsewhere}{some}",

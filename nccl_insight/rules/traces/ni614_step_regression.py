@@ -13,8 +13,9 @@ the network, a cache that filled up. Averages over the whole run hide it.
 How it decides
 --------------
 The steps (median over ranks) are cut where the two parts spread least. At least five steps stand on each side, the
-later ones take 15% longer by their medians, and the order of the two parts is no chance (Mann-Whitney test). A
-rank is named where its own computing grew by half of the step's growth and that of the others did not.
+later ones take 15% longer by their medians, and the order of the two parts is no chance (Mann-Whitney test; a jump of
+five times the spread needs fewer steps). A rank is named where its own computing grew by half of the step's growth and
+that of the others did not.
 
 What to do
 ----------
