@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -14,7 +15,9 @@ from typing import IO, Final
 
 from nccl_insight.errors import UsageError
 
-_SYSTEM: Final = ("/dev/", "/proc/")
+# Files that a process holds open, by the names that the system gives them: written where they stand.
+_OPEN: Final = re.compile(r"/dev/(?:std(?:in|out|err)|fd/[0-9]+)|/proc/[^/]+/(?:task/[0-9]+/)?fd/[0-9]+")
+_LINKS_MOST: Final = 40
 
 
 def _identity(path: str | os.PathLike[str] | int) -> tuple[int, int] | None:
@@ -30,10 +33,25 @@ def _regular(path: str | os.PathLike[str]) -> bool:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
+        # "missing/../run.log" leads nowhere, and not to run.log.
+        if os.path.lexists(os.path.realpath(path)):
+            raise
         return True
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a directory", os.fspath(path))
-    return stat.S_ISREG(mode) and not os.path.abspath(path).startswith(_SYSTEM)
+    return stat.S_ISREG(mode) and not _open_file(os.fspath(path))
+
+
+def _open_file(path: str) -> bool:
+    """Whether a path is a name of a file that a process holds open, such as /dev/stdout, or a link to one."""
+    for _ in range(_LINKS_MOST):
+        if _OPEN.fullmatch(re.sub("/+", "/", path)):
+            return True
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            return False
+    return False
 
 
 class Outputs:
@@ -51,7 +69,8 @@ class Outputs:
         """
         name = os.fspath(target)
         found = _identity(name)
-        if found in self._inputs and not name.startswith(_SYSTEM):
+        # A terminal may be standard input and output at once.
+        if found in self._inputs and not stat.S_ISCHR(os.stat(name).st_mode):
             raise UsageError(
                 f"{name}: is an input of this command and would be overwritten; name another file"
             )

@@ -58,6 +58,13 @@ def content(directory: Path) -> dict[str, str]:
         ["analyze", "{dir}", "-o", "json={log}"],
         ["analyze", "{log}", "-o", "json={hard}"],
         ["analyze", "{log}", "-o", "json={link}"],
+        ["analyze", "{log}", "-o", "json=/proc/self/root{log}"],
+        ["explain-log", "{log}", "-o", "{log}"],
+        ["query", "select * from ranks", "{log}", "-o", "{hard}"],
+        ["query", "--tables", "{log}", "-o", "{link}"],
+        ["expect", "{log}", "-o", "{log}"],
+        ["replay", "{log}", "-o", "{log}"],
+        ["lint", "{log}", "-o", "{hard}"],
         ["diff", "{log}", "{log}", "-o", "json={log}"],
         ["redact", "{log}", "-o", "{dir}/out", "--map", "{log}"],
     ],
@@ -288,3 +295,35 @@ def test_a_bundle_of_standard_input_and_of_packed_files_is_read_back(tmp_path: P
     for name, lines in (("a.zip", 2), ("b.zip", 1)):
         shown = json.loads(run_cli("analyze", tmp_path / name, "--isolated", "--format", "json").stdout)
         assert sum(i["nccl_lines"] for i in shown["inputs"]) >= lines
+
+
+def test_a_file_in_memory_is_replaced_as_others_are(log: Path) -> None:
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK):
+        pytest.skip("no directory of files in memory")
+    target = shared / f"nccl-insight-test-{os.getpid()}.json"
+    try:
+        target.write_text("x" * 200_000)
+        assert run_cli("analyze", str(log), "-o", f"json={target}", "--exit-zero").returncode == 0
+        json.loads(target.read_text())
+    finally:
+        target.unlink()
+
+
+def test_a_path_through_a_directory_that_is_missing_leads_nowhere(log: Path, tmp_path: Path) -> None:
+    result = run_cli("analyze", str(log), "-o", f"json={tmp_path}/missing/../run.log")
+    assert result.returncode == 2
+    assert "cannot be written" in result.stderr
+    assert log.read_text() == LOG
+
+
+def test_a_working_directory_that_was_removed(log: Path, tmp_path: Path) -> None:
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m nccl_insight analyze "$1" --exit-zero'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable, str(log)],
+        check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NCCL 2.27.7" in done.stdout

@@ -159,6 +159,7 @@ def register(app: typer.Typer) -> None:
             parse_output,
             terminal_width,
             use_color,
+            working_directory,
             write_text,
         )
         from nccl_insight.cli.progress import progress
@@ -182,7 +183,8 @@ def register(app: typer.Typer) -> None:
                 "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
                 "redact": redact or None,
             },
-            config=config, isolated=isolated, cwd=Path.cwd(), environ=dict(os.environ), today=datetime.date.today(),
+            config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ),
+            today=datetime.date.today(),
         )  # fmt: skip
         limits = changed(parsed(limit), policy.limits)
         kind = None if input_format == "auto" else input_format

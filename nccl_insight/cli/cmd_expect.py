@@ -60,13 +60,14 @@ def register(app: typer.Typer) -> None:
         measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
         without --nics, or a log without graph).
         """
-        from nccl_insight.cli.output import terminal_width, write_text
+        from nccl_insight.cli.output import check_outputs, terminal_width, write_text
         from nccl_insight.expect.machine import build
         from nccl_insight.expect.model import OPS, SIZES, expectations
         from nccl_insight.expect.whatif import change
         from nccl_insight.report import expect_report
         from nccl_insight.report.prose import fit
 
+        check_outputs(paths or [], [output])
         if paths:
             if gpu or what_if:
                 raise UsageError("expect: name either a run or a machine (--gpu)")

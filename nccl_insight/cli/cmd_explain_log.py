@@ -25,10 +25,11 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
         """
         from nccl_insight.api import load
-        from nccl_insight.cli.output import write_text
+        from nccl_insight.cli.output import check_outputs, write_text
         from nccl_insight.report import explain_log as told
         from nccl_insight.views.log import log
 
+        check_outputs(paths, [output])
         run = load(paths)
         if not any(
             run.has(name)

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
         """
-        from nccl_insight.cli.output import use_color, write_text
+        from nccl_insight.cli.output import check_outputs, use_color, write_text
         from nccl_insight.report import lint_report
         from nccl_insight.settings.lint import KINDS, lint_environment, lint_text
 
@@ -57,6 +57,7 @@ def register(app: typer.Typer) -> None:
         if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
             raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
         colored = use_color(color)
+        check_outputs(scripts or [], [output])
         chosen = None if kind == "auto" else kind
         results = [
             lint_text("standard input" if path == "-" else path, _read(path), nccl_version, chosen)

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         Exit codes: 0 written, 2 usage, 3 no collective calls in the input.
         """
         from nccl_insight.api import load
-        from nccl_insight.cli.output import write_text
+        from nccl_insight.cli.output import check_outputs, write_text
         from nccl_insight.replay import (
             Options,
             commands,
@@ -49,6 +49,7 @@ def register(app: typer.Typer) -> None:
 
         if re.fullmatch(r"[\w./~+@ -]+", bin_dir) is None:
             raise UsageError(f"--bin-dir {bin_dir!r}: not a plain path")
+        check_outputs(paths, [output])
         run = load(paths)
         mix = mix_of(run, source)
         if format_ == "param":

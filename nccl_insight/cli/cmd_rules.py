@@ -246,10 +246,15 @@ def register(app: typer.Typer) -> None:
         isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
     ) -> None:
         """Print the settings in force and where each comes from."""
+        from nccl_insight.cli.output import working_directory
         from nccl_insight.engine.policy import load_policy
 
         policy = load_policy(
-            config=file, isolated=isolated, cwd=Path.cwd(), environ=os.environ, today=datetime.date.today()
+            config=file,
+            isolated=isolated,
+            cwd=working_directory(),
+            environ=os.environ,
+            today=datetime.date.today(),
         )
         rows = settings_in_force(policy)
         width = max(len(name) for name, _, _ in rows)

@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
         """Run SQL over the tables of a run."""
         from nccl_insight import api
         from nccl_insight.cli.frames import show_frame
-        from nccl_insight.cli.output import terminal_width, write_text
+        from nccl_insight.cli.output import check_outputs, terminal_width, write_text
         from nccl_insight.cli.progress import progress
         from nccl_insight.tables import sql as language
 
@@ -75,10 +75,12 @@ def register(app: typer.Typer) -> None:
             write_text(output, show_frame(language.columns(of), format_, width))
             return
         if list_tables:
+            check_outputs(given, [output])
             frame = language.overview(api.load(given) if given else None)
             write_text(output, show_frame(frame, format_, width))
             return
         sql, paths = _sql_and_paths(given)
+        check_outputs(paths, [output])
         language.check_sql(sql)  # before the inputs are read, which may take long
         for old, now in language.current(sql)[1].items():
             typer.echo(f"query: the message {old} is called {now} now", err=True)

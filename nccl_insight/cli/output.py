@@ -63,6 +63,14 @@ def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]
         outputs.claim(target)
 
 
+def working_directory() -> Path:
+    """The directory of this process; the root where it was removed, below which no configuration is looked for."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
 def write_text(target: str, text: str) -> None:
     """Writes to a file, whole or not at all, to a device or pipe as it is, or to standard output for ``-``.
 

@@ -288,7 +288,10 @@ class _Page:
 
 def common_base(analysis: Analysis) -> Path | None:
     """The current directory, if an input stands below it."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return None
     inside = any(
         PurePath(i.path).is_absolute() and PurePath(i.path).is_relative_to(here) for i in analysis.inputs
     )
