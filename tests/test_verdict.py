@@ -388,3 +388,26 @@ def test_plugins_without_their_hardware_and_link_local_networks_are_no_alarm(tmp
         f.name for f in judge(tmp_path, [two[0], *other, *two[1:]]).findings if f.severity.value == "warning"
     ]
     assert loud == ["net-plugin-load-failed"]
+
+
+def test_exceptions_whose_names_are_words_end_a_traceback_only(tmp_path: Path) -> None:
+    frame = '  File "/app/train.py", line 9, in main'
+    for text in ("Exception: is_gds_supported(13) failed", "torch._dynamo.exc.Unsupported: call_method"):
+        lines = [*log(), "Traceback (most recent call last):", frame, text]
+        analysis = judge(tmp_path, lines)
+        assert [f.name for f in analysis.findings if f.severity.value == "error"] == ["application-exception"]
+    spoken = judge(
+        tmp_path, [*log(closed=2), "Exception: the first epoch is slower", "Unsupported: option x, ignored"]
+    )
+    assert not [f for f in spoken.findings if f.severity.value != "info"]
+
+
+def test_a_host_that_ssh_does_not_reach_is_no_alarm_in_a_job_that_ran(tmp_path: Path) -> None:
+    missed = "ssh: connect to host 192.168.100.16 port 22: Connection timed out"
+    ran = judge(tmp_path, [missed, *log(closed=2)])
+    assert (ran.status, [f.name for f in ran.findings if f.severity.value != "info"]) == ("ok", [])
+    tail = [line for line in log(closed=2) if "Destroy" in line]
+    cut = judge(tmp_path, [missed, *tail])
+    assert not [f for f in cut.findings if f.severity.value != "info"]
+    alone = judge(tmp_path, [missed, log()[0]])
+    assert [f.name for f in alone.findings if f.severity.value == "error"] == ["launch-failed"]

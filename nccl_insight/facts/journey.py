@@ -327,8 +327,11 @@ def trouble_line(run: Run) -> str:
 
     A port that came back before the job ended is none.
     """
+    known = comms(run)
+    # A launcher that failed at first and came up later.
+    past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
     found = causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in(REMARKS) & pl.col("line").is_not_null()
+        pl.col("loud") & ~pl.col("cause").is_in([*REMARKS, *past]) & pl.col("line").is_not_null()
     )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]

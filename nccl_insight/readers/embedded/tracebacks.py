@@ -20,9 +20,16 @@ SCHEMA: Final = {
 }  # fmt: skip
 SIGNS: Final = (
     "Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "', "-- Process ",
+    "StopIteration", "TimeoutExpired", "Unsupported",
 )  # fmt: skip
 _MARK: Final = "Traceback (most recent call last)"
-_CLASS: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
+_CLASS: Final = (
+    r"(?:[A-Za-z_]\w*\.)*"
+    r"(?:[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
+    r"|Exception|StopIteration|TimeoutExpired|Unsupported)"
+)
+# Names that are words as well: only a traceback makes exceptions of them.
+_WORDS: Final = frozenset({"Exception", "StopIteration", "TimeoutExpired", "Unsupported"})
 NEAR: Final = (
     r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
     rf"|(?:^|[\s\])>:|]){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
@@ -118,7 +125,7 @@ class _Reader:
         tag = text[:at]
         key = _key(tag)
         opened = self._of(key, line)
-        if opened is None and found["text"] is None:
+        if opened is None and (found["text"] is None or found["cls"] in _WORDS):
             return
         if opened is not None:
             self.open = {k: v for k, v in self.open.items() if v is not opened}

@@ -11,8 +11,8 @@ NCCL waits for all ranks. Ranks that were never started look like a hang or a co
 
 How it decides
 --------------
-The launcher's line decides. Where ranks of a communicator finished their init after all, a later try went well: then it
-is only noted. Lines of git that read alike are left out.
+The launcher's line decides. Where ranks of a communicator finished their init after all, connected or closed it in
+order, another try went well: then it is only noted. Lines of git that read alike are left out.
 
 What to do
 ----------
@@ -57,7 +57,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     known = identities(run)
     named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
     hosts = tuple(sorted(host for host in named_hosts if host))
-    came_up = bool(run.table("ranks")["init_complete"].fill_null(False).any())
+    ranks = run.table("ranks")
+    came_up = bool(ranks["init_complete"].fill_null(False).any()) or run.has("connections")
+    came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
     yield from report(
         run,
         "launch-failed",
