@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from nccl_insight.errors import UsageError
 
 _OWN: Final = "nccl_insight."
 Group = Literal["rules", "grammars", "readers", "expectations"]
+
+
+@cache
+def _entries() -> Mapping[Group, importlib.metadata.EntryPoints]:
+    """Our entry points of all installed distributions, by group; finding them reads a file of each."""
+    every = importlib.metadata.entry_points()
+    return {group: every.select(group=f"nccl_insight.{group}") for group in get_args(Group)}
 
 
 @cache
@@ -26,7 +34,7 @@ def packages(group: Group) -> tuple[ModuleType, ...]:
         UsageError: one of them cannot be imported, or is a module and no package.
     """
     found = []
-    for entry in sorted(importlib.metadata.entry_points(group=f"nccl_insight.{group}"), key=lambda e: e.name):
+    for entry in sorted(_entries()[group], key=lambda e: e.name):
         named = f"extension {entry.name} ({entry.value}, of {entry.dist.name if entry.dist else 'unknown'})"
         package = _imported(entry.value, named)
         if not hasattr(package, "__path__"):

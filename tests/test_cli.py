@@ -212,6 +212,28 @@ def test_help_is_light() -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_a_log_is_analyzed_without_what_it_does_not_need(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.argv = ['nccl-insight', 'analyze', {str(HEALTHY)!r}, '-o', {'json=' + str(tmp_path / 'a.json')!r}]\n"
+        "from nccl_insight import cli\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
+        "print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (tmp_path / "a.json").exists()
+    modules = set(done.stdout.splitlines())
+    assert {"polars", "nccl_insight.engine.analyze", "nccl_insight.readers.kineto"} <= modules
+    others = {"plotly", "lark", "yaml", "zstandard", "rich", "torch", "ray", "fsspec", "sqlite3", "asyncio"}
+    others |= {"xml", "multiprocessing", "http", "ssl"}
+    own = {
+        "redact", "replay", "live", "agents", "views", "report.html", "report.figures", "readers.kineto.format",
+        "readers.nsys.format", "readers.xplane.format", "readers.rocpd.format", "readers.flight_recorder.format",
+        "readers.gpu_activity", "readers.chrome", "cli.cmd_capture", "cli.cmd_tables", "language.reference",
+    }  # fmt: skip
+    assert modules & (others | {f"nccl_insight.{name}" for name in own}) == set()
+
+
 def test_version() -> None:
     shown = run_cli("--version").stdout
     assert shown.startswith("nccl-insight 0.")
