@@ -101,9 +101,9 @@ def _explains(cause: Draft, effect: Draft) -> bool:
 def _shares(cause: Draft, effect: Draft) -> bool:
     """Whether cause and effect can be of one event.
 
-    False when they name different communicators or network devices, when a link came back long before, and when
-    the cause is a difference between ranks (a setting, a count) that stops nothing by itself and the effect is on
-    other hosts.
+    False when they name different communicators or network devices, when a link came back long before, when the
+    driver's line about a GPU and CUDA's about broken hardware are of different hosts, and when the cause is a
+    difference between ranks (a setting, a count) that stops nothing by itself and the effect is on other hosts.
     """
     if cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id:
         return False
@@ -114,6 +114,9 @@ def _shares(cause: Draft, effect: Draft) -> bool:
         began = effect.first_s
         if ended is not None and began is not None and began > ended + _LINK_REACH_S:
             return False
+    if cause.name == "xid-error" and effect.name == "cuda-hardware-error":
+        # The driver's line names the GPU; processes on other GPUs of the host may meet the error, too.
+        return cause.severity is Severity.ERROR and bool(set(cause.hit.hosts) & set(effect.hit.hosts))
     difference = cause.hit.comm_id is not None and cause.severity is not Severity.ERROR
     apart = bool(cause.hit.hosts and effect.hit.hosts) and not set(cause.hit.hosts) & set(effect.hit.hosts)
     return not (difference and apart)

@@ -136,7 +136,8 @@ def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     known = identities(run)
     rows = raised.select(columns)
     if "rank" in columns and "host" in columns:
-        place = pl.col("rank").replace_strict(known.host_of_rank, default=None, return_dtype=pl.String)
+        hosts = {r: at[0] for r in rows["rank"].drop_nulls().unique() if (at := known.hosts_of_absent((r,)))}
+        place = pl.col("rank").replace_strict(hosts, default=None, return_dtype=pl.String)
         rows = rows.with_columns(host=pl.coalesce("host", place))
     return pl.concat([errors, rows], how="diagonal").sort("input_id", "line", maintain_order=True)
 

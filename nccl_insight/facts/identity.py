@@ -124,7 +124,9 @@ class Identities:
             return None
         known = self.host_of_rank.get(number)
         if known is None:
-            return None if self.world and number >= self.world else (host, number)
+            if self.world and number >= self.world:
+                return None
+            return host or next(iter(self.hosts_of_absent((number,))), None), number
         return (known, number) if host is None or host == known else None
 
 

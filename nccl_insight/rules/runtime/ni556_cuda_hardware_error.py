@@ -41,6 +41,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
 NEEDS = ("errors", "tracebacks")
+CAUSED_BY = ("xid-error",)
 _NEXT = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; "
     "drain it, wait "
