@@ -334,3 +334,12 @@ def test_clocks_of_unknown_hosts_that_drift_make_nobody_late(tmp_path: Path) -> 
         path.write_text(json.dumps(content))
     found = nccl_insight.analyze(nccl_insight.load(sorted(tmp_path.glob("*.json")))).findings
     assert [f.name for f in found if f.name in LATE] == []
+
+
+def test_steps_that_grow_because_of_a_late_rank_follow_from_it(tmp_path: Path) -> None:
+    job = training(
+        Layout(1, 8, 1), steps=16, slow=lambda r, s: 1.4 if r == 6 and s >= 8 else 1.0, overlap=True
+    )
+    found = said(job, tmp_path)
+    assert late(found) == [("straggler-rank", (6,))]
+    assert [(f.ranks, f.caused_by) for f in found["step-regression"]] == [((6,), "straggler-rank")]

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.steps import Regression, regression
+from nccl_insight.facts.straggler import arrivals
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
@@ -67,11 +68,20 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         observed=f"{found.ratio:.2f} times the time, in {plural(found.after, 'step')}",
         expected=f"{format_ns(found.before_ns)} as in the {plural(found.before, 'step')} before",
         next_step=_next_step(found),
+        caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
         ranks=found.ranks,
         hosts=hosts_of(run, found.ranks),
         evidence=trace_refs(
             [(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]
         ),
+    )
+
+
+def _is_a_straggler(run: Run, found: Regression) -> bool:
+    """Whether a rank that is named as late for itself began to be so at this step."""
+    late = arrivals(run)
+    return late is not None and any(
+        set(s.ranks) == set(found.ranks) or (s.steps and min(s.steps) >= found.step) for s in late.stragglers
     )
 
 
