@@ -411,3 +411,13 @@ def test_a_host_that_ssh_does_not_reach_is_no_alarm_in_a_job_that_ran(tmp_path: 
     assert not [f for f in cut.findings if f.severity.value != "info"]
     alone = judge(tmp_path, [missed, log()[0]])
     assert [f.name for f in alone.findings if f.severity.value == "error"] == ["launch-failed"]
+
+
+def test_result_codes_of_ranks_that_were_connected_are_the_end_of_the_job(tmp_path: Path) -> None:
+    """What the threads of an abort print, in a log that lost its beginning."""
+    codes = [f"node1:10{r}:20{r} [{r}] NCCL INFO misc/socket.cc:707 (ncclSocketTryRecv) -> 3" for r in (0, 1)]
+    connected = "node1:100:100 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 1"
+    quiet = judge(tmp_path, [connected, *codes])
+    assert not [f.name for f in quiet.findings if f.severity.value != "info"]
+    loud = judge(tmp_path, ["node1:100:100 [0] NCCL INFO Using network IB", *codes])
+    assert [f.name for f in loud.findings if f.severity.value != "info"] == ["unexplained-failure"]

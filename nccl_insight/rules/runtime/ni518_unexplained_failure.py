@@ -124,9 +124,11 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
     last = traces.filter(
         pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64)
     )
-    # Where init lines are worded in a new way, nothing says whether init completed.
-    done = run.table("ranks")["init_complete"].fill_null(False).any() or any(
-        u.about == "init" for u in unread(run)
+    # Where init lines are worded in a new way, nothing says whether init completed; who is connected completed it.
+    done = (
+        run.table("ranks")["init_complete"].fill_null(False).any()
+        or run.has("connected")
+        or any(u.about == "init" for u in unread(run))
     )
     return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 and not done else None
 
