@@ -15,7 +15,7 @@ from nccl_insight import api
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.wire import recorded
 from nccl_insight.inputs.find import InputFile, find_inputs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Role, Severity
+from nccl_insight.model import CannotJudge, Confidence, Finding, Hit, Role, Severity
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.rules._links import traced_efficiency
@@ -379,6 +379,20 @@ def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> 
     assert list(ni503_rank_desync.check(run)) == []
 
 
+def write_dump(path: Path, entries: list[dict[str, Any]], members: dict[str, list[int]]) -> None:
+    """A dump of one rank that lists these process groups and their ranks."""
+    content = dump(entries)
+    content["pg_config"] = {
+        name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
+    }
+    path.write_bytes(pickle.dumps(content, protocol=2))
+
+
+def findings_of(folder: Path) -> dict[str, Finding]:
+    """Findings of the dumps in a folder, by name."""
+    return {f.name: f for f in nccl_insight.analyze(nccl_insight.load([folder])).findings}
+
+
 def test_who_stands_in_a_stalled_group_is_not_behind_in_another(tmp_path: Path) -> None:
     """Ranks 2 and 3 stand in a transfer of their own group; 0 and 1 wait for them in groups that join the pairs."""
     members = {"0": [0, 1, 2, 3], "t0": [0, 1], "t1": [2, 3], "d0": [0, 2], "d1": [1, 3]}
@@ -386,12 +400,8 @@ def test_who_stands_in_a_stalled_group_is_not_behind_in_another(tmp_path: Path) 
         tensor, data = f"t{rank // 2}", f"d{rank % 2}"
         entries = [done(n, group=tensor) for n in range(1, 5)] + [done(1, group=data)]
         entries.append(started(5, group=tensor) if rank >= 2 else started(2, group=data))
-        content = dump(entries)
-        content["pg_config"] = {
-            name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
-        }
-        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
-    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load([tmp_path])).findings}
+        write_dump(tmp_path / f"dump_{rank}", entries, members)
+    found = findings_of(tmp_path)
     assert found["collective-stalled"].ranks == (2, 3)
     assert "rank-desync" not in found
 
@@ -410,12 +420,8 @@ def test_who_waits_for_a_rank_without_a_dump_is_not_behind_in_another(tmp_path: 
         tensor, data = f"t{rank // 3}", f"d{rank % 3}"
         entries = [done(n, group=tensor) for n in range(1, 5)] + [done(1, group=data)]
         entries.append(started(5, group=tensor) if rank >= 3 else started(2, group=data))
-        content = dump(entries)
-        content["pg_config"] = {
-            name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
-        }
-        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
-    found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load([tmp_path])).findings}
+        write_dump(tmp_path / f"dump_{rank}", entries, members)
+    found = findings_of(tmp_path)
     assert found["rank-desync"].ranks == (5,)
 
 
