@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
-from nccl_insight.model import Analysis, Coverage, Evidence
-from nccl_insight.report import text, words
+from nccl_insight.model import Analysis, Coverage, Evidence, Severity
+from nccl_insight.report import junit, markdown, text, words
+from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.report.steps import steps_of
 from tests import render_samples as samples
@@ -94,6 +96,15 @@ def test_a_place_repeats_nothing_of_the_headline_and_found_only_what_is_new() ->
     place = next(line for line in out.splitlines() if "-->" in line)
     assert "ranks 40-41" not in place
     assert "    = found: rank 4 waits" in out.splitlines()
+
+
+def test_a_note_is_called_so_in_every_output() -> None:
+    note = dataclasses.replace(samples.finding(), severity=Severity.INFO)
+    analysis = Analysis("ok", (note,), samples.healthy()[0].job, Coverage(), (), samples.TOOL)
+    assert "note[NI223]" in text.render(analysis, verbosity=1)
+    assert "### NOTE NI223" in markdown.render(analysis)
+    assert "NOTE NI223" in junit.render(analysis)
+    assert ">Note</span>" in re.sub(r"<svg.*?</svg>", "", str(badge(Severity.INFO)))
 
 
 def test_a_unit_follows_a_number_and_never_a_phrase() -> None:

@@ -10,6 +10,7 @@ import orjson
 
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.model import Ref, Severity
+from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 
@@ -53,7 +54,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
         lines += ["### Findings that differ", "", "| | code | finding | what |", "|---|---|---|---|"]
         for f in comparison.findings:
             severity = f.severity_bad or f.severity_good
-            word = f"{f.status}, {severity.value}" if severity else f.status
+            word = f"{f.status}, {words.severity_word(severity)}" if severity else f.status
             lines.append(f"| {word} | {f.code} | {f.name} | {_cell(f.title)} |")
         lines.append("")
     if comparison.changes:
@@ -190,9 +191,9 @@ def _few(values: list[str]) -> str:
 
 def _finding(change: FindingChange) -> str:
     severity = change.severity_bad or change.severity_good
-    word = severity.value.upper() if severity else ""
+    word = words.severity_word(severity).upper() if severity else ""
     if change.status in {"worse", "better"} and change.severity_good and change.severity_bad:
-        word = f"{change.severity_good.value} -> {change.severity_bad.value}"
+        word = " -> ".join(map(words.severity_word, (change.severity_good, change.severity_bad)))
     return f"{change.status:<6} {word:<8} {change.code} {change.name}: {one_line(change.title, _LIMIT)}"
 
 

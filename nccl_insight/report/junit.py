@@ -62,7 +62,9 @@ def _verdict(suite: ElementTree.Element, analysis: Analysis) -> None:
 
 
 def _details(finding: Finding) -> str:
-    rows = [f"{finding.severity.value.upper()} {finding.code} {finding.name}: {one_line(finding.title, 500)}"]
+    rows = [
+        f"{words.severity_word(finding.severity).upper()} {finding.code} {finding.name}: {one_line(finding.title, 500)}"
+    ]
     rows += [
         f"{label}: {text}"
         for label, text in (

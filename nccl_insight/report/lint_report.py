@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from nccl_insight.model import Severity
-from nccl_insight.report import sarif
+from nccl_insight.report import sarif, words
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.settings.catalogue import catalogue
 from nccl_insight.settings.lint.model import CODES, LintFinding, LintResult
@@ -76,7 +76,7 @@ def _finding(finding: LintFinding, color: bool) -> Iterator[str]:
     issue = finding.issue
     code = CODES.get(issue.name)
     label = f"{code} {issue.name}" if code else issue.name
-    yield f"{_paint(finding.severity.value.upper(), color)}  {label}: {one_line(issue.title, 500)}"
+    yield f"{_paint(words.severity_word(finding.severity).upper(), color)}  {label}: {one_line(issue.title, 500)}"
     text = f"  {one_line(finding.text, 160)}" if finding.text else ""
     yield f"  where  {_where(finding.path, finding.line)}{text}"
     if issue.explanation and one_line(issue.explanation) not in issue.title:

@@ -71,7 +71,7 @@ def _steps(next_step: str) -> list[str]:
 def finding(item: Finding) -> str:
     """One finding as a markdown section (what the report's copy buttons give)."""
     rows = [
-        f"### {item.severity.value.upper()} {item.code} {item.name}",
+        f"### {words.severity_word(item.severity).upper()} {item.code} {item.name}",
         "",
         f"**{escape(one_line(item.title, 500))}**",
         "",

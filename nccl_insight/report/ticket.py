@@ -218,10 +218,8 @@ def _behavior(analysis: Analysis) -> list[str]:
     loud = _loud(analysis)
     rows = [f"**{markdown.escape(words.cause(analysis))}**", ""]
     for item in loud[:_MOST_FINDINGS]:
-        where = words.affected(item)
-        rows.append(
-            f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {item.severity.value})"
-        )
+        where, word = words.affected(item), words.severity_word(item.severity)
+        rows.append(f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {word})")
         observed, expected = words.observed_expected(item)
         if expected:
             rows.append(

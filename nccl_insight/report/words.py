@@ -26,6 +26,11 @@ def verdict_word(analysis: Analysis) -> str:
     return "WARN" if analysis.count(Severity.WARNING) else "OK"
 
 
+def severity_word(severity: Severity) -> str:
+    """``error``, ``warning`` or ``note``: the word that every output uses, whatever the setting is called."""
+    return "note" if severity is Severity.INFO else severity.value
+
+
 def cause(analysis: Analysis) -> str:
     """The cause in words: the headline of every output."""
     if analysis.headline:

@@ -78,8 +78,11 @@ def _filter(items: Sequence[Finding]) -> Markup | None:
     """Fields that narrow the cards by severity, rank, host and words; for scripts only."""
     if len(items) < _FILTERED:
         return None
-    severities = dict.fromkeys(i.severity.value for i in items)
-    options = [el("option", "all", value=""), *(el("option", s, value=s) for s in severities)]
+    severities = dict.fromkeys(i.severity for i in items)
+    options = [
+        el("option", "all", value=""),
+        *(el("option", words.severity_word(s), value=s.value) for s in severities),
+    ]
     fields = [el("label", "Severity ", el("select", options, id="f-severity"))]
     if any(i.ranks for i in items):
         fields.append(

@@ -28,7 +28,12 @@ def summary(analysis: Analysis, first: Markup | None = None) -> Markup:
 
 def badge(severity: Severity) -> Markup:
     """Severity as a symbol and a word."""
-    return el("span", icon(severity.value), severity.value.capitalize(), class_=f"badge s-{severity.value}")
+    return el(
+        "span",
+        icon(severity.value),
+        words.severity_word(severity).capitalize(),
+        class_=f"badge s-{severity.value}",
+    )
 
 
 def headline(analysis: Analysis) -> str:
