@@ -145,7 +145,10 @@ def _build(run: Run) -> Identities:
         last = world.sort("input_id", "line")["comm_id"].drop_nulls()
         if last.len():
             same = world.filter(pl.col("comm_id") == last[-1])
-            world = same if same.height * 2 >= world.height else world
+            if _side_by_side(world, same):
+                world = _by_launcher(run, world)
+            elif same.height * 2 >= world.height:
+                world = same
     host_of_rank: dict[int, str] = {}
     rank_of_process: dict[tuple[str, int], int] = {}
     by_pid: dict[int, list[tuple[str, int]]] = {}
@@ -185,6 +188,32 @@ def _build(run: Run) -> Identities:
         input_host,
         input_rank,
     )
+
+
+def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
+    """Whether a communicator of as many ranks has other GPUs and processes than this one: none of them is the job's.
+
+    Groups of a job (tensor, pipeline) are so; attempts of a job have its GPUs one after the other.
+    """
+    place = pl.struct("host", "bus_id")
+    known = ranks.filter(pl.col("comm_id").is_not_null()).group_by("comm_id").agg(
+        (pl.col("host").is_not_null() & pl.col("bus_id").is_not_null()).all().alias("told"),
+        place.is_in(one.select(place.implode()).to_series()).any().alias("again"),
+    )  # fmt: skip
+    return known.filter(pl.col("told") & ~pl.col("again")).height > 0
+
+
+def _by_launcher(run: Run, ranks: pl.DataFrame) -> pl.DataFrame:
+    """The processes under the ranks that the launcher gave them; none where it tells them not all, or one twice."""
+    key = ["host", "pid"]
+    tasks = run.table("processes").select(*key, "launcher_rank").join(
+        ranks.select(key).unique(), on=key, how="semi"
+    )  # fmt: skip
+    found = tasks["launcher_rank"].cast(pl.Int64, strict=False)
+    if not tasks.height or found.null_count() or found.n_unique() < tasks.height:
+        return ranks.clear()
+    size = pl.lit(tasks.height, pl.Int32).alias("nranks")
+    return tasks.select(found.cast(pl.Int32).alias("rank"), *key, size)
 
 
 def _owners(

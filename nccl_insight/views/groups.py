@@ -29,7 +29,8 @@ class Group:
     @property
     def behind(self) -> dict[int, int]:
         """Ranks behind the furthest of the group, by how many collectives."""
-        return {r: self.furthest - n for r, n in self.issued.items() if n is not None and n < self.furthest}
+        most = self.furthest
+        return {r: most - n for r, n in self.issued.items() if n is not None and n < most}
 
     @property
     def silent(self) -> tuple[int, ...]:
