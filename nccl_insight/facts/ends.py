@@ -203,7 +203,7 @@ def _of_line(
 
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
-                  "elastic_root_cause", "spawn_signal", "spawn_exit", "lightning_child", "horovod_exit",
+                  "elastic_root_cause", "spawn_signal", "spawn_exit", "paddle_exit", "lightning_child", "horovod_exit",
                   "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked",
                   "sglang_died", *SILENT[4:])  # fmt: skip
 
@@ -221,7 +221,7 @@ def _reason(row: Mapping[str, Any]) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
     return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
         "srun_node_failure", "daemon_lost", "ray_node_dead", "ray_marked_dead", "ray_actor_node", "k8s_evicted",
-        "k8s_node_pressure", "salloc_revoked",
+        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked",
     )  # fmt: skip
 
 
