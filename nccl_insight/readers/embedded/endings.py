@@ -30,7 +30,7 @@ _KINDS: Final = (
         "killed by a signal",
         r"(?i)segmentation fault|core dumped|fatal python error|caught signal [0-9]+|"
         r"(?:exited on|died from) signal [0-9]+|"
-        r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) ?"
+        r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) {0,3}"
         r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
         r"^(?:\([^()]*\) |\[[^\[\]]*\]:? ?)*terminate called |"
         r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)|"
