@@ -97,6 +97,9 @@ _NO_USERS: Final = (
     r"|init|signals?|sig\w+|oom\w*|itself|others?|another|our|your|their|its|one|two|hand|name|id|uid|now|it|them|us|me"
     r"|you|hub|commit|git|pip|conda|cuda|gpu\w*|node\w*|host\w*|job\w*|step\w*|task\w*|admin\w*|operators?|watchdog"
     r"|monitor\w*|health\w*|automat\w*|agents?|workers?|master|main|launcher|framework|application|library|driver|daemon"
+    r"|peers?|remote|hardware|firmware|software|proxy|network|switch\w*|nics?|hcas?|vendor|provider|platform|compiler"
+    r"|versions?|v?bios|fabric\w*|nvlink|caller|parent|child|both|either|none|values?|bytes|lines|spaces|commas"
+    r"|operations?|collectives?|calls?|events?|order|time|size|count|index|key|type|groups?|killer|supervisor|side"
     r"|service|server|client|thread|timeout|failure|error|exception|policy|design|request|setting|using)\b)"
 )
 _NO_BRANCHES: Final = (
