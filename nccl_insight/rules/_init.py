@@ -83,11 +83,12 @@ def waiting_early(run: Run) -> pl.DataFrame:
     return chosen if own or goes_on else none
 
 
-def _coming(run: Run) -> int:
-    """Processes that have begun, and have not printed their rank."""
+def _coming(run: Run, failed: pl.DataFrame) -> int:
+    """Processes that have begun, have not printed their rank, and have not failed."""
     placed = run.table("ranks").select("host", "pid").drop_nulls()
     begun = run.table("processes").select("host", "pid").drop_nulls().unique()
-    return begun.join(placed, on=["host", "pid"], how="anti").height
+    still = begun.join(placed, on=["host", "pid"], how="anti")
+    return still.join(failed, on=["host", "pid"], how="anti").height
 
 
 def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) -> Waiting | None:
@@ -103,10 +104,14 @@ def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) ->
         "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "." if later
         else "They did not get past the bootstrap."
     )  # fmt: skip
-    return Waiting(comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later)))
+    return Waiting(
+        comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), failed)
+    )
 
 
-def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool) -> str:
+def _doubt(
+    run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool, failed: pl.DataFrame
+) -> str:
     if log_is_cut(run):
         return "the log says that lines are missing, so an Init COMPLETE may be among them"
     if started.height < 2:
@@ -117,7 +122,7 @@ def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: boo
         return "the log holds only some ranks of the communicator, and those got past the bootstrap"
     if any(what.about == "init" for what in unread(run)):
         return "lines about init are worded in a way that is not known here, so an Init COMPLETE may be among them"
-    coming = _coming(run) if missing else 0
+    coming = _coming(run, failed) if missing else 0
     if coming and not goes_on(run):
         return f"the log ends while {plural(coming, 'process has', 'processes have')} not said yet which rank they are"
     last = started["line"].max()
