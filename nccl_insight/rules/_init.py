@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.journey import REMARKS, goes_on
+from nccl_insight.facts.parts.processes import processes_of
 from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -91,6 +93,16 @@ def _coming(run: Run, failed: pl.DataFrame) -> int:
     return still.join(failed, on=["host", "pid"], how="anti").height
 
 
+def _one_after_another(run: Run) -> bool:
+    """Whether all lines of a process stand before those of the next: then their order is not that of time."""
+    ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
+    for own in processes_of(run, ranks).values():
+        apart = all(before.last < after.first for before, after in pairwise(own))
+        if apart and sum(process.first < process.last for process in own) > 1:
+            return True
+    return False
+
+
 def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) -> Waiting | None:
     top = started["nranks"].max()
     if not isinstance(top, int) or top < 2:
@@ -123,7 +135,7 @@ def _doubt(
     if any(what.about == "init" for what in unread(run)):
         return "lines about init are worded in a way that is not known here, so an Init COMPLETE may be among them"
     coming = _coming(run, failed) if missing else 0
-    if coming and not goes_on(run):
+    if coming and not goes_on(run) and not _one_after_another(run):
         return f"the log ends while {plural(coming, 'process has', 'processes have')} not said yet which rank they are"
     last = started["line"].max()
     tail = run.table("inputs").filter(pl.col("input_id") == started["input_id"][0])["lines"]
