@@ -80,7 +80,10 @@ HINTS: Final = {
         "host[",
         "nodename", "node_name", "computername", "host\"", "host'", "host_name", " host:", "connect to ",
         "connected to ", "connecting to ", "listen on ", "listening on ", "tcpstore(", "added '", "run-", "slots",
-        " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ", " on ", "node", "instance",
+        " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ", " on ",
+        # Hosts are called node0001 in many clusters: the word alone is in every line of theirs.
+        "node ", "nodes ", "node=", "nodes=", "node:", "nodes:", "node(", "nodes(", "node\t", "node\"", "node'", "nodelist",
+        "instance",
         "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:", "hostname ",
         "authenticating", "resolve",
         "lookup ", "addresses of", "exited with", "pbs_", "slurm", "][[", ":mpi_rank_", "startup(", "linux ",
@@ -193,7 +196,7 @@ PLACE: Final = re.compile(
     r"|\"compute\":\s?\{[^{}\n]{0,2000}?\"name\":\s?\"([A-Za-z][\w.-]*)"
     r"|\b(?:node|instance|[Hh]ost(?:[Nn]ame)?|nodename|server|machine|kubernetes_node"
     r"|exported_instance)=\"([A-Za-z][\w.-]*)"
-    rf"|\bhost:({_NAMED})|\binstance/name: ([A-Za-z][\w.-]*)|\bNode(?: [Nn]ame)?\s?[:=]\s{{0,20}}({_NAMED})"
+    rf"|\bhost:({_NAMED})|\binstance/name: ([A-Za-z][\w.-]*)|\bNode(?: [Nn]ame)?[ \t]?[:=]\s{{0,20}}({_NAMED})"
     # what schedulers, launchers and daemons say about a host
     rf"|\b(?:[Nn]odes?|[Tt]asks?|task\(s\)|process(?:es)?|daemons?|jobs?|agents?|workers?|pods?"
     rf"|containers?|running|started"
