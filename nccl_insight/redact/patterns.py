@@ -82,8 +82,8 @@ HINTS: Final = {
         "connected to ", "connecting to ", "listen on ", "listening on ", "tcpstore(", "added '", "run-", "slots",
         " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ", " on ",
         # Hosts are called node0001 in many clusters: the word alone is in every line of theirs.
-        "node ", "nodes ", "node=", "nodes=", "node:", "nodes:", "node(", "nodes(", "node\t", "node\"", "node'", "nodelist",
-        "instance",
+        "node ", "nodes ", "node=", "nodes=", "node:", "nodes:", "node(", "nodes(", "node\t", "node\"", "node'",
+        "nodelist", "instance",
         "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:", "hostname ",
         "authenticating", "resolve",
         "lookup ", "addresses of", "exited with", "pbs_", "slurm", "][[", ":mpi_rank_", "startup(", "linux ",

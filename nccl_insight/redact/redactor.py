@@ -87,7 +87,7 @@ class Redactor:
         if len(text) < _SHORT:
             return self._words.replaced(self._by_patterns([text])[0])
         lines = shapes.pieces(text)
-        sections = shapes.sections(lines, (*_LINE_WORDS, *self.names.odd))
+        sections = shapes.sections(lines, _LINE_WORDS, self.names.odd)
         changed = self._by_patterns(["".join(lines[begin:end]) for begin, end in sections])
         mixed: list[str] = []
         plain: list[bool] = []

@@ -85,15 +85,26 @@ def _encodes(line: str) -> bool:
     return True
 
 
-def sections(lines: Sequence[str], words: Collection[str]) -> list[tuple[int, int]]:
+# What NCCL puts in front of a line: its host is known from there, and often holds a word of the patterns (ip-10-0-0-1).
+_OWN_HEAD: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+:[0-9]+ \[-?[0-9]+\] NCCL "
+
+
+def sections(
+    lines: Sequence[str], words: Collection[str], names: Collection[str] = ()
+) -> list[tuple[int, int]]:
     """Where patterns can match: first line and the one behind the last, in order and apart from each other.
 
     Args:
         lines: the pieces of a text.
-        words: one of these, in any case, or one of the forms of a place is in every match, in the line where it begins.
+        words: one of these, in any case, or one of the forms of a place is in every match, in the line where it begins
+            and behind a head of NCCL.
+        names: what is looked for in whole lines.
     """
-    series = as_series(lines)
+    whole = as_series(lines)
+    series = whole.str.replace(_OWN_HEAD, "")
     found = series.str.contains_any(list(words), ascii_case_insensitive=True) | series.str.contains(FORMS)
+    if names:
+        found |= whole.str.contains_any(list(names), ascii_case_insensitive=True)
     made: list[tuple[int, int]] = []
     for at in found.fill_null(value=True).arg_true():
         end = _end(lines, at)
