@@ -337,6 +337,12 @@ def test_a_remark_about_the_host_hides_no_hang(tmp_path: Path) -> None:
     ]
 
 
+def test_missing_ranks_are_not_said_to_be_where_others_wait(tmp_path: Path) -> None:
+    found = {f.name: f for f in judge(tmp_path, log(ranks=3, of=4, done=0)).findings}
+    for name in ("rank-missing-in-init", "communicator-incomplete"):
+        assert (found[name].ranks, found[name].hosts) == ((3,), ())
+
+
 def test_processes_on_their_way_are_no_missing_ranks(tmp_path: Path) -> None:
     """The log ends before they say which rank they are."""
     coming = "node1:150:150 [3] NCCL INFO cudaDriverVersion 12080"

@@ -64,7 +64,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file per process)",
         confidence=Confidence.HIGH,
         ranks=worst.missing,
-        hosts=worst.hosts,
         comm_id=worst.comm_id,
         evidence=(Ref(worst.input_id, worst.line),) if worst.line else (),
         absence=f"no init line of ranks {missing} in the inputs",

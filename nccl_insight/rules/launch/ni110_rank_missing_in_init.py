@@ -38,7 +38,7 @@ import polars as pl
 
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import hosts_of, rank_words, refs
+from nccl_insight.facts.settings import rank_words, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
@@ -72,7 +72,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             )
             continue
         started = stuck.ranks
-        hosts = identities(run).hosts_of_absent(stuck.missing) or hosts_of(started)
         yield Hit(
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "
@@ -87,7 +86,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             observed=f"{started.height} of {stuck.nranks} ranks started",
             expected=f"{stuck.nranks} ranks start",
             ranks=stuck.missing,
-            hosts=hosts,
+            hosts=identities(run).hosts_of_absent(stuck.missing),
             comm_id=stuck.comm_id,
             evidence=refs(started),
             absence=f"no line of {rank_words(stuck.missing)} in any input",
