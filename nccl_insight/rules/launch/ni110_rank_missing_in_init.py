@@ -71,15 +71,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
                 stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host"
             )
             continue
-        started = stuck.ranks
+        started, alone = stuck.ranks, len(stuck.missing) == 1
         yield Hit(
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "
             f"while {plural(started.height, 'rank')} wait",
-            next_step="check what rank "
-            + format_ranks(stuck.missing, 4)
-            + " printed and whether it was launched: its exit code, its environment, "
-            "ports between the hosts",
+            next_step=f"check what {'rank' if alone else 'ranks'} {format_ranks(stuck.missing, 4)} printed and whether "
+            + ("it was launched: its" if alone else "they were launched: their")
+            + " exit code and environment, ports between the hosts",
             explanation="The communicator needs all its ranks before any of them can go on. The ranks named never "
             "said that they started, and those "
             "that did got no further than the bootstrap.",
