@@ -58,6 +58,12 @@ def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
     return ",".join(runs)
 
 
+def rank_words(ranks: Iterable[int], limit: int = 12) -> str:
+    """Ranks for a sentence: ``rank 3`` or ``ranks 0-7,12``; ``limit`` as in :func:`format_ranks`."""
+    every = set(ranks)
+    return f"{'rank' if len(every) == 1 else 'ranks'} {format_ranks(every, limit)}"
+
+
 def plural(count: int, word: str, many: str | None = None) -> str:
     """``1 rank``, ``2 ranks``; ``many`` for irregular plurals."""
     return f"{count:,} {word if count == 1 else (many or word + 's')}"

@@ -17,10 +17,10 @@ from nccl_insight.facts.calls import stopped
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
-from nccl_insight.facts.settings import rank_words, refs
+from nccl_insight.facts.settings import refs
 from nccl_insight.model import Confidence, Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 WATCHDOG: Final = "torch's watchdog"
 DUMPS: Final = "the Flight Recorder dumps"

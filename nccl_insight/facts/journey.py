@@ -16,7 +16,7 @@ from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.versions import version_key
 
 _ROWS: Final = 4096
@@ -188,9 +188,7 @@ def _ending(run: Run) -> str:
             return "the log ends after all communicators were closed"
         if "silent" in ends:
             silent = _silent(rows)
-            return (
-                f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
-            )
+            return f"{rank_words(silent)} silent while others go on"
         if goes_on(run):
             return "the program's own output goes on"
         if counts_none(rows, "connected", "first_call"):
@@ -278,7 +276,7 @@ def _doubts(run: Run) -> Iterator[str]:
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
     silent = _silent(rows)
     if silent:
-        yield f"{'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)} silent while others go on"
+        yield f"{rank_words(silent)} silent while others go on"
     gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
     if not gone.any():
         if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:

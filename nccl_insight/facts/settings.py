@@ -8,7 +8,6 @@ import polars as pl
 
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
 
 _FALSE = ("0", "false", "no", "off", "n", "")
 
@@ -76,9 +75,3 @@ def named(hosts: Iterable[str], limit: int = 4) -> str:
     if len(every) <= limit:
         return ", ".join(every)
     return ", ".join(every[:limit]) + f", ... ({len(every)} hosts)"
-
-
-def rank_words(ranks: Iterable[int]) -> str:
-    """Ranks for a sentence: ``rank 3`` or ``ranks 0-7,12``."""
-    every = tuple(ranks)
-    return f"rank {every[0]}" if len(every) == 1 else f"ranks {format_ranks(every)}"

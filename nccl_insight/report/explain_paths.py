@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
 from nccl_insight.report.words import crossed
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.log.paths import Network, Nic, Transports, Trees, Way
 from nccl_insight.views.rings import Rings
 
@@ -106,7 +106,6 @@ def _channels(channels: Sequence[int]) -> str:
 def _trees(view: Trees | None) -> Iterator[str]:
     if view is None:
         return
-    word = "rank" if len(view.roots) == 1 else "ranks"
-    tops = f"{word} {format_ranks(view.roots)}" if view.roots else "not in the log"
+    tops = rank_words(view.roots) if view.roots else "not in the log"
     widest = plural(view.children, "child", "children")
     yield f"{plural(view.trees, 'tree')}; roots: {tops}; at most {widest} per rank."

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural, rank_words
 
 EXCERPT = 400
 _TEXT = ("nccl_log", "unknown")
@@ -112,8 +112,7 @@ def affected(finding: Finding, limit: int = 12) -> str:
     """``ranks 0-7,12 on gpu01, gpu02``; empty when the finding names neither."""
     parts = []
     if finding.ranks:
-        word = "rank" if len(set(finding.ranks)) == 1 else "ranks"
-        parts.append(f"{word} {format_ranks(finding.ranks, limit)}")
+        parts.append(rank_words(finding.ranks, limit))
     if finding.hosts:
         parts.append(host_list(finding.hosts))
     return " on ".join(parts)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nccl_insight.facts.absent import Absent
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.model import Confidence, Hit, Severity
+from nccl_insight.units import rank_words
 
 
 def subject(item: Absent) -> str:

@@ -10,7 +10,7 @@ from nccl_insight.facts.diagnostics import findings, hosts_of_ranks
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural, rank_words
 
 _MOST = 4
 
@@ -36,7 +36,7 @@ def located(
     """Ranks (of the lines' rank sets unless given) and their hosts, and both in words."""
     ranks = _ranks(rows) if ranks is None else ranks
     hosts = hosts_of_ranks(run, _comm(rows), ranks) if ranks else ()
-    words = f"{'rank' if len(ranks) == 1 else 'ranks'} {format_ranks(ranks)}" if ranks else "some ranks"
+    words = rank_words(ranks) if ranks else "some ranks"
     total = rows["n_ranks"].max()
     if isinstance(total, int) and total > len(ranks) > 0:
         words += f" and {total - len(ranks)} more"

@@ -14,7 +14,7 @@ from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural, rank_words
 
 _EVIDENCE = 4
 _EXCERPT = 200
@@ -87,7 +87,7 @@ class Trouble:
         """``ranks 0-3 on gpu01``, ``gpu01``, or empty when the lines name neither."""
         hosts = named(self.hosts)
         if self.ranks:
-            who = f"{'rank' if len(self.ranks) == 1 else 'ranks'} {format_ranks(self.ranks)}"
+            who = rank_words(self.ranks)
             return f"{who} on {hosts}" if hosts else who
         return hosts
 

@@ -10,10 +10,11 @@ import polars as pl
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 ABORT = 6
 _EVIDENCE = 4

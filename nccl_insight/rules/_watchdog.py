@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.watchdog import verdicts
 from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 
 def stalled(run: Run) -> Iterator[Hit]:

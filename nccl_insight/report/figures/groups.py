@@ -8,7 +8,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import named_ranks
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
@@ -25,12 +25,8 @@ def groups(analysis: Analysis, view: Groups) -> Figure:
     silent = sorted({r for g in rows for r in g.silent})
     many = f", {len(odd) or 'none'} of them with a rank that is behind or silent" if len(rows) > 1 else ""
     said = [plural(len(rows), "process group") + many]
-    said += (
-        [f"behind: {'rank' if len(late) == 1 else 'ranks'} {format_ranks(late)}; the others wait"]
-        if late
-        else []
-    )
-    said += [f"silent: {'rank' if len(silent) == 1 else 'ranks'} {format_ranks(silent)}"] if silent else []
+    said += [f"behind: {rank_words(late)}; the others wait"] if late else []
+    said += [f"silent: {rank_words(silent)}"] if silent else []
     if not odd:
         said.append("every rank has issued the same collective")
     table = tuple(

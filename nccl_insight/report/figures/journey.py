@@ -7,7 +7,7 @@ from collections import defaultdict
 from nccl_insight.model import Analysis, Milestones
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.units import format_ranks
+from nccl_insight.units import format_ranks, rank_words
 
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
@@ -97,7 +97,6 @@ def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:
     rows = []
     order = {comm: n for n, comm in enumerate(dict.fromkeys(m.comm_id for m in ranks))}
     for members in sorted(classes.values(), key=lambda g: (order[g[0].comm_id], len(g), g[0].rank)):
-        word = "rank" if len(members) == 1 else "ranks"
         group = f", comm {order[members[0].comm_id] + 1}" if len(comms) > 1 else ""
-        rows.append((f"{word} {format_ranks([m.rank for m in members], 3)}{group}", members))
+        rows.append((f"{rank_words([m.rank for m in members], 3)}{group}", members))
     return rows

@@ -8,7 +8,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.nodes import named_ranks
-from nccl_insight.units import format_bytes, format_ranks, plural
+from nccl_insight.units import format_bytes, plural, rank_words
 from nccl_insight.views.memory import Memory, Processes
 
 _COLORS = 6
@@ -93,5 +93,5 @@ def _label(row: Processes) -> str:
     if not row.ranks:
         who = plural(row.processes, "process", "processes")
     else:
-        who = f"{'rank' if len(row.ranks) == 1 else 'ranks'} {format_ranks(row.ranks, 3)}"
+        who = rank_words(row.ranks, 3)
     return f"{who}, {'GPU' if row.place == 'device' else 'host'}"

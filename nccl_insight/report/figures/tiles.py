@@ -10,7 +10,7 @@ from nccl_insight.model import Analysis, Severity
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import KIND, trouble
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.cluster import Class, Cluster
 from nccl_insight.views.place import Place
 
@@ -78,11 +78,6 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         caption="Nodes, those with findings first", svg=_draw(where, layers), wide=True,
         choices=tuple(f"by {layer.name}" for layer in layers), choice_label="Color",
     )  # fmt: skip
-
-
-def _ranks(ranks: Sequence[int], limit: int = 12) -> str:
-    """``ranks 0-7``; ``rank 3`` for one."""
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {format_ranks(ranks, limit)}"
 
 
 def _severity(severity: Severity | None) -> int:
@@ -156,7 +151,7 @@ def _draw(where: Place, layers: Sequence[Layer]) -> str:
     for n, host in enumerate(hosts):
         x, y = left + wide * (n % columns), top + tall * (n // columns)
         buckets = [layer.legend[layer.bucket[n]][0] for layer in layers]
-        said = f"{host}: {_ranks(where.ranks_of[n])}; " + "; ".join(
+        said = f"{host}: {rank_words(where.ranks_of[n])}; " + "; ".join(
             f"{la.name}: {la.said[n]}" for la in layers
         )
         tile = svg.rect(
@@ -166,7 +161,7 @@ def _draw(where: Place, layers: Sequence[Layer]) -> str:
         if labeled:
             mark = {"t-warn": "! ", "t-err": "!! "}.get(buckets[0], "")
             parts.append(svg.text(x + (wide - 4) / 2, y + 19, mark + host, "t c b s", 18))
-            parts.append(svg.text(x + (wide - 4) / 2, y + 35, _ranks(where.ranks_of[n], 2), "t c s", 20))
+            parts.append(svg.text(x + (wide - 4) / 2, y + 35, rank_words(where.ranks_of[n], 2), "t c s", 20))
         elif n % columns == 0:
             parts.append(svg.text(left - 8, y + 16, host, "t e s", 18))
     height = top + tall * (-(-len(hosts) // columns)) + 24

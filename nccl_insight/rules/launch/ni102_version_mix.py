@@ -40,12 +40,12 @@ import polars as pl
 from nccl_insight.facts.members import comms, members
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
+from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._outliers import both_sides
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

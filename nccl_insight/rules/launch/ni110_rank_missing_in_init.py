@@ -38,13 +38,13 @@ import polars as pl
 
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import rank_words, refs
+from nccl_insight.facts.settings import refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
 from nccl_insight.rules._init import waiting
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -76,7 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "
             f"while {plural(started.height, 'rank')} wait",
-            next_step=f"check what {'rank' if alone else 'ranks'} {format_ranks(stuck.missing, 4)} printed and whether "
+            next_step=f"check what {rank_words(stuck.missing, 4)} printed and whether "
             + ("it was launched: its" if alone else "they were launched: their")
             + " exit code and environment, ports between the hosts",
             explanation="The communicator needs all its ranks before any of them can go on. The ranks named never "

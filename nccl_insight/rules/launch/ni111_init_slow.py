@@ -38,11 +38,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.members import rank_hosts
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING

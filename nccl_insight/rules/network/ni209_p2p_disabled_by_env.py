@@ -34,10 +34,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.members import members
-from nccl_insight.facts.settings import hosts_of, rank_words, ranks_of, refs, setting, settings, switched_on
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "I"
 SEVERITY = Severity.INFO

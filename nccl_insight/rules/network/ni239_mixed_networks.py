@@ -38,12 +38,12 @@ import polars as pl
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import member_networks, process_networks, used_networks
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import subject
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

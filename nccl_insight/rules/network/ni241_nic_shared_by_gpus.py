@@ -37,11 +37,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, named, rank_words, refs
+from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING

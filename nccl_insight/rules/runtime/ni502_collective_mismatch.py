@@ -41,13 +41,13 @@ import polars as pl
 
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
+from nccl_insight.units import format_ranks, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

@@ -44,12 +44,11 @@ from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Verdict, verdict
 from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

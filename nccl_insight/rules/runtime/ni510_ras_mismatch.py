@@ -35,10 +35,9 @@ import polars as pl
 
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import format_ranks, plural, rank_words
 
 CLASS = "I"
 SEVERITY = Severity.INFO

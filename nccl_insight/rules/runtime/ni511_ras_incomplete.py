@@ -38,7 +38,7 @@ from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "I"
 SEVERITY = Severity.INFO
@@ -86,7 +86,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     elif sound.height:
         what.append(f"data of {plural(_most(sound), 'process', 'processes')} missing")
     if ranks:
-        what.append(settings.rank_words(ranks))
+        what.append(rank_words(ranks))
     if corrupt.height:
         what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
     title = f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}"
@@ -95,7 +95,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         many = len(ranks) > 1
         pids = ", ".join(str(p) for _, p in list(owners)[:4])
         title = (
-            f"NCCL's RAS calls {'the processes' if many else 'the process'} of {settings.rank_words(ranks)}{where} "
+            f"NCCL's RAS calls {'the processes' if many else 'the process'} of {rank_words(ranks)}{where} "
             f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
         )
     yield Hit(

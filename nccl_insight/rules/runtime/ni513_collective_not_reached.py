@@ -37,12 +37,11 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules._faults import DEVICE, MEMORY
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

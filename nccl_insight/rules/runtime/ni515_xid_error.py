@@ -41,13 +41,13 @@ import polars as pl
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import plural, rank_words
 from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, WAITING
 
 CLASS = "F"

@@ -35,10 +35,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.settings import hosts_of, rank_words, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
+from nccl_insight.units import format_bytes, plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

@@ -31,11 +31,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, CannotJudge, Hit, Ref, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

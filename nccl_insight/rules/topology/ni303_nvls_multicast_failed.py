@@ -35,10 +35,11 @@ import polars as pl
 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
-from nccl_insight.facts.settings import named, rank_words
+from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR

@@ -40,10 +40,11 @@ from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING

@@ -36,9 +36,10 @@ import polars as pl
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs, settings
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, settings
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING

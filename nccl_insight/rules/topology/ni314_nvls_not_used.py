@@ -35,10 +35,11 @@ import polars as pl
 
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.settings import hosts_of, named, rank_words, ranks_of, refs, setting
+from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import both_sides
 from nccl_insight.tables.run import Run
+from nccl_insight.units import rank_words
 
 CLASS = "P"
 SEVERITY = Severity.INFO

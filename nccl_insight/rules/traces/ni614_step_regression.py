@@ -35,14 +35,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.facts.settings import rank_words
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns, plural
+from nccl_insight.units import format_ns, plural, rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
