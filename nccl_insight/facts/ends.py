@@ -102,18 +102,6 @@ def task_numbers(tasks: Iterable[str] | None) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers if number.isdigit())
 
 
-def _of_node(known: Identities, local_rank: int | None, host: str | None) -> tuple[int, ...]:
-    """The rank of the job that a rank of a node is: of the host named, or of the only one of the job."""
-    if host is None and len(known.ranks_of_host) == 1:
-        host = next(iter(known.ranks_of_host))
-        if len(known.ranks_of_host[host]) < known.world:
-            return ()
-    ranks = sorted(known.ranks_of_host.get(host or "", ()))
-    # torch numbers the ranks of a node in order and without gaps.
-    whole = bool(ranks) and ranks[-1] - ranks[0] + 1 == len(ranks)
-    return (ranks[local_rank],) if whole and local_rank is not None and 0 <= local_rank < len(ranks) else ()
-
-
 def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
     """The names of pods by input and line, as descriptions of them begin."""
     found: dict[int, list[tuple[int, str]]] = {}
@@ -176,7 +164,8 @@ def _of_line(
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
         tasks += task_numbers(row.get("further_tasks"))
         if not tasks and message == "elastic_failed":
-            tasks = _of_node(known, row.get("local_rank"), host)
+            own = known.at_local_rank(row.get("local_rank"), host)
+            tasks = () if own is None else (own,)
         for number in tasks:
             placed = known.rank(number, host)
             if placed is not None:

@@ -101,11 +101,16 @@ class Identities:
         return block.pop() if whole and len(block) == 1 else None
 
     def at_local_rank(self, number: int | None, host: str | None) -> int | None:
-        """The rank of the job that a launcher's local rank on a host means, where all ranks of the host are known."""
-        hosts = list(self.ranks_of_host)
-        where = host if host is not None else hosts[0] if len(hosts) == 1 else None
-        here = sorted(set(self.ranks_of_host.get(where or "", ())))
-        if number is None or not 0 <= number < len(here) or here != list(range(here[0], here[0] + len(here))):
+        """The rank of the job that a launcher's local rank means: on the host named, or on the only one of the job.
+
+        Launchers number the ranks of a node in order and without gaps; None where some of the node's are not known.
+        """
+        if host is None and len(self.ranks_of_host) == 1:
+            (host,) = self.ranks_of_host
+            if len(set(self.ranks_of_host[host])) < self.world:
+                return None
+        here = sorted(set(self.ranks_of_host.get(host or "", ())))
+        if number is None or not 0 <= number < len(here) or here[-1] - here[0] + 1 != len(here):
             return None
         return here[number]
 
@@ -242,9 +247,8 @@ def _owners(
 
 def _in_path(path: str, names: Mapping[str, str]) -> str | None:
     """The only host that the last names of a path hold as a word; of names within names the longest."""
-    tail = "/".join(path.replace("\\", "/").split("/")[-4:])
-    words = {w for part in re.split(r"[/]", tail) for w in _words(part)}
-    held = sorted((n for n in names if n in words), key=len)
+    words = {w for part in path.replace("\\", "/").split("/")[-4:] for w in _words(part)}
+    held = sorted(words & names.keys(), key=len)
     held = [n for i, n in enumerate(held) if not any(n in longer for longer in held[i + 1 :])]
     return names[held[0]] if len(held) == 1 else None
 

@@ -50,8 +50,10 @@ def _waiting(run: Run) -> tuple[Waiting, ...]:
         .drop_nulls()
         .unique()
     )
+    coming = _coming(run, failed)
     found = [
-        _one(run, str(key[0]), part, failed) for key, part in stuck.group_by("comm_id", maintain_order=True)
+        _one(run, str(key[0]), part, failed, coming)
+        for key, part in stuck.group_by("comm_id", maintain_order=True)
     ]
     return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
 
@@ -86,7 +88,9 @@ def waiting_early(run: Run) -> pl.DataFrame:
 
 
 def _coming(run: Run, failed: pl.DataFrame) -> int:
-    """Processes that have begun, have not printed their rank, and have not failed."""
+    """Processes that have begun, have not printed their rank, and have not failed; 0 where more lines should follow."""
+    if goes_on(run) or _one_after_another(run):
+        return 0
     placed = run.table("ranks").select("host", "pid").drop_nulls()
     begun = run.table("processes").select("host", "pid").drop_nulls().unique()
     still = begun.join(placed, on=["host", "pid"], how="anti")
@@ -95,15 +99,14 @@ def _coming(run: Run, failed: pl.DataFrame) -> int:
 
 def _one_after_another(run: Run) -> bool:
     """Whether all lines of a process stand before those of the next: then their order is not that of time."""
-    ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
-    for own in processes_of(run, ranks).values():
+    for own in processes_of(run).values():
         apart = all(before.last < after.first for before, after in pairwise(own))
         if apart and sum(process.first < process.last for process in own) > 1:
             return True
     return False
 
 
-def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) -> Waiting | None:
+def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame, coming: int) -> Waiting | None:
     top = started["nranks"].max()
     if not isinstance(top, int) or top < 2:
         return None
@@ -117,13 +120,11 @@ def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame) ->
         else "They did not get past the bootstrap."
     )  # fmt: skip
     return Waiting(
-        comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), failed)
+        comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), coming)
     )
 
 
-def _doubt(
-    run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool, failed: pl.DataFrame
-) -> str:
+def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool, coming: int) -> str:
     if log_is_cut(run):
         return "the log says that lines are missing, so an Init COMPLETE may be among them"
     if started.height < 2:
@@ -134,8 +135,7 @@ def _doubt(
         return "the log holds only some ranks of the communicator, and those got past the bootstrap"
     if any(what.about == "init" for what in unread(run)):
         return "lines about init are worded in a way that is not known here, so an Init COMPLETE may be among them"
-    coming = _coming(run, failed) if missing else 0
-    if coming and not goes_on(run) and not _one_after_another(run):
+    if coming and missing:
         return f"the log ends while {plural(coming, 'process has', 'processes have')} not said yet which rank they are"
     last = started["line"].max()
     tail = run.table("inputs").filter(pl.col("input_id") == started["input_id"][0])["lines"]

@@ -32,8 +32,13 @@ class Process:
     closed: bool = False
 
 
-def processes_of(run: Run, ranks: pl.DataFrame) -> dict[int, list[Process]]:
+def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     """Processes by input in the order of their first lines; a number that was used again stands for two."""
+    return run.memo("facts.parts.processes", _processes_of)
+
+
+def _processes_of(run: Run) -> dict[int, list[Process]]:
+    ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
     key = list(_PROCESS)
     lines = [
         *(ranks.select(*key, pl.col(c).cast(pl.Int64).alias("line")) for c in (

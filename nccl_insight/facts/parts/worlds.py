@@ -46,12 +46,11 @@ def _joined(worlds: Sequence[World]) -> World:
 
 def worlds_of(run: Run) -> list[World]:
     """The worlds of a run in the order of its inputs and lines."""
-    ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
-    if ranks.is_empty():
+    if run.table("ranks").drop_nulls(["rank", "nranks", "line"]).is_empty():
         return []
     found: list[World] = []
     outside: list[int] = []
-    processes = processes_of(run, ranks)
+    processes = processes_of(run)
     failures, restarts = _failures(run), _restarts(run)
     benches = set(run.table("benchmarks").filter(pl.col("input_id").is_not_null())["input_id"].to_list())
     versions = _versions(run)
