@@ -197,18 +197,28 @@ def _of_group(run: Run, rows: pl.DataFrame) -> set[int]:
     numbers = {int(g): int(r) for g, r in pairs.iter_rows()}
     if len(numbers) < 2:
         return set()
+    places = run.memo("facts.watchdog.places", _places)
+    first, *others = (places.get(pair, frozenset()) for pair in numbers.items())
+    found = first.intersection(*others)
+    return set(next(iter(found))) if len(found) == 1 else set()
+
+
+def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
+    """The ranks of the job in each smaller communicator that is wholly in the log, by each of its members: rank of the
+    job, and number in the communicator."""
     known = identities(run)
-    found: set[frozenset[int]] = set()
     ranks = run.table("ranks").select("comm_id", "rank", "nranks", "host", "pid").drop_nulls()
-    for part in ranks.partition_by("comm_id", "nranks", maintain_order=True):
+    found: dict[tuple[int, int], set[frozenset[int]]] = {}
+    for (_, size), part in ranks.group_by("comm_id", "nranks", maintain_order=True):
         placed = {
             known.rank_of_process.get((h, int(p)), -1): int(r)
             for r, h, p in part.select("rank", "host", "pid").iter_rows()
         }
-        whole = len(placed) == part["nranks"][0] and -1 not in placed
-        if whole and len(placed) < known.world and all(placed.get(g) == r for g, r in numbers.items()):
-            found.add(frozenset(placed))
-    return set(found.pop()) if len(found) == 1 else set()
+        if len(placed) == size and -1 not in placed and len(placed) < known.world:
+            members = frozenset(placed)
+            for pair in placed.items():
+                found.setdefault(pair, set()).add(members)
+    return {pair: frozenset(groups) for pair, groups in found.items()}
 
 
 def _absent_of(
