@@ -17,6 +17,19 @@ def routed_groups(run: Run) -> frozenset[str]:
     return run.memo("facts.routed.groups", _routed_groups)
 
 
+def routed_ranks(run: Run) -> frozenset[int]:
+    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these."""
+    return run.memo("facts.routed.ranks", _routed_ranks)
+
+
+def _routed_ranks(run: Run) -> frozenset[int]:
+    groups = routed_groups(run)
+    if not groups:
+        return frozenset()
+    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups))
+    return frozenset(rows["rank"].drop_nulls().unique().to_list())
+
+
 def _routed_groups(run: Run) -> frozenset[str]:
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(_EXCHANGES)

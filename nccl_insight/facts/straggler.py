@@ -31,7 +31,7 @@ from nccl_insight.facts.late import (
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
 from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
-from nccl_insight.facts.routed import routed_groups
+from nccl_insight.facts.routed import routed_groups, routed_ranks
 from nccl_insight.tables.run import Run
 
 _FEW_RANKS: Final = 4
@@ -116,15 +116,6 @@ def _compares_stages(members: Sequence[int], chain: Mapping[int, int]) -> bool:
     return len(set(known)) < len(known)
 
 
-def _routed_ranks(run: Run) -> frozenset[int]:
-    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these."""
-    groups = routed_groups(run)
-    if not groups:
-        return frozenset()
-    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups))
-    return frozenset(rows["rank"].drop_nulls().unique().to_list())
-
-
 def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
@@ -147,7 +138,7 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     if arrived.is_empty():
         return ()
     scale = _scale(run, rows)
-    uneven = bool(_routed_ranks(run))
+    uneven = bool(routed_ranks(run))
     scale = Scale(scale.window, scale.comm, hosts.height, scale.by_clock, scale.on_cpu, uneven)
     names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
     found = [
@@ -166,7 +157,7 @@ def _arrivals(run: Run) -> Arrivals | None:
     parts = [(part, events_of(part)) for part in rows.partition_by("group", maintain_order=True)]
     staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
     chain = chains(run)
-    routed = _routed_ranks(run)
+    routed = routed_ranks(run)
     for part, events in [*parts, *staged]:
         members = tuple(sorted(part["rank"].unique().to_list()))
         stages_differ = scale.pipeline and (not chain or _compares_stages(members, chain))
