@@ -18,6 +18,11 @@ def short(host: str) -> str:
     return host if host.replace(".", "").replace(":", "").isdigit() else host.split(".", 1)[0]
 
 
+def without_port(column: str) -> pl.Expr:
+    """A column of addresses as NCCL prints them, ``10.0.0.1<4001>``, without the port."""
+    return pl.col(column).cast(pl.String).str.replace(r"<[0-9]+>$", "")
+
+
 _HOST_TAGS: Final = (
     re.compile(
         r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) (?:kernel|systemd|earlyoom)\b"
@@ -50,6 +55,11 @@ class Identities:
         if not name:
             return None
         return self.names.get(short(name)) or self.addresses.get(name) or name
+
+    def hosts_at(self, rows: pl.DataFrame, column: str = "peer") -> set[str]:
+        """The hosts that the addresses in a column of rows mean; the address itself where NCCL's lines have none."""
+        addresses = rows.select(without_port(column)).to_series().drop_nulls().unique()
+        return {host for a in addresses if (host := self.host(a)) is not None}
 
     def pod(self, name: str | None) -> str | None:
         """The host that a pod or container is: pods of training jobs call their host by their own name.
@@ -176,9 +186,7 @@ def _build(run: Run) -> Identities:
     addresses: dict[str, str] = {}
     for table in ("interfaces", "net_devices"):
         frame = run.table(table)
-        rows = frame.select(
-            "host", pl.col("address").cast(pl.String).str.replace(r"<[0-9]+>$", "")
-        ).drop_nulls()
+        rows = frame.select("host", without_port("address")).drop_nulls()
         addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
     input_host, input_rank = _owners(run, names, rank_of_process)

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import identities
+from nccl_insight.facts.identity import identities, without_port
 from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 
@@ -118,7 +118,7 @@ def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:
     frame = rows.select(
         "host",
         pl.col("hca_name").alias("device"),
-        pl.col("peer").cast(pl.String).str.replace(r"<[0-9]+>$", "").alias("peer"),
+        without_port("peer"),
     ).unique(maintain_order=True)
     found: set[str] = set()
     for host, device, peer in frame.iter_rows():

@@ -32,8 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
@@ -56,8 +54,7 @@ CAUSED_BY = (
 def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
     """The host that several hosts name, and no other, which has no such error itself: its end is the suspect."""
     known = identities(run)
-    addresses = found.rows["peer"].drop_nulls().cast(pl.String).str.replace(r"<[0-9]+>$", "").unique()
-    peers = {known.host(a) for a in addresses}
+    peers = known.hosts_at(found.rows)
     alone = next(iter(peers)) if len(peers) == 1 else None
     if alone is None or alone not in known.ranks_of_host or alone in found.hosts or len(found.hosts) < 2:
         return None

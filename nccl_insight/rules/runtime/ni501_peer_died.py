@@ -93,9 +93,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 def _gone(run: Run, found: Trouble) -> tuple[str, ...] | None:
     """The hosts of the peers named that report nothing themselves: that is where a process ended."""
     known = identities(run)
-    peers = found.rows["peer"].drop_nulls().cast(pl.String).str.replace(r"<[0-9]+>$", "").unique().sort()
-    hosts = {known.host(p) for p in peers} & set(known.ranks_of_host) - set(found.hosts)
-    return tuple(sorted(h for h in hosts if h)) or None
+    hosts = known.hosts_at(found.rows) & set(known.ranks_of_host) - set(found.hosts)
+    return tuple(sorted(hosts)) or None
 
 
 def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
