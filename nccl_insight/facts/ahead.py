@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from nccl_insight.facts.calls import count_calls
 from nccl_insight.facts.choices import choices
+from nccl_insight.tables.once import beside
 from nccl_insight.tables.run import Run
 
 # Fewer rows are looked at in the time that a thread takes to begin.
 _LARGE: Final = 100_000
 
 
-@contextmanager
-def begun(run: Run) -> Iterator[None]:
+def begun(run: Run) -> AbstractContextManager[None]:
     """While it lasts, another thread works these facts out; who asks for one that is not done waits for it."""
     rows = {name: run.height(name) for name in ("calls", "tuning_choice") if run.deferred(name) is not None}
-    if sum(rows.values()) < _LARGE:
-        yield
-        return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_work_out, run, frozenset(name for name, height in rows.items() if height))
-        yield
+    asked = frozenset(name for name, height in rows.items() if height)
+    return beside((lambda: _work_out(run, asked)) if sum(rows.values()) >= _LARGE else None)
 
 
 def _work_out(run: Run, tables: frozenset[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +22,7 @@ from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.tables import schema
 from nccl_insight.tables.assemble.milestones import Milestones
 from nccl_insight.tables.assemble.tables import FloodTable
+from nccl_insight.tables.once import beside
 from nccl_insight.tables.run import Run, build_run
 
 # Inputs of more bytes take longer to read than another thread takes to be worth its while.
@@ -58,17 +58,6 @@ def _extents(run: Run) -> Iterator[pl.DataFrame] | None:
     return calls.extents() if isinstance(calls, FloodTable) else None
 
 
-@contextmanager
-def _beside(work: Callable[[], object] | None) -> Iterator[None]:
-    """While it lasts, another thread does some work; who needs its result asks for it again and meets its errors."""
-    if work is None:
-        yield
-        return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work)
-        yield
-
-
 def load(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     input_format: str | None = None,
@@ -102,7 +91,7 @@ def load(
     files = find_inputs(paths, limits, in_place=engine == "ray")
     if communication:
         files = [replace(file, communication=tuple(communication)) for file in files]
-    with _beside(meanwhile if sum(file.size_bytes for file in files) > _LONG_BYTES else None):
+    with beside(meanwhile if sum(file.size_bytes for file in files) > _LONG_BYTES else None):
         parts, logs = read_inputs(files, input_format, details, engine, watch)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = join_parts(parts, logs, lazy)

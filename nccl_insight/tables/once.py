@@ -1,10 +1,11 @@
-"""Values that several threads may ask for and one of them makes."""
+"""Values that several threads may ask for and one of them makes, and work in a thread beside others."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,3 +54,15 @@ class Once:
                 del self._values[name]
             made.set_exception(error)
             raise
+
+
+@contextmanager
+def beside(work: Callable[[], object] | None) -> Iterator[None]:
+    """While it lasts, another thread does some work, and the end waits for it. Who needs its result asks for it again,
+    and meets its errors."""
+    if work is None:
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        yield
