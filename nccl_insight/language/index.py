@@ -13,7 +13,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -72,14 +71,12 @@ def keep(path: Path, key: str, index: Index) -> None:
         return
     outlines = {name: tuple(outline) for name, outline in index.outlines.items()}
     content = orjson.dumps({"key": key, "definitions": index.definitions, "outlines": outlines})
-    with contextlib.suppress(OSError):
+    # Only here: most starts read the index and do not write it.
+    from nccl_insight.errors import UsageError
+    from nccl_insight.writing import writing
+
+    with contextlib.suppress(OSError, UsageError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with open(handle, "wb") as out:
-                out.write(content)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-            raise
+        with writing(path) as out:
+            os.chmod(out.fileno(), 0o644)
+            out.write(content)
