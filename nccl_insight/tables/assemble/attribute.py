@@ -26,6 +26,9 @@ _KEYS: Final = (
 _MANY: Final = 1000
 _NOBODY: Final = (pl.lit(None, pl.String).alias("comm_id"), pl.lit(None, pl.Int32).alias("_rank"))
 
+# Owners by thread and pointer, before any was asked for.
+_NONE_KNOWN: Final = pl.DataFrame(schema={"_key": pl.UInt64, "comm_id": pl.String, "_own_rank": pl.Int32})
+
 
 @dataclass(frozen=True)
 class Kinds:
@@ -99,13 +102,12 @@ class Owners:
         firsts = keys["_key"].arg_unique()
         kinds = keys[firsts].with_row_index("_kind")
         numbers = keys.join(kinds, on="_key", how="left", maintain_order="left")["_kind"]
-        known = self._known.get(epoch)
-        found = kinds["_key"].is_in(known["_key"].implode()) if known is not None else None
-        if known is None or found is None or not found.all():
-            more = firsts if found is None else firsts.filter(~found)
+        known = self._known.get(epoch, _NONE_KNOWN)
+        found = kinds["_key"].is_in(known["_key"].implode())
+        if not found.all():
+            more = firsts.filter(~found)
             asked = self._each(rows[more]).select(keys["_key"].gather(more), "comm_id", "_own_rank")
-            known = asked if known is None else pl.concat([known, asked])
-            self._known[epoch] = known
+            known = self._known[epoch] = pl.concat([known, asked])
         owners = kinds.join(known, on="_key", how="left", maintain_order="left")
         return Kinds(numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"))
 
