@@ -20,6 +20,11 @@ ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }  # fmt: skip
 """Columns of the GPU activity of a trace; ``size_bytes`` is filled for copies only."""
 
+MARKS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "step": pl.Int32, "device": pl.Int32, "stream": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64,
+}  # fmt: skip
+"""Columns of the annotations of steps on the GPU (:func:`assign_steps`)."""
+
 _HANDOVER_NS: Final = 1_000
 """Compute that begins so shortly before the end of a collective may as well have waited for it."""
 _PAGEABLE: Final = r"(?i)pageable"
@@ -104,7 +109,7 @@ def assign_steps(
     Args:
         activity: ``start_ns, device, stream, correlation`` of the events.
         steps: ``step, start_ns, end_ns`` on the CPU.
-        marks: ``step, device, stream, start_ns, end_ns``, the annotations on the GPU.
+        marks: the annotations on the GPU (``MARKS``).
         launches: ``correlation, start_ns`` of the launching calls.
     """
     nothing = pl.repeat(None, activity.height, dtype=pl.Int32, eager=True)

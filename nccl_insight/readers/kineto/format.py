@@ -17,6 +17,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.readers.gpu_activity import (
+    MARKS,
     assign_steps,
     memcpy_table,
     other_communication_table,
@@ -132,17 +133,8 @@ class _Builder:
 
     def _marks(self) -> pl.DataFrame:
         """Step annotations on the GPU."""
-        return pl.DataFrame(
-            self.events.gpu_steps,
-            schema={
-                "step": pl.Int32,
-                "device": pl.Int32,
-                "stream": pl.Int64,
-                "start_ns": pl.Int64,
-                "end_ns": pl.Int64,
-            },
-            orient="row",
-        ).with_columns(pl.col("start_ns", "end_ns") + self.base)
+        marks = pl.DataFrame(self.events.gpu_steps, schema=MARKS, orient="row")
+        return marks.with_columns(pl.col("start_ns", "end_ns") + self.base)
 
     def _launches(self) -> pl.DataFrame:
         return self.events.launches().with_columns(pl.col("start_ns") + self.base)

@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
+    MARKS,
     assign_steps,
     exposure,
     memcpy_table,
@@ -189,7 +190,7 @@ def _launches(database: Database) -> pl.DataFrame:
 def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """The activity with ``step``, process by process."""
     parts: list[pl.DataFrame] = [activity.clear().with_columns(step=pl.lit(None, pl.Int32))]
-    none = pl.DataFrame(schema={"step": pl.Int32, "device": pl.Int32, "stream": pl.Int64})
+    none = pl.DataFrame(schema=MARKS)
     for (pid,), part in activity.group_by("pid", maintain_order=True):
         calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
         own = steps.filter(pl.col("pid") == pid).drop("pid")

@@ -20,6 +20,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side
 from nccl_insight.readers.gpu_activity import (
     ACTIVITY,
+    MARKS,
     assign_steps,
     exposure,
     memcpy_table,
@@ -276,15 +277,7 @@ def _tables(
     launches = pl.DataFrame(
         found.launches, schema={"correlation": pl.Int64, "start_ns": pl.Int64}, orient="row"
     ).with_columns(pl.col("start_ns") + base)
-    marks = pl.DataFrame(
-        schema={
-            "step": pl.Int32,
-            "device": pl.Int32,
-            "stream": pl.Int64,
-            "start_ns": pl.Int64,
-            "end_ns": pl.Int64,
-        }
-    )
+    marks = pl.DataFrame(schema=MARKS)
     activity = activity.with_columns(assign_steps(activity, steps, marks, launches)["step"])
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     ops = [_op(name, hlo) for name, hlo in comm.select("name", "hlo").iter_rows()]
