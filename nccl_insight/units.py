@@ -64,6 +64,11 @@ def rank_words(ranks: Iterable[int], limit: int = 12) -> str:
     return f"{'rank' if len(every) == 1 else 'ranks'} {format_ranks(every, limit)}"
 
 
+def capital(words: str) -> str:
+    """The words as a sentence begins: ``ranks 0-7`` -> ``Ranks 0-7``."""
+    return words[:1].upper() + words[1:]
+
+
 def plural(count: int, word: str, many: str | None = None) -> str:
     """``1 rank``, ``2 ranks``; ``many`` for irregular plurals."""
     return f"{count:,} {word if count == 1 else (many or word + 's')}"

@@ -8,7 +8,7 @@ from nccl_insight.engine.summary import has_matter
 from nccl_insight.facts.journey import ENDED_BY_USER, doubts
 from nccl_insight.model import Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
+from nccl_insight.units import capital, plural
 
 _LOUD = (Severity.ERROR, Severity.WARNING)
 
@@ -63,7 +63,7 @@ def headline(
     if status == "ok":
         return "No problem found"
     if status == "inconclusive" and reasons and reasons[0].startswith(ENDED_BY_USER):
-        return f"{reasons[0][0].upper()}{reasons[0][1:]}"
+        return capital(reasons[0])
     if status == "inconclusive":
         return f"No cause found: {reasons[0]}" if reasons else "No cause found"
     if not inputs:

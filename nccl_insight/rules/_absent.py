@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nccl_insight.facts.absent import Absent
-from nccl_insight.facts.settings import named
 from nccl_insight.model import Confidence, Hit, Severity
-from nccl_insight.units import rank_words
+from nccl_insight.rules._subjects import ranks_on
+from nccl_insight.units import capital, rank_words
 
 
 def subject(item: Absent) -> str:
-    """``Ranks 3 and 4 on gpu02``: those who did not come, to begin a sentence."""
-    return _capital(rank_words(item.lead.ranks)) + (f" on {named(item.hosts)}" if item.hosts else "")
+    """``Ranks 3,4 on gpu02``: those who did not come, to begin a sentence."""
+    return ranks_on(item.lead.ranks, item.hosts)
 
 
 def with_others(hit: Hit, item: Absent) -> Hit:
@@ -39,13 +39,9 @@ def with_others(hit: Hit, item: Absent) -> Hit:
 def _others(item: Absent) -> Iterator[str]:
     """A sentence for each other source."""
     for claim in item.support:
-        yield f"{_capital(claim.source)} agrees: {claim.said}."
+        yield f"{capital(claim.source)} agrees: {claim.said}."
     for claim in item.against:
-        yield f"{_capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
+        yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
     for claim in item.held:
         late, wait = ("are", "they wait") if len(claim.ranks) > 1 else ("is", "it waits")
-        yield f"{_capital(rank_words(claim.ranks))} {late} late as well, because {wait} for these."
-
-
-def _capital(words: str) -> str:
-    return words[0].upper() + words[1:]
+        yield f"{capital(rank_words(claim.ranks))} {late} late as well, because {wait} for these."

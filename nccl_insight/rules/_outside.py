@@ -13,8 +13,8 @@ from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 ABORT = 6
 _EVIDENCE = 4
@@ -62,11 +62,10 @@ def refs_of(found: Iterable[End]) -> tuple[Ref, ...]:
 
 def subject(found: Sequence[End], otherwise: str = "A process of the job") -> str:
     """``Rank 11 on gpu02``, ``A process on gpu02``, or the other words when nobody is named."""
-    ranks, hosts = ranks_of(found), named(hosts_of(found))
+    ranks, hosts = ranks_of(found), hosts_of(found)
     if ranks:
-        words = rank_words(ranks)
-        return f"{words[0].upper()}{words[1:]}" + (f" on {hosts}" if hosts else "")
-    return f"A process on {hosts}" if hosts else otherwise
+        return ranks_on(ranks, hosts)
+    return f"A process on {named(hosts)}" if hosts else otherwise
 
 
 def since(found: Sequence[End]) -> str:

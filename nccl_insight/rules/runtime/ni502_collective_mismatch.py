@@ -41,13 +41,14 @@ import polars as pl
 
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, rank_words
+from nccl_insight.units import format_ranks
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -103,11 +104,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _waits_elsewhere(found: Odd) -> Hit:
     """Time-outs in one number of a process group, which is not one operation."""
-    who = rank_words(found.ranks)
-    where = f" on {named(found.hosts)}" if found.hosts else ""
+    wait = "wait" if len(found.ranks) > 1 else "waits"
     return Hit(
-        title=f"{who[0].upper()}{who[1:]}{where} {'wait' if len(found.ranks) > 1 else 'waits'} in {found.called} where "
-        f"the others wait in {found.usual} (collective {found.seq:,})",
+        title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called} where the others wait in {found.usual} "
+        f"(collective {found.seq:,})",
         next_step=_NEXT,
         explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
         "ranks named called something else, so that no side can finish.",

@@ -40,7 +40,7 @@ from nccl_insight.rules._faults import ANY
 from nccl_insight.rules._traces import hosts_of
 from nccl_insight.rules._watchdog import stalled
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
+from nccl_insight.units import capital, format_ranks, plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -88,7 +88,7 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
         + more
         + absent
         + "".join(
-            f" {c.source[0].upper()}{c.source[1:]} says otherwise ({c.said}); the dumps are the better evidence."
+            f" {capital(c.source)} says otherwise ({c.said}); the dumps are the better evidence."
             for c in refuted(run)[:2]
         ),
         observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",

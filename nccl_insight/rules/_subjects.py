@@ -1,0 +1,13 @@
+"""Words with which the sentences of findings begin: whom they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nccl_insight.facts.settings import named
+from nccl_insight.units import capital, rank_words
+
+
+def ranks_on(ranks: Iterable[int], hosts: Sequence[str]) -> str:
+    """``Ranks 3,4 on gpu02``, or without the hosts where none is known."""
+    return capital(rank_words(ranks)) + (f" on {named(hosts)}" if hosts else "")
