@@ -128,7 +128,7 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
             here = on_bus
         else:
             # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
-            failed = _failed_in_cuda(run)
+            failed = run.memo("rules.xid.failed_in_cuda", _failed_in_cuda)
             here = {p for p in on_bus if known.rank_of_process.get(p) in failed}
         places = {(known.rank_of_process.get(p), p[0]) for p in here}
         if len({h for _, h in places}) == 1:
