@@ -63,6 +63,7 @@ def _build(run: Run) -> pl.DataFrame:
 def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """Lines without a head, with the rank of torch's tag, and the host that a launcher's tag names, where NCCL's lines
     know it."""
+    known = identities(run)
     headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
     tags_of = [pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]
     tagged = pl.coalesce(tags_of).cast(pl.Int32, strict=False)
@@ -70,11 +71,10 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
     ranks = own.otherwise(pl.coalesce("rank", tagged))
     errors = errors.with_columns(rank=pl.when(headless).then(ranks).otherwise("rank"))
-    errors = _in_own_input(identities(run), _of_process(run, identities(run), errors))
+    errors = _in_own_input(known, _of_process(run, known, errors))
     tags = errors.filter(headless)["launcher"].unique().to_list()
     if not tags:
         return errors
-    known = identities(run)
     found: dict[str, str] = {}
     for tag in tags:
         host, rank = known.host_in_tag(tag), rank_in_tag(tag)
