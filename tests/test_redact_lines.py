@@ -332,7 +332,7 @@ LINES: dict[str, tuple[str, list[str], list[str]]] = {
     "2 torchrun": ("[W1120 socket.cpp:697] [c10d] The client socket has failed to connect to [marlowe17.petrelhpc.org]:29500 (errno: 111 - Connection refused).", ["marlowe17", "petrelhpc"], ["29500", "errno: 111"]),
     "2 elastic": ("torch.distributed.elastic.agent.server.api: [ERROR] Error waiting on exit barrier. host kestrel-b: exitcode -9", ["kestrel-b"], ["exitcode -9"]),
     "2 env dump": ("SSH_CONNECTION=10.44.1.9 40022 10.44.1.17 22\nMAIL=/var/spool/mail/wrenfield\nOLDPWD=/home/wrenfield\nSUDO_USER=wrenfield\nXDG_RUNTIME_DIR=/run/user/51234", ["10.44.1.9", "wrenfield", "51234"], ["SUDO_USER"]),
-    "2 env conda": ("CONDA_PREFIX=/opt/petrel/envs/tundra\nVIRTUAL_ENV=/work/petrel/venv\nCONDA_DEFAULT_ENV=tundraenv", ["petrel", "tundra"], ["CONDA_PREFIX"]),
+    "2 env conda": ("CONDA_PREFIX=/opt/petrel/envs/tundra\nVIRTUAL_ENV=/srv/petrel/venv\nCONDA_DEFAULT_ENV=tundraenv", ["petrel", "tundra"], ["CONDA_PREFIX"]),
     "2 nccl keep net": ("h1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ens9f0np0:10.44.1.17<0>", ["10.44.1.17"], ["[0]mlx5_0:1/IB", "OOB ens9f0np0:"]),
     "2 nccl keep at": ("h1:1:2 [0] NCCL INFO Launch mode Parallel; connected to rank 3 on node 1 via NET/IB/0/GDRDMA", [], ["connected to rank 3 on node 1 via NET/IB/0/GDRDMA"]),
     "2 nccl keep from": ("h1:1:2 [0] misc/socket.cc:47 NCCL WARN socketProgress: Connection closed by remote peer h2.lan<41234>", ["h2.lan"], ["misc/socket.cc:47", "Connection closed by remote peer"]),
