@@ -343,3 +343,86 @@ def test_steps_that_grow_because_of_a_late_rank_follow_from_it(tmp_path: Path) -
     found = said(job, tmp_path)
     assert late(found) == [("straggler-rank", (6,))]
     assert [(f.ranks, f.caused_by) for f in found["step-regression"]] == [((6,), "straggler-rank")]
+
+
+def _renumbered(paths: list[Path]) -> list[Path]:
+    """Each rank counts all its sends and receives together, in the order of their launches, as torch does."""
+    for path in paths:
+        content = json.loads(path.read_text())
+        moves = [e for e in content["traceEvents"] if e["args"].get("Collective name") in ("send", "recv")]
+        for number, item in enumerate(sorted(moves, key=lambda e: e["args"]["correlation"]), 1):
+            item["args"]["Seq"] = number
+        path.write_text(json.dumps(content))
+    return paths
+
+
+@pytest.mark.parametrize("layout", [Layout(1, 1, 4), Layout(1, 2, 4), Layout(2, 1, 4)], ids=str)
+def test_ranks_that_number_all_their_transfers_together_lose_none(tmp_path: Path, layout: Layout) -> None:
+    """All forward, then all backward: the two ends of a pair have unlike numbers, nowhere in a regular way."""
+    stage = tuple(layout.rank(2, copy, place) for copy in range(layout.dp) for place in range(layout.tp))
+    job = training(layout, micro=8, slow=lambda r, _s: 1.4 if r in stage else 1.0, final=False)
+    paths = _renumbered(job.write(tmp_path))
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert [f.ranks for f in findings if f.name == "straggler-rank"] == [stage]
+
+
+def test_one_of_two_hosts_is_late_in_few_steps(tmp_path: Path) -> None:
+    """In every group that spans the hosts two of four ranks are late, so they hide each other; being last in five of
+    five steps is no proof where only two hosts can be last, but being later by as much each time is."""
+    job = job_shapes.replicated(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if r >= 4 else 1.0, steps=6))
+    paths = job.write(tmp_path, host=lambda r: f"node{r // 4}")
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    assert [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"] == [
+        ((4, 5, 6, 7), ("node1",))
+    ]
+
+
+def _under_backward(slow: Callable[[int, int], float]) -> Simulation:
+    """Six gradients a step in one stream, reduced while the rest of the backward pass runs."""
+    group, programs = Group("0", tuple(range(8))), {}
+    for rank in group.ranks:
+        made: list[tuple[int, Op]] = []
+        for step in range(16):
+            for _ in range(4):
+                made.append((step, Op("compute", 400.0 * slow(rank, step))))
+            for _ in range(6):
+                made.append((step, Op("compute", 400.0 * slow(rank, step))))
+                made.append((step, Op("collective", 180.0, group, "allreduce", 1 << 23, blocking=False)))
+            made += [(step, Op("join")), (step, Op("compute", 150.0))]
+        programs[rank] = made
+    simulation = Simulation(programs, 8)
+    simulation.run()
+    return simulation
+
+
+def test_two_ranks_in_turn_cost_what_the_steps_took_longer(tmp_path: Path) -> None:
+    """Each bucket of a step shows the lateness anew, while the others compute: only what nobody hides is a cost."""
+    job = _under_backward(lambda r, s: 1.3 if r == (1 if s < 8 else 3) else 1.0)
+    found = said(job, tmp_path)["straggler-rank"]
+    assert sorted(f.ranks for f in found) == [(1,), (3,)]
+    end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
+    cost_ms = (end(job) - end(_under_backward(lambda _r, _s: 1.0))) / 1000
+    said_ms = sum(float(re.search(r"by ([\d.]+) ms", f.title)[1]) for f in found)  # type: ignore[index]
+    assert said_ms == pytest.approx(cost_ms, rel=0.25)
+
+
+def test_an_exchange_takes_as_long_as_its_largest_part(tmp_path: Path) -> None:
+    """One expert gets five times the tokens of another in one of six exchanges: no transfer is slow."""
+    group, programs, tokens = Group("ep", (0, 1, 2, 3)), {}, 1 << 20
+    for rank in group.ranks:
+        made: list[tuple[int, Op]] = []
+        for step in range(12):
+            for layer in range(6):
+                share = [5.0, 1.0, 1.0, 1.0] if layer == 4 else [1.0] * 4
+                parts = [round(tokens * s / sum(share)) for s in share]
+                sent = {"In split size": str(parts), "Out split size": str([parts[rank]] * 4)}
+                worst = 4 * max(parts) / tokens
+                made.append((step, Op("compute", 300.0)))
+                made.append(
+                    (step, Op("collective", 200.0 * worst, group, "all_to_allv", tokens, extra=dict(sent)))
+                )
+        programs[rank] = made
+    simulation = Simulation(programs, 4)
+    simulation.run()
+    found = said(simulation, tmp_path)
+    assert "busbw-outlier" not in found

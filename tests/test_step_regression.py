@@ -44,6 +44,13 @@ def test_rank_that_slows_down_is_named_with_the_moment() -> None:
     assert found.ratio == pytest.approx(1.5, rel=0.05)
 
 
+def test_half_of_the_ranks_that_slow_down_are_named() -> None:
+    """The other half did not change: growth is measured against each rank's own past."""
+    found = regression(run_of(lambda rank, step: 130.0 if rank >= 4 and step >= 23 else 80.0), 1.15)
+    assert found is not None
+    assert (found.step, found.where, found.ranks) == (23, "ranks", (4, 5, 6, 7))
+
+
 def test_link_that_slows_down_is_communication() -> None:
     found = regression(run_of(lambda rank, step: 80.0, lambda step: 70.0 if step >= 12 else 20.0), 1.15)
     assert found is not None

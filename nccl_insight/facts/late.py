@@ -101,6 +101,26 @@ def events_of(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def within_exposed(events: pl.DataFrame, exposed: pl.DataFrame) -> pl.DataFrame:
+    """The events with delays by a rank that sum to no more than ``exposed`` (``step, last, exposed_ns``) in each step.
+
+    That is the least communication of the step that another member could not hide. Collectives behind each other in a
+    stream show one lateness again and again while the others compute, which costs nothing.
+    """
+    if exposed.is_empty() or events["step"].null_count():
+        return events
+    return (
+        events.join(exposed, on=["step", "last"], how="left", maintain_order="left")
+        .with_columns(whole=pl.col("delay_ns").sum().over("step", "last"))
+        .with_columns(
+            delay_ns=pl.when(pl.col("exposed_ns") < pl.col("whole"))
+            .then((pl.col("delay_ns") * (pl.col("exposed_ns") / pl.col("whole"))).round().cast(pl.Int64))
+            .otherwise("delay_ns")
+        )
+        .drop("whole", "exposed_ns")
+    )
+
+
 def growth(delay: pl.Expr, by: list[str]) -> pl.Expr:
     """Arrivals that count from the same moment show one lateness again and again: only its growth counts."""
     return pl.max_horizontal(delay - delay.cum_max().shift(1).over(by).fill_null(0), 0)

@@ -24,6 +24,7 @@ _HANDOVER_NS: Final = 5_000
 _HELD: Final = 0.2
 """Share of a transfer that compute must leave exposed for the collective to have held a rank up."""
 _RARE: Final = 0.2
+_ALIKE: Final = 0.8
 _TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 
 
@@ -161,31 +162,38 @@ def _without_lost(rows: pl.DataFrame, table: pl.DataFrame, begin: str, end: pl.E
     """The matches in which no member's trace lost an operation from ``begin`` to ``end``: it may have waited there.
 
     An operation is lost where a rank lacks a number that another member of the group, or of the pair, has. Where that
-    is so often, the members number differently, and it says nothing.
+    is so often, the members number differently, and it says nothing. Both ends of a pair number their transfers alike
+    only where each pair counts for itself; else a rank counts all its sends and receives in the group together.
     """
     op = pl.col("op").cast(pl.String)
+    point = op.is_in(["Send", "Recv"])
     first, second = pl.min_horizontal("rank", "peer"), pl.max_horizontal("rank", "peer")
     forth = (op == "Send") == (pl.col("rank") == first)
     lane = ["process_group", "low", "high", "forth"]
+    numbered = table.filter(
+        pl.col("seq").is_not_null() & pl.col("start_ns").is_not_null() & pl.col("rank").is_not_null()
+    ).with_columns(
+        pl.when(point).then(column).alias(name)
+        for name, column in (("low", first), ("high", second), ("forth", forth))
+    )
+    shared = pl.col("rank").n_unique().over(*lane, "seq") > 1
+    apart = point & ((shared.mean().over("process_group", point)) < _ALIKE)
     numbered = (
-        table.filter(
-            pl.col("seq").is_not_null() & pl.col("start_ns").is_not_null() & pl.col("rank").is_not_null()
-        )
+        numbered.with_columns(apart=apart)
+        .with_columns(pl.when(pl.col("apart")).then(None).otherwise(n).alias(n) for n in lane[1:])
         .with_columns(
-            pl.when(op.is_in(["Send", "Recv"])).then(column).alias(name)
-            for name, column in (("low", first), ("high", second), ("forth", forth))
-        )
-        .with_columns(
-            number=pl.col("seq").rank("dense").over(lane),
+            number=pl.when(pl.col("apart"))
+            .then("seq")
+            .otherwise(pl.col("seq").rank("dense").over("apart", *lane)),
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         )
-        .sort("start_ns", "seq")
+        .sort("number", "start_ns")
         .with_columns(
-            jump=pl.col("number").cast(pl.Int64).diff().over("rank", *lane) > 1,
-            before=pl.col("end_ns").shift(1).over("rank", *lane),
+            jump=pl.col("number").cast(pl.Int64).diff().over("rank", "apart", *lane) > 1,
+            before=pl.col("end_ns").shift(1).over("rank", "apart", *lane),
         )
     )
-    rare = pl.col("jump").mean().over("rank", *lane) < _RARE
+    rare = pl.col("jump").mean().over("rank", "apart", *lane) < _RARE
     gaps = numbered.filter(pl.col("jump") & rare & (pl.col("before") < pl.col("start_ns")))
     if gaps.is_empty() or rows.is_empty():
         return rows
@@ -306,7 +314,7 @@ def _stages(run: Run) -> pl.DataFrame:
     own = pl.col("duration_ns") - pl.col("exposed_comm_ns")
     return rows.select(
         "match_id", "rank", "step", "start_ns", "duration_ns",
-        "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), shown_wait_ns=pl.lit(0, pl.Int64),
+        "group", "members", "matched", wait_ns=pl.lit(0, pl.Int64), shown_wait_ns=pl.lit(None, pl.Int64),
         group_ranks=pl.lit(None, pl.List(pl.Int32)),
         source=pl.lit("kernel"), label=pl.lit("pipeline"), own_ns=own, limit_ns=own,
         inherited_ns=pl.col("exposed_comm_ns"), by_clock=pl.lit(False),

@@ -110,7 +110,7 @@ def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tu
     )
     own = grown.filter(pl.col("compute_ns") >= _SHARE_OF_GROWTH * growth_ns)
     others = grown.filter(pl.col("compute_ns") < _SHARE_OF_OTHERS * growth_ns)
-    if own.height and others.height > own.height and own.height + others.height == grown.height:
+    if own.height and others.height and own.height + others.height == grown.height:
         return "ranks", tuple(own["rank"].to_list())
     names: tuple[Where, ...] = ("compute", "communication", "idle")
     for column, kind in zip(kinds, names, strict=True):

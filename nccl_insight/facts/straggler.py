@@ -27,6 +27,7 @@ from nccl_insight.facts.late import (
     Straggler,
     events_of,
     material,
+    within_exposed,
 )
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
@@ -40,6 +41,8 @@ _ELSEWHERE: Final = 0.5
 _STAGE_SHARE: Final = 0.1
 _MOST_OF_HOST: Final = 0.6
 _AS_LATE: Final = 0.5
+_HOST_SHARE: Final = 0.02
+"""Of two hosts one is later on average; less than this is not worth a word."""
 _PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
@@ -131,7 +134,7 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
         .agg(
             pl.col("own_ns", "limit_ns").max(), pl.col("since").first(),
             pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
-            pl.col("duration_ns").max(), pl.col("wait_ns").min(),
+            pl.col("duration_ns").max(), pl.col("wait_ns", "shown_wait_ns").min(),
         )
         .filter(pl.len().over("match_id") > 1)
     )  # fmt: skip
@@ -141,8 +144,11 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     uneven = bool(routed_ranks(run))
     scale = Scale(scale.window, scale.comm, hosts.height, scale.by_clock, scale.on_cpu, uneven)
     names, ranks = hosts["host"].to_list(), hosts["rank"].to_list()
+    parts = [(part, events_of(part)) for part in arrived.partition_by("group", maintain_order=True)]
     found = [
-        often_last(events_of(part), scale) for part in arrived.partition_by("group", maintain_order=True)
+        often_last(events, scale)
+        or tuple(s for s in slow_members(part, events, scale) if s.window_share >= _HOST_SHARE)
+        for part, events in parts
     ]
     best = {late.rank: late for late in sorted(itertools.chain(*found), key=lambda late: late.delay_ns)}
     return tuple(LateHost(names[i], tuple(ranks[i]), late) for i, late in sorted(best.items()))
@@ -154,7 +160,10 @@ def _arrivals(run: Run) -> Arrivals | None:
         return None
     scale = _scale(run, rows)
     found: dict[tuple[int, ...], list[Straggler]] = {}
-    parts = [(part, events_of(part)) for part in rows.partition_by("group", maintain_order=True)]
+    parts = [
+        (part, within_exposed(events_of(part), _exposed(run, part)))
+        for part in rows.partition_by("group", maintain_order=True)
+    ]
     staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
     chain = chains(run)
     routed = routed_ranks(run)
@@ -200,6 +209,21 @@ def _arrivals(run: Run) -> Arrivals | None:
         _rank_table(waits, events), tuple(stragglers), distinct(once), events.height, scale.by_clock, scale.window,
         mean_wait / scale.window if scale.window else 0.0, scale.on_cpu, _routed(run, waits),
     )  # fmt: skip
+
+
+def _exposed(run: Run, part: pl.DataFrame) -> pl.DataFrame:
+    """``step, last, exposed_ns``: the least communication that another member of a group than ``last`` could not hide
+    in a step; of steps that all members tell."""
+    steps = run.table("steps").filter(
+        pl.col("step").is_not_null() & pl.col("exposed_comm_ns").is_not_null() & pl.col("rank").is_not_null()
+    )
+    members = part["rank"].unique()
+    each = steps.filter(pl.col("rank").is_in(members.implode()))
+    each = each.group_by("step", last="rank").agg(exposed_ns=pl.col("exposed_comm_ns").sum())
+    each = each.filter(pl.len().over("step") == members.len()).sort("step", "exposed_ns", "last")
+    least, second = (pl.col("exposed_ns").slice(i, 1).first().over("step") for i in (0, 1))
+    least_of = pl.col("last").first().over("step")
+    return each.with_columns(exposed_ns=pl.when(pl.col("last") == least_of).then(second).otherwise(least))
 
 
 def _no_more_than_exposed(run: Run, late: Straggler) -> Straggler:

@@ -15,7 +15,8 @@ def transfers(run: Run) -> pl.DataFrame:
     """One row per matched collective or transfer, or per event where no other rank's was found.
 
     Columns: ``match_id, input_id, rank, ranks, src, dst, process_group, comm_id, group_ranks, op, size_bytes, dtype,
-    group_size, step, start_ns, wire_ns, busbw_gbps, waited, beside, source, matched, complete``.
+    group_size, step, start_ns, wire_ns, busbw_gbps, waited, beside, unequal, source, matched, complete``.
+    ``unequal`` is the largest part or sum of an exchange over the mean, 1 where all are alike, null where unknown.
     ``beside`` is the share of ``wire_ns`` in which that rank computed, which takes bandwidth from the transfer; null
     where it is unknown. ``wire_ns`` is the shortest
     duration over ranks (the last to arrive waits for nobody); for unmatched rows it is the duration and ``waited`` is
@@ -60,13 +61,17 @@ def _transfers(run: Run) -> pl.DataFrame:
             wire_ns=pl.col("duration_ns").min(),
             waited=pl.col("duration_ns").max() - pl.col("duration_ns").min(),
             beside=_beside().first(),
+            unequal=pl.max_horizontal(
+                pl.col("split_max_share").max(), pl.col("size_bytes").max() / pl.col("size_bytes").mean()
+            ),
             source=pl.col("source").first().cast(pl.String),
             matched=pl.lit(True),
         )
     )
     single = table.filter(pl.col("match_id").is_null()).select(
         "match_id", "input_id", "rank", *wanted, "start_ns", ranks=pl.concat_list("rank"), wire_ns="duration_ns",
-        waited=pl.lit(None, pl.Int64), beside=_beside(), source=pl.col("source").cast(pl.String), matched=pl.lit(False),
+        waited=pl.lit(None, pl.Int64), beside=_beside(), unequal=pl.col("split_max_share"),
+        source=pl.col("source").cast(pl.String), matched=pl.lit(False),
     )  # fmt: skip
     rows = pl.concat([matched, single.select(matched.columns)], how="vertical_relaxed")
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))

@@ -71,6 +71,7 @@ _LEAST_EXTRA_NS = 100_000
 _LEAST = 20
 _OCCASIONS = 0.05
 _COST = 0.01
+_UNEQUAL = 1.1
 _NEXT = (
     "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors   # as root, "
     "InfiniBand only; then compare the congestion counters of the NICs"
@@ -214,9 +215,13 @@ def _ranks(run: Run) -> Iterator[Hit]:
 
 
 def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
-    """Single collectives that took far longer than the median of their kind."""
+    """Single collectives that took far longer than the median of their kind.
+
+    An exchange of unequal parts takes as long as the largest of them: its own size says nothing.
+    """
     keys = ["op", "size_bytes", "dtype", "ranks", "hidden"]
-    rows = rows.filter(pl.col("src").is_null()).with_columns(
+    alike = pl.col("unequal").fill_null(1.0) < _UNEQUAL
+    rows = rows.filter(pl.col("src").is_null() & alike).with_columns(
         hidden=(pl.col("beside") >= _BESIDE).fill_null(False)
     )
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
