@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.settings import refs
 from nccl_insight.model import Ref
+
+_EVIDENCE: Final = 3
 
 
 @dataclass(frozen=True)
@@ -60,28 +63,49 @@ def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
     differ = compared.filter(pl.col(value) != pl.col("majority"))
     if differ.is_empty():
         return ()
+    return tuple(_described(known, differ, value))
+
+
+def _described(known: pl.DataFrame, differ: pl.DataFrame, value: str) -> Iterator[Outlier]:
+    """The rows that differ, by communicator and value; all groups at once, as there can be one for each rank."""
+    keys = ["comm_id", value]
     sizes = known.group_by("comm_id", "host").agg(pl.len().alias("on_host"))
-    found: list[Outlier] = []
-    for (comm_id, odd), rows in differ.group_by("comm_id", value, maintain_order=True):
-        per_host = rows.group_by("comm_id", "host").agg(pl.len().alias("odd"))
-        whole = per_host.join(sizes, on=["comm_id", "host"], how="left", nulls_equal=True).filter(
-            (pl.col("odd") == pl.col("on_host")) & pl.col("host").is_not_null()
+    whole = (
+        differ.filter(pl.col("host").is_not_null())
+        .group_by(*keys, "host")
+        .agg(pl.len().alias("odd"))
+        .join(sizes, on=["comm_id", "host"], how="left", nulls_equal=True)
+        .filter(pl.col("odd") == pl.col("on_host"))
+        .group_by(keys)
+        .agg(pl.col("host").sort().alias("_whole"))
+    )
+    lines = (
+        differ.select(*keys, "input_id", "line")
+        .drop_nulls(["input_id", "line"])
+        .unique(maintain_order=True)
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col("input_id", "line").head(_EVIDENCE).name.prefix("_"))
+    )
+    groups = differ.group_by(keys, maintain_order=True).agg(
+        pl.col("rank", "host").drop_nulls().unique().sort(),
+        pl.col("majority", "majority_ranks", "usual_input_id", "usual_line").first(),
+    )
+    for more in (whole, lines):
+        groups = groups.join(more, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    for row in groups.iter_rows(named=True):
+        yield Outlier(
+            comm_id=None if row["comm_id"] is None else str(row["comm_id"]),
+            value=str(row[value]),
+            majority=str(row["majority"]),
+            ranks=tuple(row["rank"]),
+            hosts=tuple(row["host"]),
+            whole_hosts=tuple(row["_whole"] or ()),
+            majority_ranks=int(row["majority_ranks"]),
+            evidence=_refs(row["_input_id"] or (), row["_line"] or ()),
+            majority_evidence=_refs([row["usual_input_id"]], [row["usual_line"]]),
         )
-        found.append(
-            Outlier(
-                comm_id=None if comm_id is None else str(comm_id),
-                value=str(odd),
-                majority=str(rows.item(0, "majority")),
-                ranks=tuple(sorted(rows.get_column("rank").drop_nulls().unique().to_list())),
-                hosts=tuple(sorted(rows.get_column("host").drop_nulls().unique().to_list())),
-                whole_hosts=tuple(sorted(whole.get_column("host").to_list())),
-                majority_ranks=int(rows.item(0, "majority_ranks")),
-                evidence=refs(rows),
-                majority_evidence=refs(
-                    rows.head(1).select(
-                        pl.col("usual_input_id").alias("input_id"), pl.col("usual_line").alias("line")
-                    )
-                ),
-            )
-        )
-    return tuple(found)
+
+
+def _refs(inputs: Sequence[int | None], lines: Sequence[int | None]) -> tuple[Ref, ...]:
+    placed = zip(inputs, lines, strict=True)
+    return tuple(Ref(i, n) for i, n in placed if i is not None and n is not None)
