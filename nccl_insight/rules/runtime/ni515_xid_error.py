@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -54,6 +54,9 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
 NEEDS = ("errors", "diagnostics")
+
+
+_READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
 
 
 @dataclass
@@ -97,12 +100,25 @@ def _pid(text: str) -> int | None:
 _IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
 
 
-def _on_bus(run: Run, address: str) -> set[tuple[str, int]]:
-    """Host and process number of those whose GPU has this PCI address."""
+_Places: TypeAlias = dict[str, dict[str, set[tuple[str, int]]]]
+
+
+def _on_buses(run: Run) -> _Places:
+    """Host and process number of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
     ranks = run.table("ranks").select("bus_id", "host", "pid").drop_nulls()
     ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
-    here = ranks.filter(ids.str.contains(_bus(address), literal=True))
-    return {(str(h), int(p)) for h, p in here.select("host", "pid").iter_rows()}
+    found: _Places = {}
+    for bus, host, pid in ranks.select(ids, "host", "pid").unique(maintain_order=True).iter_rows():
+        found.setdefault(bus, {}).setdefault(host, set()).add((host, int(pid)))
+    return found
+
+
+def _on_bus(run: Run, address: str, host: str | None) -> set[tuple[str, int]]:
+    """Host and process number of those whose GPU has this PCI address, on one host or on all."""
+    buses = run.memo("rules.xid.buses", _on_buses)
+    here = [at for bus, at in buses.items() if _bus(address) in bus]
+    hosts = [places for at in here for places in (at.values() if host is None else [at.get(host, set())])]
+    return {place for places in hosts for place in places}
 
 
 def _failed_in_cuda(run: Run) -> set[int]:
@@ -121,20 +137,16 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
         return process[1], process[0]
     address = str(row.get("pci_address") or "")
     if address:
-        on_bus = _on_bus(run, address)
-        if host in known.ranks_of_host:
-            here = {(h, p) for h, p in on_bus if h == host}
-        elif host is None:
-            here = on_bus
+        if host is None or host in known.ranks_of_host:
+            here = _on_bus(run, address, host)
         else:
             # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
             failed = run.memo("rules.xid.failed_in_cuda", _failed_in_cuda)
-            here = {p for p in on_bus if known.rank_of_process.get(p) in failed}
+            here = {p for p in _on_bus(run, address, None) if known.rank_of_process.get(p) in failed}
         places = {(known.rank_of_process.get(p), p[0]) for p in here}
         if len({h for _, h in places}) == 1:
             return next(iter(places)) if len(places) == 1 else (None, places.pop()[1])
-    hosts = set(known.host_of_rank.values())
-    return None, host or (next(iter(hosts)) if len(hosts) == 1 else None)
+    return None, host or (next(iter(known.ranks_of_host)) if len(known.ranks_of_host) == 1 else None)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -148,7 +160,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     known = identities(run)
     kinds: dict[tuple[int | None, Severity, bool], _Kind] = {}
-    rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word"))
+    rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word")).select(_READ)
     for row in rows.to_dicts():
         text = str(row["text"] or "")
         number, word = row.get("xid"), row["_word"]
