@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -96,22 +96,36 @@ def placed(hit: Hit, first: End, found: Sequence[End]) -> Hit:
 
 def own_failures(run: Run, end: End) -> bool:
     """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
-    lost = causes(run).filter(pl.col("cause") == "peer-died")["rank"].drop_nulls().to_list()
-    if end.ranks and set(end.ranks) <= set(lost):
+    reported = run.memo("rules.outside.reported", _reported)
+    if end.ranks and (reported.lost.issuperset(end.ranks) or not reported.failed.isdisjoint(end.ranks)):
         return True
-    rows = causes(run).filter(causes(run)["cause"].is_in(list(_OWN)))
-    if rows.is_empty():
-        return False
-    if end.ranks and set(end.ranks) & set(rows["rank"].drop_nulls().to_list()):
-        return True
-    startup = rows.filter(rows["cause"].is_in(list(STARTUP)) & rows["loud"])
-    if startup.is_empty():
-        return False
-    times = startup["time_s"].drop_nulls()
-    first = times.min() if times.len() else None
-    if end.time_s is not None and isinstance(first, float):
-        return first <= end.time_s + SKEW_S
-    return True
+    if reported.startup and end.time_s is not None and reported.startup_s is not None:
+        return reported.startup_s <= end.time_s + SKEW_S
+    return reported.startup
+
+
+@dataclass(frozen=True)
+class _Reported:
+    """Failures that NCCL or torch reported: ranks that lost a peer, those that failed by themselves, and whether, and
+    since when, init failed."""
+
+    lost: frozenset[int]
+    failed: frozenset[int]
+    startup: bool
+    startup_s: float | None
+
+
+def _reported(run: Run) -> _Reported:
+    rows = causes(run).select("cause", "rank", "loud", "time_s")
+    own = rows.filter(pl.col("cause").is_in(list(_OWN)))
+    startup = own.filter(pl.col("cause").is_in(list(STARTUP)) & pl.col("loud"))
+    first = startup["time_s"].min()
+    return _Reported(
+        frozenset(rows.filter(pl.col("cause") == "peer-died")["rank"].drop_nulls()),
+        frozenset(own["rank"].drop_nulls()),
+        startup.height > 0,
+        first if isinstance(first, float) else None,
+    )
 
 
 def network_only(run: Run) -> bool:
