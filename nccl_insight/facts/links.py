@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import identities, without_port
+from nccl_insight.facts.identity import Identities, identities, without_port
 from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run
 
@@ -92,15 +94,17 @@ def _flaps(run: Run) -> tuple[Flap, ...]:
 
 def _unclear(run: Run, flap: Flap) -> bool:
     """Whether a kernel tells of a network device that the job need not use, and no error of the job is near in time."""
-    lines = pl.DataFrame(flap.lines, schema={"input_id": pl.UInt16, "line": pl.UInt64}, orient="row")
-    told = causes(run).join(lines, on=["input_id", "line"], how="semi")
-    if not (told["message"] == "kernel_link").all():
+    kernel = run.memo("facts.links.kernel", _kernel_lines)
+    if not all(line in kernel for line in flap.lines):
         return False
-    errors = causes(run).filter(pl.col("cause").is_in(list(_ERRORS)))
     # Kernel logs reach back to the start of the machine.
-    return (
-        flap.first_s is None or errors["time_s"].null_count() == errors.height or not failed_after(run, flap)
-    )
+    timed = run.memo("facts.links.failures", _failures).times
+    return flap.first_s is None or not timed or not failed_after(run, flap)
+
+
+def _kernel_lines(run: Run) -> frozenset[tuple[int, int]]:
+    rows = causes(run).filter(pl.col("message") == "kernel_link").select("input_id", "line").drop_nulls()
+    return frozenset((int(i), int(n)) for i, n in rows.iter_rows())
 
 
 def _comes_later(order: pl.DataFrame) -> bool:
@@ -115,33 +119,61 @@ def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:
     Rails connect NICs of the same name, so an error on one end may come from the link of the other.
     """
     known = identities(run)
-    frame = rows.select(
-        "host",
-        pl.col("hca_name").alias("device"),
-        without_port("peer"),
-    ).unique(maintain_order=True)
-    found: set[str] = set()
-    for host, device, peer in frame.iter_rows():
-        if device is None:
-            continue
-        found.add(f"{host or '?'}/{device}")
-        other = known.addresses.get(peer) or known.names.get(str(peer).split(".", 1)[0]) if peer else None
-        if other is not None:
-            found.add(f"{other}/{device}")
-    return tuple(sorted(found))
+    frame = rows.select("host", "hca_name", without_port("peer")).unique(maintain_order=True)
+    return tuple(sorted({key for row in frame.iter_rows() for key in _ends(known, *row)}))
+
+
+def _ends(known: Identities, host: str | None, device: str | None, peer: str | None) -> Iterator[str]:
+    if device is None:
+        return
+    yield f"{host or '?'}/{device}"
+    other = known.addresses.get(peer) or known.names.get(peer.split(".", 1)[0]) if peer else None
+    if other is not None:
+        yield f"{other}/{device}"
+
+
+_ANY: Final = ""
+_ANY_DEVICE: Final = "*"
+
+
+@dataclass(frozen=True)
+class _Failures:
+    """When a device failed: sorted times by ``host/device``, by ``*`` for all devices and by an empty name for all
+    failures; and which of these have failures without a time."""
+
+    times: dict[str, list[float]]
+    undated: set[str]
+
+    def within(self, name: str, first_s: float | None, last_s: float | None) -> bool:
+        """Whether one lies, or may lie, between the times; without times, whether there is one."""
+        if name in self.undated:
+            return True
+        known = self.times.get(name, [])
+        if first_s is None or last_s is None:
+            return bool(known)
+        at = bisect_left(known, first_s)
+        return at < len(known) and known[at] <= last_s
+
+
+def _failures(run: Run) -> _Failures:
+    known = identities(run)
+    found = _Failures({}, set())
+    rows = causes(run).filter(pl.col("cause").is_in(list(_ERRORS))).sort("time_s")
+    for time_s, *place in rows.select("time_s", "host", "hca_name", without_port("peer")).iter_rows():
+        ends = list(_ends(known, *place))
+        for name in (_ANY, *([_ANY_DEVICE] if ends else []), *ends):
+            if time_s is None:
+                found.undated.add(name)
+            else:
+                found.times.setdefault(name, []).append(time_s)
+    return found
 
 
 def failed_after(run: Run, flap: Flap) -> bool:
     """Whether errors on the same device follow within the retry time."""
-    rows = causes(run).filter(pl.col("cause").is_in(list(_ERRORS)))
-    if rows.is_empty():
+    failures = run.memo("facts.links.failures", _failures)
+    first, last = flap.first_s, flap.last_s
+    near = (first - 5, last + REACH_S) if first is not None and last is not None else (None, None)
+    if not failures.within(_ANY, *near):
         return False
-    if flap.first_s is not None and flap.last_s is not None:
-        near = pl.col("time_s").is_null() | pl.col("time_s").is_between(
-            flap.first_s - 5, flap.last_s + REACH_S
-        )
-        rows = rows.filter(near)
-    if rows.is_empty():
-        return False
-    devices = devices_of(run, rows)
-    return not devices or flap.device is None or flap.key in devices
+    return flap.device is None or not failures.within(_ANY_DEVICE, *near) or failures.within(flap.key, *near)
