@@ -16,13 +16,20 @@ _LOOKS: Final = frozenset({
     "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
     "strings", "sysctl", "systemctl", "timeout", "torchfrtrace", "tracepath", "ulimit", "uname", "rdma", "iperf3",
     "fi_info", "fi_pingpong", "sacct", "coredumpctl", "compute-sanitizer", "mlxlink", "aws",
-    "sharp_hello",
+    "sharp_hello", "id", "ofed_info", "sleep", "time", "getent", "capsh", "cuobjdump",
 })  # fmt: skip
 _CHANGES: Final = frozenset({
-    "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "mount", "mpirun", "pip", "podman",
+    "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "make", "mount", "mpirun", "pip", "podman",
     "scontrol", "setcap", "srun", "torchrun", "unset", "yum",
 })  # fmt: skip
-_SETTING: Final = re.compile(r"[A-Z][A-Z0-9_]{2,}=")
+_SETTING: Final = re.compile(r"([A-Z][A-Z0-9_]{2,})=")
+# Settings that make a run tell more and mend nothing.
+_TELLS: Final = frozenset({
+    "CUDA_LAUNCH_BLOCKING", "NCCL_CHECK_POINTERS", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_RUN_DIAGNOSTICS", "NCCL_TOPO_DUMP_FILE", "PYTHONFAULTHANDLER", "TORCH_CPP_LOG_LEVEL",
+    "TORCH_DISTRIBUTED_DEBUG",
+})  # fmt: skip
+_TRIAL: Final = "if that works"
 # Commands that are words, too: "find the late rank first", "ping each host".
 _ENGLISH: Final = re.compile(
     r"(?:find|free|ping|echo|env|stat|export|mount) (?:the|a|an|each|every|all|out|which|what|why|one|memory)\b"
@@ -78,7 +85,7 @@ def steps_of(next_step: str) -> tuple[Step, ...]:
     where, extra = _from_comment(comment)
     if where:
         found[0] = replace(found[0], where="; ".join(filter(None, (where, found[0].where))))
-    return (*found, *extra)
+    return (*(replace(s, label="check") if s.where.startswith(_TRIAL) else s for s in found), *extra)
 
 
 def _remark_apart(command: str) -> tuple[str, str]:
@@ -129,9 +136,11 @@ def _is_command(text: str) -> bool:
 
 def _kind(text: str) -> str:
     word = _first(text)
-    if word in _LOOKS and not _ENGLISH.match(text):
-        return "check"
-    return "fix" if (word in _CHANGES and not _ENGLISH.match(text)) or _SETTING.match(word) else "do"
+    if setting := _SETTING.match(word):
+        return "check" if setting[1] in _TELLS else "fix"
+    if _ENGLISH.match(text) or word not in _LOOKS | _CHANGES:
+        return "do"
+    return "check" if word in _LOOKS or text.startswith("mount |") else "fix"
 
 
 def _from_comment(comment: str) -> tuple[str, tuple[Step, ...]]:

@@ -24,7 +24,7 @@ def _mismatch(found: Mismatch) -> Hit:
     pairs = [_issued(operation, ranks) for operation, ranks in found.variants]
     clear = len(odd[1]) < len(usual[1])
     return Hit(
-        title=f"Collective {found.seq:,} of process group {found.group.label} differs in its {found.what}: "
+        title=f"Collective {found.seq} of process group {found.group.label} differs in its {found.what}: "
         f"{'; '.join(pairs[:4])}",
         next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # names the Python line of the differing call",
         explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are "
@@ -34,7 +34,7 @@ def _mismatch(found: Mismatch) -> Hit:
         ranks=odd[1] if clear else (),
         confidence=Confidence.HIGH,
         evidence=tuple(
-            Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq:,}") for o, r in found.variants[:6]
+            Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq}") for o, r in found.variants[:6]
         ),
     )
 

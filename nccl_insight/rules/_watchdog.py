@@ -9,21 +9,23 @@ from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
+#: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.
+LIST_DUMPS = "ls ~/.cache/torch/*_trace_rank_* /tmp/nccl_trace_rank_*"
+
 
 def stalled(run: Run) -> Iterator[Hit]:
     """Groups of which every rank timed out in the same operation: nobody is missing."""
     for item in verdicts(run)[1]:
         yield Hit(
-            title=f"All {len(item.ranks)} ranks waited in collective {item.seq:,} "
+            title=f"All {len(item.ranks)} ranks waited in collective {item.seq} "
             f"({item.op or 'operation unknown'}) and "
             "none finished it",
-            next_step="ncclras; torchfrtrace /tmp/nccl_trace_rank_   # do all ranks mean the same operation and "
-            "size? then mlxlink -d "
-            "<device> -m -c and nvidia-smi nvlink -e on each host",
+            next_step=f"ncclras; {LIST_DUMPS}   # dumps on every host: analyzed with the logs, they tell whether all "
+            "ranks mean the same operation and size; then mlxlink -d <device> -m -c; nvidia-smi nvlink -e",
             explanation="No rank is missing, so the program reached the operation everywhere. Data does not "
             "move, or the "
             "ranks mean different operations.",
-            observed=f"{rank_words(item.ranks)} in collective {item.seq:,}",
+            observed=f"{rank_words(item.ranks)} in collective {item.seq}",
             expected="the collective finishes",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,

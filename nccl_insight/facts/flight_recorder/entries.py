@@ -45,7 +45,7 @@ class Operation:
     @property
     def name(self) -> str:
         """``collective 1,204 (all_reduce 1024 Float)``."""
-        return f"collective {self.seq:,} ({self.label})"
+        return f"collective {self.seq} ({self.label})"
 
 
 def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:

@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
         "how far init came. Without it "
         "only failures can be judged.",
-        observed=f"{lines} NCCL lines",
+        observed=plural(lines, "NCCL line"),
         expected="NCCL_DEBUG=INFO",
         evidence=refs(first, 1),
         absence="no line about communicators, networks, channels or connections",

@@ -38,7 +38,7 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
+from nccl_insight.units import format_ranks, plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -76,7 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield Hit(
             title=f"{_who(ranks)} twice in one communicator, on {named(hosts_of(rows))}",
             explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
-            observed=f"{rows.height} processes for {len(ranks)} rank(s)",
+            observed=f"{plural(rows.height, 'process', 'processes')} for {plural(len(ranks), 'rank')}",
             expected="one process for each rank",
             next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
             "stale MASTER_PORT",

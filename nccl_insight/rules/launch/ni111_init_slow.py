@@ -53,9 +53,11 @@ SOURCES = ("NCCL source init.cc",)
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")
 _ADVICE = {
-    "kernels_s": "time python -c 'import torch; torch.cuda.init()' on that host; is the library on a slow file system?",
-    "alloc_s": "nvidia-smi -q | grep -i persistence; free memory on the GPU and /dev/shm",
-    "bootstrap_s": "check NCCL_SOCKET_IFNAME and name resolution (getent hosts $(hostname)); try another interface",
+    "kernels_s": "time python -c 'import torch; torch.cuda.init()'   # on that host: is the library on a slow "
+    "file system?",
+    "alloc_s": "nvidia-smi -q | grep -i persistence; nvidia-smi --query-gpu=memory.used --format=csv; df -h /dev/shm",
+    "bootstrap_s": "getent hosts $(hostname); echo $NCCL_SOCKET_IFNAME   # does the name resolve fast? then try "
+    "another interface",
     "allgathers_s": "find the rank that the others wait for: the one with the longest own phases",
     "topo_s": "time ibv_devinfo; time nvidia-smi topo -m; set NCCL_TOPO_FILE if detection is slow",
     "graphs_s": "compare with a newer NCCL; a topology file (NCCL_TOPO_FILE) of a virtual machine shortens the search",

@@ -64,8 +64,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "launch-failed",
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
-        "start something trivial the same way: mpirun -np 2 -H <hosts> hostname, srun -N2 hostname, or "
-        "ssh <host> hostname   # as the user of the job, from the host that launches",
+        "start something trivial the same way, as the user of the job and from the host that launches: "
+        "mpirun -np 2 -H <hosts> hostname, srun -N2 hostname, or ssh <host> hostname",
         explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
         "ranks that never ran.",
         expected="a process on every host",

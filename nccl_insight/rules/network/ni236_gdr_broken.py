@@ -48,8 +48,8 @@ ACTION = Action.CONFIG
 NEEDS = ("errors",)
 CONFIDENCE = Confidence.MEDIUM
 _NEXT = (
-    "NCCL_NET_GDR_LEVEL=0 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl (SrcValid must be -); lsmod "
-    "| grep nvidia_peermem"
+    "NCCL_NET_GDR_LEVEL=LOC <the same job>   # if that works, GPUDirect RDMA is the reason; "
+    "sudo lspci -vvv | grep ACSCtl   (SrcValid must be -); lsmod | grep nvidia_peermem"
 )
 _ELSEWHERE = {
     "ib-completion-retry-exceeded", "ib-local-access-violation", "ib-port-error", "ib-device-fatal",

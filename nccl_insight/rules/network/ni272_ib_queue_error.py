@@ -6,7 +6,7 @@ Asynchronous fatal events on one queue pair, completion queue or shared receive 
 
 Why it matters
 --------------
-The connection of that queue is lost. The device is sound: replacing it changes nothing.
+The connection of that queue is lost. The event tells nothing against the device: replacing it would change nothing.
 
 How it decides
 --------------
@@ -52,8 +52,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "ib-queue-error",
         "A queue of an InfiniBand device reported a fatal event",
-        "read the first error of this rank and of its peers before this line; the device itself is sound",
-        explanation="The event is about one queue, not about the device: an effect of the peer, of memory that was "
+        "read the first error of this rank and of its peers before this line; the event tells of one queue, not "
+        "of the device",
+        explanation="Usually an effect of the peer, of memory that was "
         "unmapped while in use, or of an earlier error on the connection.",
         expected="no fatal event",
         rows=found,

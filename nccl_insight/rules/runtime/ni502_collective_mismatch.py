@@ -48,7 +48,7 @@ from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import Trouble, report, trouble
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
+from nccl_insight.units import rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -107,7 +107,7 @@ def _waits_elsewhere(found: Odd) -> Hit:
     wait = "wait" if len(found.ranks) > 1 else "waits"
     return Hit(
         title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called} where the others wait in {found.usual} "
-        f"(collective {found.seq:,})",
+        f"(collective {found.seq})",
         next_step=_NEXT,
         explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
         "ranks named called something else, so that no side can finish.",
@@ -146,15 +146,17 @@ def _differences(run: Run) -> Iterator[Hit]:
         kinds = at.group_by("call", maintain_order=True).agg(pl.len().alias("n")).sort("n", descending=True)
         usual = kinds["call"][0]
         odd = at.filter(pl.col("call") != usual)
+        ranks = ranks_of(odd)
+        who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
         yield Hit(
-            title=f"Collective {nth + 1} of a communicator differs: ranks {format_ranks(odd['rank'])} issue "
+            title=f"Collective {nth + 1} of a communicator differs: {who} "
             f"{odd['call'][0]}, the others {usual}",
             next_step=_NEXT,
             explanation="The calls are numbered in the order of the log within each rank. From this one on the "
             "ranks are not in the same collective.",
             observed=str(odd["call"][0]),
             expected=str(usual),
-            ranks=ranks_of(odd),
+            ranks=ranks,
             hosts=hosts_of(odd),
             comm_id=str(comm_id),
             evidence=(*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),

@@ -57,7 +57,10 @@ CONFIDENCE = Confidence.HIGH
 NEEDS = ("flight_recorder", "errors", "ras", "ras_counts")
 SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages", "NCCL user guide: RAS")
 
-_NEXT = "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # on the hosts of these ranks"
+_NEXT = (
+    "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # on the hosts of these ranks, "
+    "while it hangs"
+)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -99,7 +102,7 @@ def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
     first = min(both, key=lambda s: s.operation.created_ns)
     explanation = (
         f"{plural(judged.stuck_groups, 'process group')} of {plural(judged.ranks, 'dumped rank')} have unfinished "
-        f"collectives; the earliest that these ranks explain is number {first.operation.seq:,} "
+        f"collectives; the earliest that these ranks explain is number {first.operation.seq} "
         f"({first.operation.label}) of group {first.group.label}."
     )
     if judged.undumped:
@@ -164,7 +167,7 @@ def _from_ras(item: Absent) -> Hit:
 
 
 def _missing_text(item: Starved) -> str:
-    last = f" (their last: {item.last_issued:,})" if item.last_issued is not None else ""
+    last = f" (their last: {item.last_issued})" if item.last_issued is not None else ""
     return (
         f"{rank_words(item.missing)} never issued {item.operation.name} of group {item.group.label}{last}, in which "
         f"{rank_words(item.waiting)} "
@@ -175,7 +178,7 @@ def _missing_text(item: Starved) -> str:
 def _lag_text(item: Lagging) -> str:
     return (
         f"{item.operation.name} of group {item.group.label} never finished on "
-        f"{rank_words(item.behind)}, while {rank_words(item.ahead)} finished up to {item.ahead_seq:,}"
+        f"{rank_words(item.behind)}, while {rank_words(item.ahead)} finished up to {item.ahead_seq}"
     )
 
 
@@ -188,13 +191,13 @@ def _from_watchdog(item: Absent) -> Hit:
     behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
     if lead.proof == "enqueued":
         title = (
-            f"{subject(item)} issued no collective after {last:,}{group}; {rank_words(lead.waiting)} waited "
-            f"in {seq:,} ({lead.op or 'operation unknown'}) until the time limit"
+            f"{subject(item)} issued no collective after {last}{group}; {rank_words(lead.waiting)} waited "
+            f"in {seq} ({lead.op or 'operation unknown'}) until the time limit"
         )
     else:
         title = (
-            f"{subject(item)} timed out in collective {last:,}{group}, {rank_words(lead.waiting)} in "
-            f"{seq:,}: {behind}"
+            f"{subject(item)} timed out in collective {last}{group}, {rank_words(lead.waiting)} in "
+            f"{seq}: {behind}"
         )
     note = "" if lead.group != "?" else (
         " The lines do not name the process group; if these ranks reported about different groups, the numbers "
@@ -207,7 +210,7 @@ def _from_watchdog(item: Absent) -> Hit:
         explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
         f"are behind and the others wait for them.{note}{numbers}",
         observed=f"last of {rank_words(lead.ranks)}: {last if last is not None else 'unknown'}; the others wait in "
-        f"{seq:,}",
+        f"{seq}",
         expected="the same sequence number on all ranks",
         first_s=lead.first_s,
         last_s=lead.first_s,

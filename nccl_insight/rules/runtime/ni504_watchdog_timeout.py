@@ -17,9 +17,9 @@ is usually only waiting.
 
 What to do
 ----------
-Compare the last sequence number of all ranks: those that lag behind are where to look. Read the flight recorder's
-dumps (torchfrtrace); recent torch keeps it on, and writes to TORCH_FR_DUMP_TEMP_FILE, by default
-/tmp/nccl_trace_rank_<n>.
+Compare the last sequence number of all ranks: those that lag behind are where to look. Analyze the flight recorder's
+dumps of all ranks together with the logs. Recent torch keeps it on, and writes to TORCH_FR_DUMP_TEMP_FILE, by default
+~/.cache/torch/comm_lib_trace_rank_<n>; older releases to /tmp/nccl_trace_rank_<n>.
 
 False positives
 ---------------
@@ -39,6 +39,7 @@ import polars as pl
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.rules._faults import ANY
+from nccl_insight.rules._watchdog import LIST_DUMPS
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -73,9 +74,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "watchdog-timeout",
         headline,
-        "torchfrtrace /tmp/nccl_trace_rank_   # the flight recorder's dumps (TORCH_FR_DUMP_TEMP_FILE names "
-        "another place); "
-        "analyze them together with the logs. None there: TORCH_NCCL_DUMP_ON_TIMEOUT=1, TORCH_FR_BUFFER_SIZE=2000",
+        f"{LIST_DUMPS}   # on every host: the flight recorder's dumps (TORCH_FR_DUMP_TEMP_FILE may name another "
+        "place); analyze them together with the logs. None there: run again with TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
+        "and TORCH_FR_BUFFER_SIZE=2000",
         explanation="A collective was issued here and did not finish. Either a rank never issued it, or issued "
         "another one, or the network lost it. "
         "The ranks that report are usually the ones that wait.",

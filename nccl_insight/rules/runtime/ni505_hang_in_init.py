@@ -71,8 +71,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             continue
         yield Hit(
             title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
-            next_step="py-spy dump --pid <pid of a rank>; then NCCL_P2P_DISABLE=1 <the same job>, then "
-            "NCCL_IB_DISABLE=1, to find the transport that hangs",
+            next_step="py-spy dump --pid <pid of a rank>   # while it hangs; then find the transport that hangs: run "
+            "with NCCL_P2P_DISABLE=1, then with NCCL_IB_DISABLE=1",
             explanation="All ranks said that they start, none that it is done, and nothing of them follows. "
             + stuck.reached,
             observed=f"0 of {stuck.nranks} ranks finished",
@@ -92,8 +92,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     elif early.height:
         yield Hit(
             title=f"{early.height} processes chose their network and then waited: no communicator was created",
-            next_step="check that all ranks were launched and that WORLD_SIZE and MASTER_ADDR agree; py-spy dump "
-            "--pid <pid>",
+            next_step="py-spy dump --pid <pid>   # while it hangs; then check that all ranks were launched and that "
+            "WORLD_SIZE and MASTER_ADDR agree",
             explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "
             "rank that never "
             "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",

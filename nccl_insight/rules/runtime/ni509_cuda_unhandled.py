@@ -62,7 +62,7 @@ _KNOWN = (
     (
         "device-assert",
         "an assertion in a kernel of the program, often an index out of range in an embedding or loss",
-        "TORCH_USE_CUDA_DSA=1, or the failing step on the CPU   # which index is out of range; " + _SANITIZER,
+        "CUDA_LAUNCH_BLOCKING=1 <the same job>   # the traceback then names the call; " + _SANITIZER,
     ),
     (
         "launch-failure",

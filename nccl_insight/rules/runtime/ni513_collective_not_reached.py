@@ -81,8 +81,9 @@ def _stopped(item: Absent) -> Hit:
     reached, most = lead.last or 0, lead.seq or 0
     return Hit(
         title=f"{subject(item)} stopped after {plural(reached, 'collective')}; "
-        f"{plural(len(lead.waiting), 'rank')} went on to {most:,}",
-        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; look at what that rank printed last",
+        f"{plural(len(lead.waiting), 'rank')} went on to {most}",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
+        "printed last",
         explanation=f"The next collective of this communicator, {lead.op} number {reached + 1}, was issued by the "
         "other ranks and never by these. The others wait for them.",
         observed=plural(reached, "call"),
@@ -98,7 +99,8 @@ def _barrier(item: Absent) -> Hit:
     limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     return Hit(
         title=f"{subject(item)} did not come to a monitored barrier of torch{limit}",
-        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what {who} printed last",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what {who} "
+        "printed last",
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",
         observed=(lead.evidence[0].text if lead.evidence else None) or "",
@@ -110,7 +112,7 @@ def _unseen(item: Absent) -> Hit:
     lead, who = item.lead, rank_words(item.lead.ranks)
     return Hit(
         title=f"{subject(item)} printed nothing, while {rank_words(lead.waiting)} timed out in collective "
-        f"{lead.seq:,} ({lead.op or 'operation unknown'})",
+        f"{lead.seq} ({lead.op or 'operation unknown'})",
         next_step=f"look at the log and the host of {who}: the output of that process, its exit status, dmesg -T",
         explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
         "theirs. Either that rank did not come, or its output is not in this log.",
@@ -125,11 +127,13 @@ def _silent(item: Absent) -> Hit:
     lead = item.lead
     limit = f" for {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     first = lead.seq is not None and lead.seq <= 1
+    prepares = first and len(lead.ranks) == 1
     return Hit(
-        title=f"{subject(item)} did not come to collective {lead.seq:,} ({lead.op or 'operation unknown'}), in which "
+        title=f"{subject(item)} did not come to collective {lead.seq} ({lead.op or 'operation unknown'}), in which "
         f"{rank_words(lead.waiting)} waited{limit}",
-        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>; read what that rank printed last"
-        + ("; give init_process_group a timeout longer than the preparation of rank 0" if first else ""),
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
+        "printed last"
+        + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
         explanation="All other ranks timed out in the same operation, and these printed nothing: they are somewhere "
         "else, or gone."
         + (

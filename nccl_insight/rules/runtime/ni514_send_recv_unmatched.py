@@ -113,11 +113,12 @@ def _counted(run: Run) -> Iterator[Hit]:
         src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
         yield Hit(
-            title=f"Rank {src} sends {sends} times to rank {dst}, which receives {recvs} times{more}",
+            title=f"Rank {src} sends {plural(sends, 'time')} to rank {dst}, which receives "
+            f"{plural(recvs, 'time')}{more}",
             next_step=_NEXT,
             explanation="Each ncclSend needs an ncclRecv at the peer. Both ranks' calls are in the log, and their "
             "numbers differ.",
-            observed=f"{sends} sends, {recvs} receives",
+            observed=f"{plural(sends, 'send')}, {plural(recvs, 'receive')}",
             expected="as many receives as sends",
             ranks=tuple(sorted({int(src), int(dst)})),
             comm_id=str(comm_id[0]),

@@ -177,14 +177,38 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield _hit(kind)
 
 
+def _recovery(kind: _Kind) -> str:
+    """What the driver asks for with Xid 154: ``changed from 0x0 (None) to 0x2 (Node Reboot Required)``."""
+    return str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
+
+
+def _next_step(kind: _Kind) -> str:
+    drain = "drain the host, wait until it is idle, then"
+    if kind.xid in BY_PROGRAM:
+        return "compute-sanitizer python <program>   # on one node, a few steps"
+    if kind.severity is not Severity.ERROR:
+        return "nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU when the host is idle"
+    if kind.xid == 154 and (asked := _recovery(kind)):
+        return f"{drain} do what the driver asks for ({asked}), and test: dcgmi diag -r 3"
+    if kind.xid == 79:
+        return (
+            "lspci -d 10de:; dmesg -T | grep -iE 'xid|aer|pcie'   # on the host named: nvidia-smi cannot ask this GPU; "
+            f"then {drain} power it off and on; if the GPU falls off again, have it and its slot examined"
+        )
+    if kind.switch or kind.xid == 74 or kind.xid in NVLINK5:
+        return (
+            f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on the host named; then {drain} dcgmi diag -r 3"
+        )
+    return f"{drain}: dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER"
+
+
 def _hit(kind: _Kind) -> Hit:
     lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
     times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
     if kind.xid == 154:
-        # "... changed from 0x0 (None) to 0x1 (GPU Reset Required)"
-        action = str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
+        action = _recovery(kind)
         meaning = f"the GPU needs: {action}" if action else meaning
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
@@ -195,11 +219,7 @@ def _hit(kind: _Kind) -> Hit:
     return Hit(
         title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning} "
         f"({plural(len(lines), 'line')}{', ' + where if where else ''})",
-        next_step="compute-sanitizer python <program>   # on one node, a few steps"
-        if program
-        else "drain the host, wait until it is idle, then: dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER"
-        if hard
-        else "nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU when the host is idle",
+        next_step=_next_step(kind),
         explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
         if program
         else "It points at the GPU, its memory or its links."

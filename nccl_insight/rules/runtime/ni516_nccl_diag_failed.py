@@ -89,7 +89,11 @@ def _edges(run: Run) -> Iterator[Hit]:
         )
         title += f"; rank {usual} is in all of them" if usual is not None else ""
         ranks = tuple(sorted({int(r) for c in ("src_rank", "dst_rank") for r in edges[c].to_list()}))
-        advice = str(first["advice"] or _REPEAT)
+        advice = (
+            f"nvidia-smi topo -p2p r; nvidia-smi topo -p2p w   # NCCL says: {first['advice']}"
+            if first["advice"]
+            else _REPEAT
+        )
     else:
         row = (short if short.height else others).row(0, named=True)
         title = (

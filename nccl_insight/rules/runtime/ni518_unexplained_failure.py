@@ -97,8 +97,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "unexplained-failure",
         "NCCL reported trouble that no diagnosis explains",
-        "search for the text of the first line; NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # "
-        "shows more",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search for the text of "
+        "the first line",
         explanation="The lines are shown as they are. Their wording is not known here, so nothing is said about "
         "the cause.",
         expected="no failing call",

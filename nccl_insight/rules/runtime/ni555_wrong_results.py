@@ -66,7 +66,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield Hit(
         title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({tests})",
         next_step="run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, "
-        "NCCL_NET_GDR_LEVEL=0 and "
+        "NCCL_NET_GDR_LEVEL=LOC and "
         "NCCL_PROTO=Simple, one at a time, tell which path corrupts; dcgmi diag -r 3 on the idle host",
         explanation="Candidates: a bad GPU, NVLink or NIC; GPUDirect RDMA writes that overtake each other (PCIe "
         "relaxed "

@@ -39,6 +39,7 @@ from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.INFO
@@ -68,7 +69,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "
         "PCIe switches; in virtual machines "
         "it cannot be, and P2P has to be disabled.",
-        observed=f"{p2p.height} P2P connections and no completed collective",
+        observed=f"{plural(p2p.height, 'P2P connection')} and no completed collective",
         expected="P2P transfers complete",
         severity=Severity.WARNING if stated else None,
         ranks=ranks_of(p2p, "src_rank"),

@@ -108,7 +108,7 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         unit="channels",
         next_step="unset NCCL_ALGO"
         if forced
-        else "systemctl status nvidia-fabricmanager; grep nvls.cc in the log",
+        else "systemctl status nvidia-fabricmanager; grep nvls.cc <log>",
         severity=Severity.INFO,
         confidence=Confidence.LOW,
         hosts=hosts,

@@ -41,7 +41,7 @@ from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import ranks_of
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_ns
+from nccl_insight.units import format_bytes, format_ns, plural
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -119,7 +119,8 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         title=f"{percent:.0f}% of {worst['calls']:,} collectives per rank "
         + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
         + spent,
-        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {fused} bucket(s) of 25 MiB "
+        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: "
+        f"{plural(fused, 'bucket')} of 25 MiB "
         "would do. Each costs its latency whatever its size."
         if sized
         else "Their sizes are not recorded; so short a kernel moves little. Each costs its launch and latency.",
