@@ -6,13 +6,14 @@ from ``distributedInfo`` or from a process group's member list; the file name is
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.inputs.blocks import read_blocks
+from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
@@ -26,6 +27,7 @@ from nccl_insight.readers.gpu_activity import (
 from nccl_insight.readers.kernels import COMM
 from nccl_insight.readers.kineto.events import MARKERS, Events
 from nccl_insight.readers.kineto.layout import KinetoLayout
+from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import (
     Group,
@@ -46,9 +48,18 @@ _RECORD: Final = "record again with torch 2.3 or newer and activities CPU and CU
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``process_groups``, ``trace_info``."""
+    blocks = read_blocks(source, CHUNK_BYTES)
+    first, damaged = b"", None
+    try:
+        first = next(blocks, b"")
+    except DamagedStream as error:
+        damaged = error
+    blocks = _again(first, blocks, damaged)
+    if is_merged(first):
+        return _merged(source, blocks)
     events = Events(communication=source.communication)
     layout = KinetoLayout(events)
-    scan = ChromeScan(read_blocks(source, CHUNK_BYTES), MARKERS, layout)
+    scan = ChromeScan(blocks, MARKERS, layout)
     for batch in scan:
         events.add(batch)
     layout.finish()
@@ -56,11 +67,58 @@ def read(source: InputFile) -> Partial:
     return _Builder(source, scan, events, header).partial()
 
 
+def _again(first: bytes, rest: Iterator[bytes], damaged: DamagedStream | None) -> Iterator[bytes]:
+    """The blocks of which the first was looked at."""
+    if first:
+        yield first
+    if damaged is not None:
+        raise damaged
+    yield from rest
+
+
+def _merged(source: InputFile, blocks: Iterator[bytes]) -> Partial:
+    """The tables of a file that holds traces of several ranks: those of each, one under the other."""
+    events = MergedEvents(source.communication)
+    scan = ChromeScan(blocks, MARKERS)
+    for batch in scan:
+        events.add(batch)
+    header = header_values(scan.head, scan.tail, _KEYS)
+    info = header.get("distributedInfo")
+    info = {k: v for k, v in info.items() if k != "rank"} if isinstance(info, dict) else {}
+    # The header is that of the first file, with the GPUs of all.
+    header = {k: v for k, v in header.items() if k != "host_name"} | {"distributedInfo": info}
+    devices = header.get("deviceProperties")
+    if isinstance(devices, list):
+        header["deviceProperties"] = list(
+            {str(d.get("id")): d for d in devices if isinstance(d, dict)}.values()
+        )
+    ranks = ranks_of(list(events.parts))
+    parts = [
+        _Builder(source, scan, part, header, (ranks.get(label), label)).partial().tables
+        for label, part in (events.parts or {(): Events()}).items()
+    ]
+    tables = {
+        name: pl.concat([part[name] for part in parts if name in part], how="diagonal_relaxed")
+        for name in dict.fromkeys(itertools.chain(*parts))
+    }
+    tables["notes"] = tables["notes"].unique(maintain_order=True)
+    for name in ("events", "bytes_read"):  # of the file: told once
+        told = pl.int_range(pl.len()) == 0
+        tables["trace_info"] = tables["trace_info"].with_columns(
+            pl.when(told).then(name).otherwise(0).alias(name)
+        )
+    return Partial(tables=tables)
+
+
 class _Builder:
     """Makes the tables of one trace."""
 
-    def __init__(self, source: InputFile, scan: ChromeScan, events: Events, header: dict[str, Any]) -> None:
-        self.source, self.scan, self.events, self.header = source, scan, events, header
+    def __init__(
+        self, source: InputFile, scan: ChromeScan, events: Events, header: dict[str, Any],
+        whose: tuple[int | None, Label] | None = None,
+    ) -> None:  # fmt: skip
+        """``whose``: rank and label of the events in a file of several ranks."""
+        self.source, self.scan, self.events, self.header, self.whose = source, scan, events, header, whose
         info = header.get("distributedInfo")
         self.info: dict[str, Any] = info if isinstance(info, dict) else {}
         base = header.get("baseTimeNanoseconds")
@@ -140,7 +198,7 @@ class _Builder:
         return self.events.launches().with_columns(pl.col("start_ns") + self.base)
 
     def _rank(self) -> tuple[int | None, str | None]:
-        """The rank and where it comes from: ``trace``, ``process_group`` or ``file_name``."""
+        """The rank and where it comes from: ``trace``, ``process_group``, ``merged_label`` or ``file_name``."""
         rank = self.info.get("rank")
         if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31:
             return rank, "trace"
@@ -148,6 +206,8 @@ class _Builder:
             ranks = self.groups.ranks_of(meta.process_group, meta.group_ranks)
             if ranks and meta.group_rank is not None and 0 <= meta.group_rank < len(ranks):
                 return ranks[meta.group_rank], "process_group"
+        if self.whose is not None:
+            return self.whose[0], "merged_label" if self.whose[0] is not None else None
         match = _FILE_RANK.search(re.split(r"[/\\]", self.source.display)[-1])
         if match:
             return int(match[1] or match[2]), "file_name"
@@ -183,6 +243,13 @@ class _Builder:
             self._note(
                 "trace-metadata-missing",
                 f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file",
+            )
+        elif rank is None and self.whose is not None and activity.height:
+            names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
+            self._note(
+                "trace-metadata-missing",
+                f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
+                "give the traces of the ranks as they were before they were merged",
             )
         elif rank is None and not damage.truncated and (found.height or activity.height):
             self._note(
