@@ -200,6 +200,76 @@ def test_a_rank_that_waits_for_another_one_is_not_blamed(tmp_path: Path) -> None
     assert (1,) not in [ranks for ranks, _ in told]
 
 
+def test_a_rank_that_waits_elsewhere_is_not_among_those_that_are_silent(tmp_path: Path) -> None:
+    """Rank 1 is in no time-out of the job's group, because it waits in another one; rank 2 says nothing at all."""
+    lines = [*inits(8)]
+    for r in (0, 3, 4, 5, 6, 7):
+        lines += timeout(r, 35, 35, 34)
+    lines += timeout(1, 7, 7, 6, group="3", guid="9(pp)")
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [(f.name, f.ranks) for f in found if f.name == "collective-not-reached"] == [
+        ("collective-not-reached", (2,))
+    ]
+
+
+RETRY = "NET/IB: Got completion from peer 10.0.0.2<40110> with status=12 opcode=0 len=0 vendor err 129 (Send)"
+
+
+def warning(rank: int, text: str, time: str = "") -> str:
+    stamp = f"[2026-06-19 {time}] " if time else ""
+    return f"{stamp}{host(rank)}:{4000 + rank}:{4200 + rank} [{rank % 2}] x.cc:1 NCCL WARN {text}"
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({1: RETRY}, []),  # its transfer failed: it was there
+        (
+            {1: "socketProgress: Connection closed by remote peer gpu01<40110>"},
+            [(1,)],
+        ),  # of whom, nobody says
+    ],
+)
+def test_a_rank_whose_transfer_failed_had_come(
+    tmp_path: Path, said: dict[int, str], named: list[tuple[int, ...]]
+) -> None:
+    waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
+    lines = [*inits(), *(warning(r, text) for r, text in said.items()), *waits]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [f.ranks for f in found if f.name == "collective-not-reached"] == named
+
+
+def test_a_transfer_that_fails_after_the_time_out_excuses_nobody(tmp_path: Path) -> None:
+    waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
+    for clock, named in (("04:56:31", []), ("05:09:00", [(1,)])):
+        _, found = judged(log(tmp_path / "run.log", *inits(), warning(1, RETRY, clock), *waits))
+        assert [f.ranks for f in found if f.name == "collective-not-reached"] == named
+
+
+def test_a_rank_that_lost_a_peer_is_not_named_beside_one_that_is_silent(tmp_path: Path) -> None:
+    lines = [*inits(8), warning(1, "socketProgress: Connection closed by remote peer gpu02<40110>")]
+    for r in (0, 3, 4, 5, 6, 7):
+        lines += timeout(r, 35, 35, 34)
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [f.ranks for f in found if f.name == "collective-not-reached"] == [(2,)]
+
+
+def test_two_groups_that_wait_for_one_rank_are_one_finding(tmp_path: Path) -> None:
+    lines = [*inits(8)]
+    for r in (0, 2, 3, 4, 5, 6, 7):
+        lines += timeout(r, 35, 35, 34)
+    for r, number in ((0, 0), (2, 2), (3, 3)):
+        waits = timeout(r, 7, 7, 6, group="3", guid="9(tp)")
+        lines += [w.replace(f"Rank {r}]", f"Rank {number}]") for w in waits]
+    lines += [
+        "[rank1]:[E619 05:06:31.919096625 ProcessGroupNCCL.cpp:2268] [PG ID 3 PG GUID 9(tp) Rank 1]  failure detected "
+        "by watchdog at work sequence id: 6 PG status: last enqueued work: 6, last completed work: 6"
+    ]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [f.ranks for f in found] == [(1,)]
+    assert "wait for it in another process group" in found[0].explanation
+
+
 def call(rank: int, number: int) -> str:
     return (
         f"{host(rank)}:{4000 + rank}:{4100 + rank} [{rank % 2}] NCCL INFO AllReduce: opCount {number:x} sendbuff "

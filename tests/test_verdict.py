@@ -104,6 +104,10 @@ def test_ranks_without_lines_are_no_doubt_where_all_others_ended_well(tmp_path: 
         "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 9 (Killed).",
         "Fatal Python error: Segmentation fault",
         "[101.5] Out of memory: Killed process 4711 (python)",
+        "/var/spool/slurmd/job5/slurm_script: line 33:  4100 Terminated              srun python train.py",
+        'Thread 4100 (active): "MainThread"',
+        'Thread 12 (Thread 0x7f2a1f7fe640 (LWP 4100) "python3"):',
+        "Current thread 0x00007f2c8e5d1740 (most recent call first):",
     ],
 )
 def test_output_that_ends_with_the_end_of_a_process_is_not_ok(tmp_path: Path, line: str) -> None:
@@ -115,7 +119,14 @@ def test_output_that_ends_with_the_end_of_a_process_is_not_ok(tmp_path: Path, li
 
 
 @pytest.mark.parametrize(
-    "line", ["exit code 0", "Training finished, exiting", "epoch 3: loss 0.1", "saved checkpoint at step 9"]
+    "line",
+    [
+        "exit code 0",
+        "Training finished, exiting",
+        "epoch 3: loss 0.1",
+        "saved checkpoint at step 9",
+        "Thread 3 (active) ended",
+    ],
 )
 def test_output_that_goes_on_is_no_end(tmp_path: Path, line: str) -> None:
     assert judge(tmp_path, [*log(), line]).status == "ok"

@@ -32,7 +32,8 @@ class Absent:
     """Ranks that did not come, by the best claim about them, and what else speaks for or against it.
 
     ``support`` are claims of the same ranks from other sources, ``against`` claims that name others, ``held`` ranks
-    that are named, too, and themselves wait for these.
+    that are named, too, and themselves wait for these, ``also`` claims of the same source that other groups wait for
+    the same ranks.
     """
 
     lead: Claim
@@ -40,6 +41,7 @@ class Absent:
     support: tuple[Claim, ...] = ()
     against: tuple[Claim, ...] = ()
     held: tuple[Claim, ...] = ()
+    also: tuple[Claim, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -98,10 +100,15 @@ def _merged(claims: Sequence[Claim], known: Identities) -> Iterator[Absent]:
     held = _held([c for c in ordered if c.world and c.proof in _LEADS])
     found: list[list[Claim]] = []
     against: dict[int, list[Claim]] = {}
+    also: dict[int, list[Claim]] = {}
     for claim in (c for c in ordered if c not in held):
         same = next((n for n, own in enumerate(found) if _agree(own[0], claim)), None)
         if same is not None:
             found[same].append(claim)
+            continue
+        twin = next((n for n, own in enumerate(found) if _twin(own[0], claim)), None)
+        if twin is not None:
+            also.setdefault(twin, []).append(claim)
             continue
         rival = next((n for n, own in enumerate(found) if _contradict(own[0], claim)), None)
         if rival is not None:
@@ -113,7 +120,7 @@ def _merged(claims: Sequence[Claim], known: Identities) -> Iterator[Absent]:
         contrary = tuple(c for c in against.get(n, ()) if c.weight >= _DISSENT)
         waits = tuple(c for c in held if set(c.ranks) <= set(lead.waiting))
         step = (1 if support else 0) - (1 if contrary else 0)
-        yield Absent(lead, _moved(lead.confidence, step), support, contrary, waits)
+        yield Absent(lead, _moved(lead.confidence, step), support, contrary, waits, tuple(also.get(n, ())))
 
 
 def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
@@ -136,6 +143,14 @@ def _agree(one: Claim, other: Claim) -> bool:
         return False
     a, b = set(one.ranks), set(other.ranks)
     return bool(a and b) and (a <= b or b <= a)
+
+
+def _twin(one: Claim, other: Claim) -> bool:
+    """Whether one source says of several groups that they wait for the same ranks: that is one event."""
+    return (
+        one.world and other.world and one.source == other.source and one.group != other.group
+        and set(one.ranks) == set(other.ranks)
+    )  # fmt: skip
 
 
 def _contradict(one: Claim, other: Claim) -> bool:

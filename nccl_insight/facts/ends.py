@@ -17,7 +17,7 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
-from nccl_insight.readers.embedded.tracebacks import rank_in_tag
+from nccl_insight.readers.embedded.tracebacks import local_rank_in_tag, rank_in_tag
 from nccl_insight.tables.run import Run
 
 KILLED: Final = "process-killed"
@@ -160,7 +160,10 @@ def _of_line(
     else:
         own = row.get("rank") if message in _RANKED else None
         if own is None and message in _OWN:
-            own = rank_in_tag(str(row.get("launcher") or ""))
+            tag = str(row.get("launcher") or "")
+            own = rank_in_tag(tag)
+            if own is None:
+                own = known.at_local_rank(local_rank_in_tag(tag), host)
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
         tasks += task_numbers(row.get("further_tasks"))
         if not tasks and message == "elastic_failed":
@@ -202,7 +205,7 @@ _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal"
                "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed",
                "shell_core")  # fmt: skip
 # What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
-_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_")
+_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_")
 _LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
@@ -210,7 +213,7 @@ def _reason(row: Mapping[str, Any]) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
     return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
         "srun_node_failure", "daemon_lost", "ray_node_dead", "ray_marked_dead", "ray_actor_node", "k8s_evicted",
-        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked",
+        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked", "spot_interruption",
     )  # fmt: skip
 
 
@@ -235,6 +238,10 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
     host = known.host(row["host"]) or known.host_in_tag(row["tag"])
     process = known.process(row["pid"], host)
     placed = process or known.rank(row["rank"], host)
+    local = local_rank_in_tag(str(row["tag"]))
+    if placed is None and row["rank"] is None and local is not None:
+        at = host or known.host_of_input.get(int(row["input_id"]))
+        placed = known.rank(known.at_local_rank(local, at), at)
     if placed is None and row["rank"] is None and row["pid"] is None:
         input_id = int(row["input_id"])
         alone = known.rank_of_input.get(input_id) if host is None else None

@@ -15,7 +15,7 @@ import polars as pl
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
-from nccl_insight.readers.embedded.tracebacks import rank_in_tag
+from nccl_insight.readers.embedded.tracebacks import local_rank_in_tag, rank_in_tag
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
@@ -76,15 +76,26 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     if not tags:
         return errors
     found: dict[str, str] = {}
+    tasks: dict[str, int] = {}
     for tag in tags:
         host, rank = known.host_in_tag(tag), rank_in_tag(tag)
+        if rank is None:
+            rank = known.at_local_rank(local_rank_in_tag(tag), host)
         host = host or (known.host_of_rank.get(rank) if rank is not None else None)
         if host in known.ranks_of_host:
             found[tag] = str(host)
+        if rank is not None and host is not None and known.host_of_rank.get(rank) == host:
+            tasks[tag] = rank
     if not found:
         return errors
     named = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
-    return errors.with_columns(host=pl.when(headless).then(pl.coalesce(named, "host")).otherwise("host"))
+    task = pl.col("launcher").replace_strict(tasks, default=None, return_dtype=pl.Int32)
+    # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
+    runtime = headless & pl.col("message").str.starts_with("rocr_")
+    return errors.with_columns(
+        host=pl.when(headless).then(pl.coalesce(named, "host")).otherwise("host"),
+        rank=pl.when(runtime).then(pl.coalesce("rank", task)).otherwise("rank"),
+    )
 
 
 def _of_process(run: Run, known: Identities, errors: pl.DataFrame) -> pl.DataFrame:

@@ -12,12 +12,19 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.clock import SKEW_S, with_time
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 DEFAULT: Final = "default"
+# What only a process in the middle of an operation meets.
+_TRANSFERS: Final = (
+    "ib-completion-retry-exceeded", "ib-completion-local-prot", "ib-completion-error", "ib-completion-flush",
+    "ib-local-access-violation", "ofi-request-error", "net-plugin-error",
+)  # fmt: skip
+_CLOSED: Final = "peer-died"
 
 
 def states(run: Run) -> pl.DataFrame:
@@ -182,12 +189,12 @@ def _silent(
     here = set(_numbers(rows, world))
     if world and group not in (DEFAULT, "?"):
         members = _of_group(run, rows)
-        return _absent_of(known, group, low, members, here, waits) if members and high == low else None
+        return _absent_of(run, known, group, low, members, here, waits) if members and high == low else None
     if high == low and not members and world and group == DEFAULT:
-        return _gap(low, here, waits)
+        return _gap(run, low, here, waits)
     if high != low or not members or not here <= members or len(members) != known.world:
         return None
-    return _absent_of(known, group, low, members, here, waits)
+    return _absent_of(run, known, group, low, members, here, waits)
 
 
 def _of_group(run: Run, rows: pl.DataFrame) -> set[int]:
@@ -221,14 +228,47 @@ def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
     return {pair: frozenset(groups) for pair, groups in found.items()}
 
 
+def _came(run: Run, group: str, absent: set[int], first_s: float | None) -> set[int]:
+    """Ranks without a line of the watchdog that were not the ones waited for.
+
+    Those whose own transfer failed before the others timed out were in the operation; so were those that lost a
+    peer, where another rank explains why; those that time out in another group wait themselves. All of them stay
+    where nobody else is left and no transfer failed.
+    """
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*_TRANSFERS, _CLOSED]))
+    if first_s is not None:
+        rows = rows.filter(pl.col("time_s").is_null() | (pl.col("time_s") <= first_s + SKEW_S))
+    told = {
+        n: {int(r) for r in part["rank"].drop_nulls().unique()}
+        for n, part in (
+            ("failed", rows.filter(pl.col("cause") != _CLOSED)),
+            ("closed", rows.filter(pl.col("cause") == _CLOSED)),
+        )
+    }
+    failed = told["failed"] & absent
+    elsewhere = states(run).filter((pl.col("group") != group) & pl.col("timed_out_seq").is_not_null())
+    waiting = {int(r) for r in elsewhere["global_rank"].drop_nulls().unique()}
+    others = (told["closed"] | waiting) & absent
+    return failed | others if failed or absent - others else set()
+
+
 def _absent_of(
-    known: Identities, group: str, low: int, members: set[int], here: set[int], waits: pl.DataFrame
+    run: Run,
+    known: Identities,
+    group: str,
+    low: int,
+    members: set[int],
+    here: set[int],
+    waits: pl.DataFrame,
 ) -> Missing | Stalled | None:
     """The members of which the log holds no line of the watchdog, if they are the fewer."""
-    absent = tuple(sorted(members - here))
     op = waits["op"].drop_nulls()
     began = waits["time_s"].drop_nulls()
     first_s = float(began.min()) if began.len() else None  # type: ignore[arg-type]
+    came = _came(run, group, members - here, first_s)
+    absent = tuple(sorted(members - here - came))
+    if came and not absent:
+        return None
     if not absent:
         return Stalled(
             group, low, str(op[0]) if op.len() else None, tuple(sorted(here)), first_s, _refs(waits, 4)
@@ -243,7 +283,7 @@ def _absent_of(
     )  # fmt: skip
 
 
-def _gap(seq: int, here: set[int], waits: pl.DataFrame) -> Missing | None:
+def _gap(run: Run, seq: int, here: set[int], waits: pl.DataFrame) -> Missing | None:
     """The few numbers between the ranks that timed out, where no line tells how many ranks the job has."""
     absent = (
         tuple(sorted(set(range(max(here, default=0))) - here)) if max(here, default=0) < 1_000_000 else ()
@@ -254,6 +294,10 @@ def _gap(seq: int, here: set[int], waits: pl.DataFrame) -> Missing | None:
     ran = waits["ran_ms"].drop_nulls()
     began = waits["time_s"].drop_nulls()
     first_s = float(began.min()) if began.len() else None  # type: ignore[arg-type]
+    came = _came(run, DEFAULT, set(absent), first_s)
+    absent = tuple(r for r in absent if r not in came)
+    if not absent:
+        return None
     return Missing(
         DEFAULT, seq, str(op[0]) if op.len() else None, absent, (), tuple(sorted(here)), None, "gap", True, False,
         first_s, int(ran[0]) if ran.len() else None, _refs(waits, 4),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nccl_insight.facts.absent import Absent
+from nccl_insight.facts.claims import Claim
 from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.units import capital, rank_words
@@ -36,10 +37,18 @@ def with_others(hit: Hit, item: Absent) -> Hit:
     )
 
 
+def _operation(claim: Claim) -> str:
+    """``, in 901 (ALLREDUCE)``; empty where the claim has no number."""
+    return f", in {claim.seq:,} ({claim.op or 'operation unknown'})" if claim.seq is not None else ""
+
+
 def _others(item: Absent) -> Iterator[str]:
     """A sentence for each other source."""
     for claim in item.support:
         yield f"{capital(claim.source)} agrees: {claim.said}."
+    for claim in item.also:
+        late = "it" if len(claim.ranks) == 1 else "them"
+        yield f"{capital(rank_words(claim.waiting))} wait for {late} in another process group{_operation(claim)}."
     for claim in item.against:
         yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
     for claim in item.held:

@@ -142,7 +142,20 @@ def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def cancelled_before(run: Run, end: End) -> bool:
+    """Whether Slurm says in the same input, before this end, that the step was cancelled.
+
+    It sends SIGTERM, and SIGKILL to what is still there after ``KillWait``. A step that is cancelled because a task
+    died has that task's line first.
+    """
+    return any(
+        e.message == "slurm_cancelled" and earlier(e, end) is True and e.ref.input_id == end.ref.input_id
+        for e in of_kind(run, ENDED)
+    )
+
+
 __all__ = [
-    "ABORT", "CRASHED", "ENDED", "FAILED", "KILLED", "earlier", "first_of", "hosts_of", "network_only", "of_kind",
-    "own_failures", "placed", "ranks_of", "refs_of", "since", "strong_before", "subject", "times_of",
+    "ABORT", "CRASHED", "ENDED", "FAILED", "KILLED", "cancelled_before", "earlier", "first_of", "hosts_of",
+    "network_only", "of_kind", "own_failures", "placed", "ranks_of", "refs_of", "since", "strong_before", "subject",
+    "times_of",
 ]  # fmt: skip

@@ -34,7 +34,14 @@ _KINDS: Final = (
         r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
         r"^(?:\([^()]*\) |\[[^\[\]]*\]:? ?)*terminate called |"
         r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)|"
-        r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b",
+        r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b|"
+        r"\bline [0-9]+: +[0-9]+ (?:Killed|Terminated|Hangup|Aborted|Bus error)\b",
+    ),
+    (
+        # py-spy, gdb and faulthandler: somebody looked into a process that did not go on.
+        "stacks",
+        r"^Thread (?:0x)?[0-9a-fA-F]+ \((?:active|idle)[^()]*\): |^Thread [0-9]+ \((?:Thread 0x|LWP )|"
+        r"^(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\):$",
     ),
     (
         "ended with an error",
@@ -58,7 +65,8 @@ _TORN_HEAD: Final = (
 )
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
 _MARKS: Final = (
-    "limit", "LIMIT", "timed out", "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom",
+    "limit", "LIMIT", "Hangup", "Thread ", "Current thread", "timed out",
+    "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom",
     "Oom", "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted",
     "Terminated", "Bus error", "exit", "Exit", "EXIT", "ChildFailed", "Traceback", "MPI_ABORT", "make", "panic",
     "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",

@@ -52,9 +52,11 @@ _TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{
 _RANK: Final = (
     re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"), re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
     re.compile(r"\[(?:[0-9]+,)?([0-9]{1,7})\]<std"),
-    re.compile(r"^\s*([0-9]{1,7}): "), re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
-    re.compile(r"\[[a-z]+([0-9]{1,7})(?:\|[0-9]+)?\]:"),
+    re.compile(r"^\s*([0-9]{1,7}):(?: |$)"), re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
+    re.compile(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
 )  # fmt: skip
+# torchrun counts the processes of its node: [default3]: is on each node.
+_LOCAL: Final = re.compile(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
 _PID: Final = re.compile(r"\bpid=([0-9]{1,9})")
 _ADDRESS: Final = re.compile(r"\bip=([0-9A-Fa-f.:]+)")
 _LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
@@ -180,6 +182,12 @@ class _Reader:
 def rank_in_tag(tag: str) -> int | None:
     """The rank that a launcher put in front of a line: ``[rank5]:``, ``[1,5]<stderr>:``, ``5: ``."""
     return next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)
+
+
+def local_rank_in_tag(tag: str) -> int | None:
+    """The local rank that torchrun put in front of a line: 3 of ``[default3]:``."""
+    found = _LOCAL.search(tag)
+    return int(found[1]) if found is not None else None
 
 
 def _key(tag: str) -> str:

@@ -100,21 +100,32 @@ def _pid(text: str) -> int | None:
 _IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
 
 
-_Places: TypeAlias = dict[str, dict[str, set[tuple[str, int]]]]
+_Place: TypeAlias = tuple[int | None, str]
+_Places: TypeAlias = dict[str, dict[str, set[_Place]]]
 
 
 def _on_buses(run: Run) -> _Places:
-    """Host and process number of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
-    ranks = run.table("ranks").select("bus_id", "host", "pid").drop_nulls()
+    """Rank in the job and host of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
+    known = identities(run)
+    ranks = run.table("ranks").select("bus_id", "host", "pid", "rank", "nranks").drop_nulls()
     ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
+    owners: dict[tuple[str, str, int], int | None] = {}
+    for bus, host, pid, rank, size in (
+        ranks.select(ids, "host", "pid", "rank", "nranks").unique(maintain_order=True).iter_rows()
+    ):
+        # A process with several GPUs has several ranks; that of this GPU stands in the job's own communicator.
+        whole = int(rank) if size == known.world and known.host_of_rank.get(int(rank)) == host else None
+        place = (bus, str(host), int(pid))
+        before = owners.get(place)
+        owners[place] = known.rank_of_process.get(place[1:], before if whole is None else whole)
     found: _Places = {}
-    for bus, host, pid in ranks.select(ids, "host", "pid").unique(maintain_order=True).iter_rows():
-        found.setdefault(bus, {}).setdefault(host, set()).add((host, int(pid)))
+    for (bus, host, _), rank in owners.items():
+        found.setdefault(bus, {}).setdefault(host, set()).add((rank, host))
     return found
 
 
-def _on_bus(run: Run, address: str, host: str | None) -> set[tuple[str, int]]:
-    """Host and process number of those whose GPU has this PCI address, on one host or on all."""
+def _on_bus(run: Run, address: str, host: str | None) -> set[_Place]:
+    """Rank in the job and host of those whose GPU has this PCI address, on one host or on all."""
     buses = run.memo("rules.xid.buses", _on_buses)
     here = [at for bus, at in buses.items() if _bus(address) in bus]
     hosts = [places for at in here for places in (at.values() if host is None else [at.get(host, set())])]
@@ -138,12 +149,11 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
     address = str(row.get("pci_address") or "")
     if address:
         if host is None or host in known.ranks_of_host:
-            here = _on_bus(run, address, host)
+            places = _on_bus(run, address, host)
         else:
             # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
             failed = run.memo("rules.xid.failed_in_cuda", _failed_in_cuda)
-            here = {p for p in _on_bus(run, address, None) if known.rank_of_process.get(p) in failed}
-        places = {(known.rank_of_process.get(p), p[0]) for p in here}
+            places = {p for p in _on_bus(run, address, None) if p[0] in failed}
         if len({h for _, h in places}) == 1:
             return next(iter(places)) if len(places) == 1 else (None, places.pop()[1])
     return None, host or (next(iter(known.ranks_of_host)) if len(known.ranks_of_host) == 1 else None)

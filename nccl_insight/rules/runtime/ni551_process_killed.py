@@ -40,6 +40,7 @@ from nccl_insight.rules._outside import (
     ENDED,
     FAILED,
     KILLED,
+    cancelled_before,
     first_of,
     hosts_of,
     of_kind,
@@ -67,6 +68,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     chosen = list(memory) if memory else [e for e in found if e is first or set(e.ranks) & set(first.ranks)]
     # A scheduler that ends a job for a reason kills what does not end by itself.
     before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
+    if not memory and ENDED not in before and cancelled_before(run, first):
+        before = (*before, ENDED)
     hosts = hosts_of(chosen)
     where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
     worker = first.message == "worker"
