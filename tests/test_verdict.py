@@ -191,6 +191,14 @@ PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0
         ("a.pftrace", b"\n\x07" + bytes(range(64)), "Perfetto trace", "traceconv json"),
         ("a.et", b"\n\x07" + bytes(range(64)), "Chakra execution trace", "export_chrome_trace"),
         ("et.json", b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "PyTorch execution trace", "export_chrome"),
+        (
+            "old_et.json", b'{"schema": "1.0.1", "pid": 7, "nodes": [{"name": "execution_graph|thread"',
+            "PyTorch execution trace", "export_chrome",
+        ),
+        (
+            "algorithm.0.et", b"\xd0\x01\x12]\n\x06schema\xea\x01\x121.0.2-chakra.0.0.4\x12<algo name=",
+            "Chakra execution trace", "export_chrome",
+        ),
         ("mem.pickle", PICKLED, "PyTorch memory snapshot", "_memory_viz"),
         ("core.4711", ELF + b"\x04\x00" + b"\0" * 40, "core dump", "gdb -batch"),
         ("libnccl.so.2", ELF + b"\x03\x00" + b"\0" * 40, "program or library", ""),

@@ -14,7 +14,7 @@ _TEMPLATES = 20
 _OWN = ("inputs", "unknown", "notes", "endings", "unreadable", "milestones", "trace_info", "trace_clocks")
 _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
-    "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profiler database", "xplane": "XLA profile",
+    "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",
     "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
     "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
     "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of this tool",

@@ -54,11 +54,20 @@ def _core(head: bytes, name: str) -> bool:
 
 
 def _execution_trace(head: bytes, name: str) -> bool:
-    """PyTorch's ExecutionTraceObserver writes ``"schema": "1.x.y-chakra.z"`` and a list of nodes."""
+    """PyTorch's ExecutionTraceObserver writes ``"schema": "1.x.y-chakra.z"`` and a list of nodes, formerly without
+    ``-chakra``, as ``execution_graph`` and with ``rf_id``."""
     start = head.lstrip()[:1] == b"{" and b'"traceEvents"' not in head
-    return start and bool(
-        re.search(rb'"schema"\s*:\s*"[0-9.]+-chakra', head) or (b'"ctrl_deps"' in head and b'"nodes"' in head)
+    nodes = b'"nodes"' in head and (
+        b'"ctrl_deps"' in head or b'"rf_id"' in head or b"execution_graph" in head
     )
+    return start and (nodes or bool(re.search(rb'"schema"\s*:\s*"[0-9.]+-chakra', head)))
+
+
+def _chakra(head: bytes, name: str) -> bool:
+    """A protocol buffer that begins with its global metadata, in which the version of the schema is
+    ``1.x.y-chakra.z`` (chakra's et_def.proto); or a name that says so."""
+    marked = b"schema" in head[:40] and re.search(rb"[0-9]\.[0-9.]+-chakra", head[:80])
+    return (bool(marked) and head[:1] not in b"{[") or _ends(".et", ".chakra")(head, name)
 
 
 def _memory_snapshot(head: bytes, name: str) -> bool:
@@ -95,7 +104,7 @@ KNOWN: Final = (
     Known(
         "Chakra execution trace", "it holds the order of operations, not their times",
         "torch.profiler.profile(...).export_chrome_trace('rank0.json')   # a trace with times, one per rank",
-        _ends(".et", ".chakra"),
+        _chakra,
     ),
     Known(
         "PyTorch execution trace", "it holds the order of operations, not their times",

@@ -1,4 +1,4 @@
-"""ROCm profiler databases (rocpd, SQLite), which rocprofv3 of ROCm 7 writes."""
+"""Profiles of rocprofv3: databases (rocpd, SQLite) and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from nccl_insight.tables.run import Partial
 
 
 def sniff(head: bytes, name: str) -> float:
-    """Sure where the first pages name the table of kernel dispatches."""
+    """Sure where the first pages name the table of kernel dispatches, or JSON begins as rocprofv3's does."""
+    if head.lstrip()[:1] == b"{" and b'"rocprofiler-sdk-tool"' in head[:200]:
+        return 1.0
     return 1.0 if head.startswith(MAGIC) and b"rocpd_kernel_dispatch" in head else 0.0
 
 

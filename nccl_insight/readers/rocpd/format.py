@@ -1,7 +1,7 @@
-"""ROCm profiler databases (rocpd, SQLite), which rocprofv3 of ROCm 7 writes: RCCL kernels, compute, copies.
+"""Profiles of rocprofv3: databases (rocpd, SQLite, of ROCm 7) and ``*_results.json``: RCCL kernels, compute, copies.
 
-Tables carry the id of the recording in their names. The database holds no ranks, message sizes or steps: kernels are
-told by name, each process and agent is a lane, and the rank comes from the file's name where it says one.
+Tables of a database carry the id of the recording in their names. A profile holds no ranks, message sizes or steps:
+kernels are told by name, each process and agent is a lane, and the rank comes from the file's name where it says one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import side
 from nccl_insight.readers.gpu_activity import (
-    ACTIVITY,
     exposure,
     memcpy_table,
     other_communication_table,
@@ -21,7 +21,9 @@ from nccl_insight.readers.gpu_activity import (
     with_bandwidth,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
+from nccl_insight.readers.nsys import MAGIC
 from nccl_insight.readers.nsys.database import Database, read_database
+from nccl_insight.readers.rocpd.results import LANES, read_results
 from nccl_insight.tables.run import Partial
 
 _FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])", re.I)
@@ -30,11 +32,21 @@ _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ran
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
-    return read_database(source, lambda database, notes: _tables(database, source, notes))
+    if not source.head().startswith(MAGIC):
+        notes: list[tuple[str, str]] = []
+        activity, host = read_results(source, notes)
+        stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
+        made = _tables(activity, source, notes, host)
+        stamped = {name: frame.with_columns(stamp) for name, frame in made.items() if frame.width}
+        return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
+    return read_database(
+        source, lambda database, notes: _tables(_activity(database, source.communication), source, notes)
+    )
 
 
-def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
-    activity = _activity(database, source.communication)
+def _tables(
+    activity: pl.DataFrame, source: InputFile, notes: list[tuple[str, str]], host: str | None = None
+) -> dict[str, pl.DataFrame]:
     found = _FILE_RANK.search(re.split(r"[/\\]", source.display)[-1])
     lanes = activity.select("pid", "agent").unique().sort("pid", "agent").with_row_index("lane")
     activity = activity.join(lanes, on=["pid", "agent"], maintain_order="left").with_columns(
@@ -55,9 +67,7 @@ def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]])
             ("trace-metadata-missing", "no GPU activity was recorded; record with rocprofv3 --kernel-trace")
         )
     elif comm.height:
-        what = (
-            f"{comm.height:,} communication kernels have no message size, group or step in a rocpd database"
-        )
+        what = f"{comm.height:,} communication kernels have no message size, group or step in a profile of rocprofv3"
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
     tables = {
         "collectives": collectives, "steps": step_table(activity, _no_steps()), "memcpy": memcpy_table(activity),
@@ -69,11 +79,12 @@ def _tables(database: Database, source: InputFile, notes: list[tuple[str, str]])
     named["trace_info"] = pl.DataFrame(
         {
             "rank": [rank], "rank_origin": ["file_name" if rank is not None else None], "clock": ["unknown"],
+            "host": [host],
             "gpu_events": [activity.height], "comm_kernels": [comm.height], "start_ns": [activity["start_ns"].min()],
             "end_ns": [activity["end_ns"].max()],
         },
         schema_overrides={
-            "rank": pl.Int32, "rank_origin": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
+            "rank": pl.Int32, "rank_origin": pl.String, "host": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
         },
     )  # fmt: skip
     return named
@@ -91,8 +102,7 @@ def _table(database: Database, stem: str, *columns: str) -> str | None:
 
 
 def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFrame:
-    schema = {**ACTIVITY, "pid": pl.Int64, "agent": pl.Int64}
-    parts = [pl.DataFrame(schema=schema)]
+    parts = [pl.DataFrame(schema=LANES)]
     kernels = _table(database, "rocpd_kernel_dispatch", "start", "end", "kernel_id")
     symbols = _table(database, "rocpd_info_kernel_symbol", "id")
     if kernels and symbols:
@@ -122,7 +132,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
              "size_bytes": pl.Int64, "name": pl.String},
         )  # fmt: skip
         parts.append(rows.with_columns(kind=pl.lit(MEMCPY, pl.Int8)))
-    rows = pl.concat(parts, how="diagonal_relaxed").select(list(schema))
+    rows = pl.concat(parts, how="diagonal_relaxed").select(list(LANES))
     return rows.with_columns(pl.col("pid", "agent").fill_null(-1)).filter(
         pl.col("end_ns") >= pl.col("start_ns")
     )
