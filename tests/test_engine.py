@@ -236,6 +236,21 @@ def test_nothing_to_judge() -> None:
     assert engine.analyze(run_of(), Policy(min_coverage=0.5), rules=[]).status == "not_judged"
 
 
+@pytest.mark.parametrize(("groups", "expected"), [(3, (6, 3)), (1, (2, 1))])
+def test_groups_side_by_side_are_counted_together(groups: int, expected: tuple[int, int]) -> None:
+    """Two GPUs of a host make a communicator; a second one of the same GPUs adds none."""
+    rows = [
+        (f"c{n}{again}", f"h{n}", 10 * n + r, r, 2, f"{r + 1}b000")
+        for n in range(groups)
+        for again in ("a", "b")
+        for r in range(2)
+    ]
+    ranks = pl.DataFrame(rows, schema=["comm_id", "host", "pid", "rank", "nranks", "bus_id"], orient="row")
+    comms = pl.DataFrame({"comm_id": sorted({r[0] for r in rows}), "nranks": 2, "n_nodes": 1})
+    job = engine.analyze(build_run({"ranks": ranks, "communicators": comms}), rules=[]).job
+    assert (job.nranks, job.n_nodes) == expected
+
+
 def test_job_is_the_largest_communicator() -> None:
     ranks = pl.DataFrame(
         {

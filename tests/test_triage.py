@@ -41,6 +41,55 @@ def test_root_and_blame(path: Path) -> None:
     assert not [f.name for f in loud if f.action.value in case["actions_not"]], told
 
 
+def _closed_and_raised(tmp_path: Path, *more: str) -> nccl_insight.Analysis:
+    """Two hosts: gpu01 lost gpu02 at 12:00:02, and an exception on gpu02 is stamped 12:07:12."""
+    lines = [
+        f"gpu0{r // 2 + 1}:{4000 + r}:{4000 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} "
+        f"nranks 4 cudaDev {r % 2} nvmlDev {r % 2} busId {r % 2 + 1}b000 commId 0xabc1 - Init {state}"
+        for state in ("START", "COMPLETE")
+        for r in range(4)
+    ]
+    closed = "socketProgress: Connection closed by remote peer gpu02<40110>"
+    lines += [f"[2026-11-17 12:00:02] gpu01:4001:4201 [1] x.cc:1 NCCL WARN {closed}", *more]
+    lines += [
+        "[rank2]: Traceback (most recent call last):",
+        '[rank2]:   File "/app/train.py", line 3, in <module>',
+        "[rank2]: KeyError: 'labels'",
+        "E1117 12:07:12.500000 7001 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) "
+        "local_rank: 0 (pid: 4002) of binary: /usr/bin/python3",
+        "Root Cause (first observed failure):", "[0]:", "  time      : 2026-11-17_12:07:12", "  host      : gpu02",
+        "  rank      : 2 (local_rank: 0)", "  exitcode  : 1 (pid: 4002)", "  error_file: <N/A>",
+    ]  # fmt: skip
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    return nccl_insight.analyze([log])
+
+
+def test_a_clock_that_is_minutes_ahead_hides_no_cause(tmp_path: Path) -> None:
+    analysis = _closed_and_raised(tmp_path)
+    first, peer = analysis.findings[0], next(f for f in analysis.findings if f.name == "peer-died")
+    assert (first.name, first.ranks, first.role.value) == ("application-exception", (2,), "root")
+    assert "The clock of gpu02 seems to be 7 minutes ahead" in first.explanation
+    assert "12:07:12" in analysis.headline
+    assert "12:00" not in analysis.headline
+    assert (peer.caused_by, peer.severity.value) == ("application-exception", "info")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # gpu02 says the same time as gpu01
+        "[2026-11-17 12:00:03] gpu02:4003:4203 [1] x.cc:1 NCCL WARN socketProgress: Connection closed by remote peer "
+        "gpu01<40111>",
+        # something else explains why the connection was closed
+        "[2026-11-17 12:00:01] gpu02:4002:4202 [0] x.cc:1 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
+    ],
+)
+def test_a_clock_is_not_blamed_where_there_is_another_reason(tmp_path: Path, line: str) -> None:
+    found = _closed_and_raised(tmp_path, line).findings
+    assert not [f for f in found if "clock of" in f.explanation]
+
+
 def test_there_are_cases() -> None:
     assert len(CASES) >= 20
 

@@ -2,13 +2,13 @@
 
 A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), what ended a process
 from outside of NCCL for what its peers report, or, for a secondary diagnosis, any failure. A cause does not begin
-after its effect: by the clocks of their lines where both have one, allowing for clocks of hosts that differ, else by
-line order within one process, the only order that means anything. A link event explains an error only on the same
-device of the same host and near in time. Among several candidates the one that is itself unexplained wins, then what
-lies nearer to a first cause, the more severe, the one that others do not precede in a process, and the one on the host
-of the effect: never the place in a file that many processes wrote. Links never form a circle. Failures that explain
-the same effect equally well, and that neither clocks nor a process put in order, are no root: the first of them is the
-first error in the log, no more.
+after its effect: by the clocks of their lines where both have one, allowing for clocks of hosts that differ
+(:func:`set_ahead` finds those that are minutes ahead), else by line order within one process, the only order that
+means anything. A link event explains an error only on the same device of the same host and near in time. Among
+several candidates the one that is itself unexplained wins, then what lies nearer to a first cause, the more severe,
+the one that others do not precede in a process, and the one on the host of the effect: never the place in a file that
+many processes wrote. Links never form a circle. Failures that explain the same effect equally well, and that neither
+clocks nor a process put in order, are no root: the first of them is the first error in the log, no more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.rules._faults import ECHOES, NETWORK, OUTSIDE, nearness
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 Process: TypeAlias = tuple[int, str, int]
 
@@ -57,6 +58,53 @@ def _after(cause: Draft, effect: Draft) -> bool:
         return False
     one_host = len(cause.hit.hosts) == 1 and cause.hit.hosts == effect.hit.hosts
     return cause.first_s > effect.first_s + (SAME_HOST_SKEW_S if one_host else SKEW_S)
+
+
+def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
+    """Hosts whose clock is ahead of those of their peers, and by how many seconds at least.
+
+    A process that ended closes its connections. Where the closes that name a host are stamped well before the only end
+    on that host, nothing on it is stamped before that end, and nothing else explains the closes, its clock is wrong.
+    """
+    failed = [
+        d
+        for d in drafts
+        if d.first_s is not None
+        and d.severity is Severity.ERROR
+        and d.rule.finding_class is FindingClass.FAILURE
+    ]
+    found: dict[str, float] = {}
+    for closed in (d for d in drafts if d.name == "peer-died" and d.first_s is not None):
+        ends = [d for d in failed if d.name in OUTSIDE and len(d.hit.hosts) == 1 and _later(d, closed)]
+        others = [d for d in failed if not nearness(d.name) and d not in ends]
+        hosts = {d.hit.hosts[0] for d in ends}
+        if len(hosts) != 1 or others or set(closed.hit.hosts) != hosts:
+            continue
+        (host,) = hosts
+        first = min(d.first_s for d in ends if d.first_s is not None)
+        stamped = causes(run).filter((pl.col("host") == host) & (pl.col("time_s") < first - SKEW_S))
+        if stamped.is_empty() and closed.first_s is not None:
+            found[host] = first - closed.first_s
+    return found
+
+
+def _later(one: Draft, other: Draft) -> bool:
+    return one.first_s is not None and other.first_s is not None and one.first_s > other.first_s + SKEW_S
+
+
+def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
+    """The draft by the clock of the other hosts, with a sentence that says so."""
+    host = draft.hit.hosts[0] if len(draft.hit.hosts) == 1 else ""
+    if host not in ahead or draft.name not in OUTSIDE or draft.first_s is None:
+        return draft
+    minutes = ahead[host] / 60
+    by = plural(round(minutes), "minute") if minutes >= 1 else f"{ahead[host]:.0f} s"
+    said = f" The clock of {host} seems to be {by} ahead: its peers lost it before, by their clocks."
+    hit = replace(
+        draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said
+    )
+    last = None if draft.last_s is None else draft.last_s - ahead[host]
+    return replace(draft, hit=hit, first_s=draft.first_s - ahead[host], last_s=last)
 
 
 def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
@@ -237,9 +285,13 @@ def lowered(draft: Draft) -> Severity:
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
     drafts = [timed(draft, times(run)) for draft in drafts]
+    ahead = set_ahead(run, drafts)
+    stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
     above = parents(drafts, first_lines(run))
     is_cause = {j for j in above if j is not None}
     open_ = undecided(drafts, above, first_lines(run))
+    # What is shown are the times that the lines have.
+    drafts = [replace(d, first_s=s.first_s, last_s=s.last_s) for d, s in zip(drafts, stamped, strict=True)]
     raised = {
         above[i]
         for i, d in enumerate(drafts)

@@ -35,7 +35,11 @@ def _largest(*values: Any) -> int | None:
 
 
 def job_of(run: Run) -> Job:
-    """What the run looks like. ``nranks`` and ``n_nodes`` are those of the largest communicator."""
+    """What the run looks like.
+
+    ``nranks`` and ``n_nodes`` are those of the largest communicator; where communicators stand side by side and none
+    has all ranks (groups without a world, replicas), the GPUs and hosts that they have together.
+    """
     processes, ranks, comms = run.table("processes"), run.table("ranks"), run.table("communicators")
     collectives, benchmarks = run.table("collectives"), run.table("benchmarks")
     hosts = _values(ranks["host"], processes["host"])
@@ -48,6 +52,9 @@ def job_of(run: Run) -> Job:
     n_nodes = _largest(comms["n_nodes"].max(), ranks["n_nodes"].max())
     gpus = ranks.select("host", "pid", pl.coalesce("bus_id", pl.col("nvml_dev").cast(pl.String))).drop_nulls()
     by_bus = gpus.select("host", "bus_id").unique().height
+    together = ranks.select("host", "bus_id").drop_nulls().unique()
+    if nranks is not None and together.height > nranks:
+        nranks, n_nodes = together.height, together["host"].n_unique()
     return Job(
         nccl_versions=_values(processes["nccl_version"]),
         nranks=nranks,
