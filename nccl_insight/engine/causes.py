@@ -30,7 +30,46 @@ from nccl_insight.units import plural
 Process: TypeAlias = tuple[int, str, int]
 
 
-def first_lines(run: Run) -> dict[str, dict[Process, int]]:
+# NCCL prints a failed call first and its explanation right after it: such lines are one event.
+_EVENT_LINES: Final = 2
+
+
+class FirstLines:
+    """First line of each failure diagnosis in each process, and what it tells of two of them, worked out once each."""
+
+    def __init__(self, lines: Mapping[str, Mapping[Process, int]]) -> None:
+        self._lines = lines
+        self._known: dict[tuple[str, str], tuple[bool, bool]] = {}
+
+    def possible(self, cause: str, effect: str) -> bool:
+        """Whether no process printed both, or one did not print the effect well before the cause."""
+        return self._told(cause, effect)[0]
+
+    def precedes(self, one: str, other: str) -> bool:
+        """Whether the first came earlier in every process that printed both, and there is such a process."""
+        return self._told(one, other)[1]
+
+    def _told(self, one: str, other: str) -> tuple[bool, bool]:
+        known = self._known.get((one, other))
+        if known is None:
+            known = self._known[one, other] = self._compared(one, other)
+        return known
+
+    def _compared(self, one: str, other: str) -> tuple[bool, bool]:
+        mine, theirs = self._lines.get(one, {}), self._lines.get(other, {})
+        shared = possible = False
+        first = True
+        for process in mine if len(mine) <= len(theirs) else theirs:
+            if process in mine and process in theirs:
+                shared = True
+                possible = possible or mine[process] <= theirs[process] + _EVENT_LINES
+                first = first and mine[process] < theirs[process]
+                if possible and not first:
+                    break
+        return possible or not shared, first and shared
+
+
+def first_lines(run: Run) -> FirstLines:
     """First line of each failure diagnosis in each process, from the errors table."""
     frame = (
         causes(run)
@@ -41,10 +80,7 @@ def first_lines(run: Run) -> dict[str, dict[Process, int]]:
     found: dict[str, dict[Process, int]] = {}
     for cause, input_id, host, pid, line in frame.iter_rows():
         found.setdefault(cause, {})[(int(input_id), host, int(pid))] = int(line)
-    return found
-
-
-_EVENT_LINES: Final = 2
+    return FirstLines(found)
 
 
 # A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
@@ -107,22 +143,10 @@ def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
     return replace(draft, hit=hit, first_s=draft.first_s - ahead[host], last_s=last)
 
 
-def _possible(cause: Draft, effect: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+def _possible(cause: Draft, effect: Draft, lines: FirstLines) -> bool:
     if _after(cause, effect):
         return False
-    if effect.rule.finding_class is FindingClass.SECONDARY:
-        return True
-    before, after = lines.get(cause.name, {}), lines.get(effect.name, {})
-    shared = before.keys() & after.keys()
-    # NCCL prints a failed call first and its explanation right after it: such lines are one event.
-    return not shared or any(before[p] <= after[p] + _EVENT_LINES for p in shared)
-
-
-def _precedes(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
-    """Whether the first came earlier in every process that printed both."""
-    mine, theirs = lines.get(one.name, {}), lines.get(other.name, {})
-    shared = mine.keys() & theirs.keys()
-    return bool(shared) and all(mine[p] < theirs[p] for p in shared)
+    return effect.rule.finding_class is FindingClass.SECONDARY or lines.possible(cause.name, effect.name)
 
 
 def _explains(cause: Draft, effect: Draft) -> bool:
@@ -170,17 +194,15 @@ def _shares(cause: Draft, effect: Draft) -> bool:
     return not (difference and apart)
 
 
-def _ordered(one: Draft, other: Draft, lines: Mapping[str, Mapping[Process, int]]) -> bool:
+def _ordered(one: Draft, other: Draft, lines: FirstLines) -> bool:
     """Whether clocks or the lines of a process tell which of two came first."""
     if one.first_s is not None and other.first_s is not None:
         alike = len(one.hit.hosts) == 1 and one.hit.hosts == other.hit.hosts
         return abs(one.first_s - other.first_s) > (SAME_HOST_SKEW_S if alike else SKEW_S)
-    return _precedes(one, other, lines) or _precedes(other, one, lines)
+    return lines.precedes(one.name, other.name) or lines.precedes(other.name, one.name)
 
 
-def undecided(
-    drafts: Sequence[Draft], above: Sequence[int | None], lines: Mapping[str, Mapping[Process, int]]
-) -> set[int]:
+def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: FirstLines) -> set[int]:
     """Failures of which nothing tells whether one of them, or which, is the cause of what they both explain."""
     first = [
         j
@@ -211,7 +233,7 @@ def undecided(
     return found
 
 
-def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]]) -> list[int | None]:
+def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
     """Index of the draft that explains each draft, or None."""
     options = [
         [
@@ -238,7 +260,7 @@ def parents(drafts: Sequence[Draft], lines: Mapping[str, Mapping[Process, int]])
     def worth(j: int, i: int) -> tuple[int, int, int, int, int, bool, str]:
         cause = drafts[j]
         secondary = cause.rule.finding_class is FindingClass.SECONDARY
-        later = sum(_precedes(drafts[k], cause, lines) for k in options[i] if k != j)
+        later = sum(lines.precedes(drafts[k].name, cause.name) for k in options[i] if k != j)
         elsewhere = not set(cause.hit.hosts) & set(drafts[i].hit.hosts)
         return (
             int(secondary), len(options[j]), nearness(cause.name), cause.severity.order, later, elsewhere,
@@ -287,9 +309,10 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     drafts = [timed(draft, times(run)) for draft in drafts]
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
-    above = parents(drafts, first_lines(run))
+    lines = first_lines(run)
+    above = parents(drafts, lines)
     is_cause = {j for j in above if j is not None}
-    open_ = undecided(drafts, above, first_lines(run))
+    open_ = undecided(drafts, above, lines)
     # What is shown are the times that the lines have.
     drafts = [replace(d, first_s=s.first_s, last_s=s.last_s) for d, s in zip(drafts, stamped, strict=True)]
     raised = {
