@@ -88,6 +88,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text").str.replace_all(r"\x1b\[[0-9;]*m", "").str.strip_chars()
     likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
     kind = pl.lit(None, pl.String)
+    # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
+    if likely.is_empty():
+        return likely.select("line", kind.alias("kind"), "text")
     for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null())

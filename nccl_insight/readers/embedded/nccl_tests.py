@@ -88,6 +88,8 @@ RUNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
     """One row for each head of a table: ranks listed under it, their hosts, result rows, whether its end is there."""
     near = lines.filter(pl.col("text").str.contains(_HINT))
+    if near.is_empty():
+        return pl.DataFrame(schema=RUNS)
     text = pl.col("text")
     near = near.with_columns(
         text.str.contains(_HEAD).alias("_head"),

@@ -42,7 +42,11 @@ def check_lines(text: pl.Expr) -> pl.Expr:
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Wrong values in ``lines`` (``line``, ``text``), one row for each line (columns as ``SCHEMA``)."""
-    near = lines.filter(check_lines(pl.col("text")))
+    near = lines.filter(pl.col("text").str.contains_any(list(SIGNS)))
+    # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
+    if near.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    near = near.filter(check_lines(pl.col("text")))
     text = pl.col("text").str.slice(0, 2000)
     pair, turned = text.str.extract_groups(_PAIR), text.str.extract_groups(_TURNED)
     return (
