@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -60,10 +61,11 @@ def worlds_of(run: Run) -> list[World]:
             outside.append(input_id)
             continue
         bare = [line for line, has_head in versions.get(input_id, []) if not has_head]
-        lines, again = failures.get(input_id, []), restarts.get(input_id, [])
+        lines, again = sorted(failures.get(input_id, [])), sorted(restarts.get(input_id, []))
         cuts = cuts_of(own, lines, again, bare)
+        begins = [p.first for p in own]
         for n, (first, last) in enumerate(pairwise([0, *cuts, END])):
-            inside = [p for p in own if first <= p.first < last]
+            inside = own[bisect_left(begins, first) : bisect_left(begins, last)]
             found.append(
                 World(
                     (Span(input_id, first, last),),
@@ -71,10 +73,10 @@ def worlds_of(run: Run) -> list[World]:
                     frozenset(g for p in inside for g in p.gpus),
                     frozenset(r for p in inside for r in p.ranks),
                     max((n for p in inside for _, n in p.ranks), default=0),
-                    any(first <= line < last for line in lines) or any(p.open for p in inside),
+                    bisect_left(lines, first) < bisect_left(lines, last) or any(p.open for p in inside),
                     input_id not in benches
                     and n < len(cuts)
-                    and any(first <= line <= last for line in again),
+                    and bisect_left(again, first) < bisect_right(again, last),
                 )
             )
     return _with_others(alike(tied(found), _releases(run)), outside)
