@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +348,29 @@ def test_bus_bandwidth_against_the_link(tmp_path: Path) -> None:
     assert "busbw-below-expected" not in made(1300.0, 8, 7)
     # 16 ranks cannot be one node of 8 GPUs, and no log tells the NICs: not judged
     assert "busbw-below-expected" not in made(1300.0, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("durations_us", "said", "ranks"),
+    [
+        ((1300.0, 1600.0), "in 2 groups of 8 ranks reaches 90", range(16)),
+        ((1300.0, 350.0, 1600.0), "in 2 of 3 groups of 8 ranks", (*range(8), *range(16, 24))),
+    ],
+)
+def test_equal_groups_that_are_slow_are_one_finding(
+    tmp_path: Path, durations_us: tuple[float, ...], said: str, ranks: Iterable[int]
+) -> None:
+    """A group on each host; 64 MiB x 1.75 / 1300 us = 90 GB/s, / 1600 us = 73 GB/s."""
+    paths, world = [], 8 * len(durations_us)
+    for r in range(world):
+        group = list(range(r // 8 * 8, r // 8 * 8 + 8))
+        events = [all_reduce(5000.0 * i, durations_us[r // 8], 1 << 24, group) for i in range(20)]
+        paths.append(write(tmp_path / f"t{r}.json", trace(r, world, events, host_name=f"n{r // 8}")))
+    (hit,) = hits(load(paths))["busbw-below-expected"]
+    assert said in hit.title
+    assert set(hit.ranks) == set(ranks)
+    assert "the slowest, ranks" in hit.explanation
+    assert "reaches 73" in hit.explanation
 
 
 def _log_tables(transport: str) -> dict[str, pl.DataFrame]:

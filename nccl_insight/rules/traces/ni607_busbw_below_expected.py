@@ -34,7 +34,10 @@ nccl-tests doc/PERFORMANCE.md; NVIDIA data sheets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import polars as pl
 
@@ -44,7 +47,7 @@ from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
+from nccl_insight.units import format_bytes, format_gbps, format_ns, plural, rank_words
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
@@ -57,13 +60,14 @@ CAUSED_BY = (
     "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
 )  # fmt: skip
 SOURCES = ("nccl-tests PERFORMANCE.md", "NVIDIA data sheets")
+_SHOWN: Final = 3
 _BESIDE_SHARE = 0.6
 """Of the limit, where compute runs beside all transfers and takes SMs and memory bandwidth from them."""
 _OPS = ("AllReduce", "AllGather", "ReduceScatter")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
-    """One finding for each group and operation, told by its best size."""
+    """One finding for each operation and kind of group, told by the best size of its best group."""
     least_bytes = threshold(run, "busbw-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
     rows = transfers(run).filter(
         pl.col("op").cast(pl.String).is_in(_OPS)
@@ -82,6 +86,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "give the traces of all ranks of the group",
         )
     unknown: set[tuple[int, ...]] = set()
+    slow: dict[tuple[str, int, str], list[_Slow]] = {}
+    alike: Counter[tuple[str, int]] = Counter()
     for part in table.partition_by("members", "n", "op", maintain_order=True):
         members, n = tuple(part["members"][0].to_list()), int(part["n"][0])
         wanted = expected_busbw(run, members, n)
@@ -92,9 +98,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         if part["expected_gbps"].null_count() == part.height:
             unknown.add(members)
             continue
-        hit = _judge(run, part, members, n)
-        if hit is not None:
-            yield hit
+        alike[str(part["op"][0]), n] += 1
+        found = _judge(run, part, members, n)
+        if found is not None:
+            # Groups of one size and with equal links are slow for one reason.
+            key = (str(found.best["op"]), n, format_gbps(found.best["expected_gbps"]))
+            slow.setdefault(key, []).append(found)
+    for (op, n, _), groups in slow.items():
+        yield _hit(run, groups, alike[op, n])
     if unknown:
         yield CannotJudge(
             f"the links of {len(unknown)} traced group(s) are not known (node layout, GPU model or NIC speed)",
@@ -102,7 +113,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
 
 
-def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> Hit | None:
+@dataclass(frozen=True)
+class _Slow:
+    """A group of ``n`` ranks whose every size is slow: its sizes, and the row of the best one."""
+
+    members: tuple[int, ...]
+    n: int
+    kinds: pl.DataFrame
+    best: dict[str, Any]
+
+    @property
+    def comm_id(self) -> str | None:
+        """The communicator, where there is only one."""
+        ids = self.kinds["comm_id"].drop_nulls().unique().to_list()
+        return ids[0] if len(ids) == 1 else None
+
+
+def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> _Slow | None:
     least = threshold(run, "busbw-below-expected", "least", THRESHOLDS["least"])
     limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
     kinds = part.filter((pl.col("count") >= least) & pl.col("expected_gbps").is_not_null()).with_columns(
@@ -112,15 +139,30 @@ def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> Hi
     # If the best size reaches enough, others are a matter of latency or of what runs beside them.
     if kinds.is_empty() or kinds.select((pl.col("reached") >= allowed).any()).item():
         return None
-    comm_ids = part["comm_id"].drop_nulls().unique().to_list()
-    comm_id = comm_ids[0] if len(comm_ids) == 1 else None
-    best = kinds.sort("reached", "size_bytes", descending=True).row(0, named=True)
+    return _Slow(members, n, kinds, kinds.sort("reached", "size_bytes", descending=True).row(0, named=True))
+
+
+def _hit(run: Run, groups: list[_Slow], alike: int) -> Hit:
+    """The slow groups, of so many in which the operation was judged."""
+    limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
+    groups = sorted(groups, key=lambda g: -float(g.best["reached"]))
+    first, best = groups[0], groups[0].best
+    comm_id = first.comm_id if len(groups) == 1 else None
     observed, wanted = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_gbps"])
+    where = f"on {first.n} ranks reaches {observed} busbw"
+    more = ""
+    if len(groups) > 1:
+        count = f"{len(groups)} of {alike}" if alike > len(groups) else f"{alike}"
+        where = f"in {count} groups of {first.n} ranks reaches {observed} busbw at best"
+        more = (
+            f"That is the best group, {rank_words(first.members)}; the slowest, {rank_words(groups[-1].members)}, "
+            f"reaches {format_gbps(groups[-1].best['busbw_gbps'])}. "
+        )
+    members = tuple(sorted({rank for group in groups for rank in group.members}))
     return Hit(
-        title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {n} ranks reaches {observed} busbw; expected "
-        f"{wanted}",
+        title=f"{best['op']} of {format_bytes(best['size_bytes'])} {where}; expected {wanted}",
         explanation=f"Over {best['count']} collectives (median, waiting left out), {best['reached']:.0%} of what is "
-        f"expected from {best['expected_from']}. " + transport_text(run, comm_id),
+        f"expected from {best['expected_from']}. {more}" + transport_text(run, comm_id),
         observed=f"{observed} busbw",
         expected=f"{wanted}; warned below {limit:.0%} of it",
         next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
@@ -129,7 +171,9 @@ def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> Hi
         hosts=hosts_of(run, members),
         evidence=trace_refs(
             (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")
-            for op, s, b, c, w, i in kinds.sort("size_bytes", descending=True)
+            for group in groups[:_SHOWN]
+            for op, s, b, c, w, i in group.kinds.sort("size_bytes", descending=True)
+            .head(_SHOWN if len(groups) > 1 else group.kinds.height)
             .select("op", "size_bytes", "busbw_gbps", "count", "wire_ns", "input_id")
             .iter_rows()
         ),
