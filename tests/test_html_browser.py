@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -315,6 +316,23 @@ def test_without_scripts_everything_is_there(browser: Any, report: Callable[...,
         assert "gpu-node-05" in browser.find_element("css selector", "figure details table").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.parametrize("name", ["failing", "traced"])
+def test_labels_below_a_chart_do_not_run_into_each_other(
+    browser: Any, report: Callable[..., Path], name: str
+) -> None:
+    _open(browser, report(name), width=390)
+    _draw_all(browser)
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll('.plot')].map(p => [...p.querySelectorAll('.xtick text')]"
+        ".map(t => { const b = t.getBoundingClientRect(); return [b.left, b.right, t.textContent]; })"
+        ".sort((a, b) => a[0] - b[0]))"
+    )
+    assert sum(map(len, boxes)) > 5
+    for labels in boxes:
+        for (_, right, before), (left, _, after) in itertools.pairwise(labels):
+            assert left > right, f"{before!r} and {after!r}"
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280, 2200])

@@ -30,6 +30,17 @@ def test_verdict_line_of_a_healthy_run_says_ok_and_counts_notes() -> None:
     assert out.startswith("OK  No problem found\n  1 note, 16 ranks on 2 nodes, NCCL 2.27.3")
 
 
+def test_a_finding_about_a_whole_file_shows_what_was_seen_in_it() -> None:
+    first = text.render(samples.failing()[0])
+    evidence = Evidence("rank2.json.gz", 0, "rank 2: last 6 of 6, worst 832 us", primary=True)
+    analysis = samples.failing()[0]
+    finding = dataclasses.replace(analysis.findings[0], evidence=(evidence,))
+    shown = text.render(dataclasses.replace(analysis, findings=(finding,)))
+    assert "   --> rank2.json.gz" in shown
+    assert "    |  rank 2: last 6 of 6, worst 832 us" in shown
+    assert "rank 2: last" not in first
+
+
 def test_not_judged_is_neither_ok_nor_fail() -> None:
     analysis = Analysis(
         "not_judged", (), samples.healthy()[0].job, Coverage(lines=3, foreign=3), (), samples.TOOL

@@ -24,9 +24,10 @@ def _of_expected(row: dict[str, Any]) -> str:
     if not measured or not wanted:
         return ""
     low, high = row["expected_low_gbps"], row["expected_high_gbps"]
-    place = "below" if measured < low else "above" if measured > high else "inside"
+    place = "below" if measured < low else "above" if measured > high else "within"
     band = f"{_bandwidth(low).removesuffix(' GB/s')} to {_bandwidth(high)}"
-    return f", {measured / wanted:.0%} of the expected {_bandwidth(wanted)}, {place} {band} ({row['expected_from']})"
+    share = f"{measured / wanted:.0%} of the expected {_bandwidth(wanted)}"
+    return f", {share}, {place} the band of {band} ({row['expected_from']})"
 
 
 def measured_sentences(run: Run) -> list[str]:

@@ -16,7 +16,7 @@ _LOOKS: Final = frozenset({
     "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
     "strings", "sysctl", "systemctl", "timeout", "torchfrtrace", "tracepath", "ulimit", "uname", "rdma", "iperf3",
     "fi_info", "fi_pingpong", "sacct", "coredumpctl", "compute-sanitizer", "mlxlink", "aws",
-    "sharp_hello", "id", "ofed_info", "sleep", "time", "getent", "capsh", "cuobjdump",
+    "sharp_hello", "id", "ofed_info", "sleep", "time", "getent", "capsh", "cuobjdump", "top",
 })  # fmt: skip
 _CHANGES: Final = frozenset({
     "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "make", "mount", "mpirun", "pip", "podman",

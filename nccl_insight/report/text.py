@@ -179,7 +179,7 @@ class _Page:
             yield f"   {self._paint('-->', 'dim')} {place if apart else '   '.join(filter(None, (place, extra)))}"
             if apart:
                 yield from self._wrap(extra, "       ", "       ")
-        if evidence and evidence.line and evidence.text:
+        if evidence and evidence.text and (evidence.line or evidence.text not in finding.title):
             bar = f"    {self._paint('|', 'dim')}  "
             yield from (bar + row for row in self._rows(one_line(evidence.text, words.EXCERPT)))
         yield from self._because(finding)

@@ -9,9 +9,12 @@ from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
 
 _LOOK: dict[Kind, str] = {
-    "kernels": "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE {where}; then other work on these GPUs, larger inputs",
+    "kernels": "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE {where}; then look for other work on these GPUs, "
+    "and larger inputs",
     "work": "compare what the ranks are given {where}: micro-batches, sequence lengths, tokens of experts",
-    "host": "top -H; py-spy dump --pid <pid> {where}: data loading, garbage collection, logging, busy or unpinned CPUs",
+    "host": "top -H; py-spy dump --pid <pid> {where}; then look for data loading, garbage collection, logging, "
+    "busy or unpinned "
+    "CPUs",
     "copies": "look at the copies in the trace {where}: checkpoints, pageable memory, .item() and .cpu() calls",
 }
 _ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
@@ -26,7 +29,15 @@ def why_late(
         return "", _ANY.format(where=where)
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
-    per = "in all" if found.whole else "a step of these" if len(steps) > 1 else "in it" if steps else "a step"
+    per = (
+        "in all"
+        if found.whole
+        else "per step of these"
+        if len(steps) > 1
+        else "in it"
+        if steps
+        else "per step"
+    )
     excess, others = format_ns(found.excess_ns), format_ns(found.others_ns)
     words = {
         "kernels": f"{their} compute kernels take {found.ratio - 1:.0%} longer than those of the others, as many as "

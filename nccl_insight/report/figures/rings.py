@@ -40,7 +40,11 @@ def _said(view: Rings) -> str:
     found, classes = view.rings, len(view.classes)
     whole = [ring for ring in found if ring.whole]
     said = f"{plural(len(found), 'ring')} over {plural(found[0].nranks, 'rank')}"
-    said += f", {plural(classes, 'different one')}" if classes < len(found) else ""
+    said += (
+        f", {'all alike' if classes == 1 else plural(classes, 'different one')}"
+        if classes < len(found)
+        else ""
+    )
     cut = len(found) - len(whole)
     if cut:
         known = min(len(ring.order) for ring in found if not ring.whole)

@@ -28,7 +28,9 @@ def trees(analysis: Analysis, view: Trees) -> Figure:
     between = " between the nodes" if view.nodes > 1 else ""
     said = f"{plural(len(rows), 'tree')}"
     said += (
-        f", {plural(len(view.classes), 'different one')}{between}" if len(view.classes) < len(rows) else ""
+        f", {'all alike' if len(view.classes) == 1 else plural(len(view.classes), 'different one')}{between}"
+        if len(view.classes) < len(rows)
+        else ""
     )
     widest = max(t.children for t in view.trees)
     said += f"; depth {max(t.depth for t in view.trees)}"
@@ -69,7 +71,10 @@ def _tree(view: Folded, named: frozenset[int], left: float) -> tuple[list[str], 
     for item in sorted(graph):
         levels[view.depths[item]].append(item)
     widest = min(_LEVEL, max(map(len, levels.values())))
-    room = widest * (_BOX + _GAP)
+    below = [len(items) for level, items in levels.items() if level >= _DEEP]
+    what = "node" if hosts else "rank"
+    note = f"{plural(sum(below), what)} on {plural(len(below), 'more level')}" if below else ""
+    room = max(widest * (_BOX + _GAP), svg.room([note]) if note else 0)
     parts: list[str] = []
     edges: list[str] = []
     for level in sorted(levels)[:_DEEP]:
@@ -101,18 +106,9 @@ def _tree(view: Folded, named: frozenset[int], left: float) -> tuple[list[str], 
             cx = left + room * (slots - 0.5) / slots
             parts.append(svg.rect(cx - _BOX / 2, y, _BOX, _TALL, "box idle"))
             parts.append(svg.text(cx, y + 27, f"{len(items) - len(shown):,} more", "t c s"))
-    left_out = sum(len(items) for level, items in levels.items() if level >= _DEEP)
     height = 34 + (_TALL + _DOWN) * min(len(levels), _DEEP)
-    if left_out:
-        what = "nodes" if hosts else "ranks"
-        parts.append(
-            svg.text(
-                left,
-                height + 4,
-                f"{left_out:,} {what} on {len(levels) - _DEEP} more levels",
-                "t c s",
-            )
-        )
+    if note:
+        parts.append(svg.text(left + room / 2, height + 4, note, "t c s"))
         height += 26
     return [*edges, *parts], room, height
 

@@ -78,7 +78,8 @@ def _settings(view: Environment) -> Markup:
                 el("code", one_line(row.name, 80)),
                 el("code", one_line(row.value or "", 200)),
                 row.origin or "unknown",
-                one_line(str(default), 80) or "not known",
+                one_line(str(default), 80)
+                or ("not set" if variable and variable.type == "path" else "not known"),
                 _on(row.processes, row.hosts),
                 ", ".join(remarks),
             ]

@@ -167,7 +167,8 @@ def _from_ras(item: Absent) -> Hit:
 
 
 def _missing_text(item: Starved) -> str:
-    last = f" (their last: {item.last_issued})" if item.last_issued is not None else ""
+    whose = "their" if len(item.missing) > 1 else "its"
+    last = f" ({whose} last: {item.last_issued})" if item.last_issued is not None else ""
     return (
         f"{rank_words(item.missing)} never issued {item.operation.name} of group {item.group.label}{last}, in which "
         f"{rank_words(item.waiting)} "

@@ -91,7 +91,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         observed=f"{worst['exposed_share']:.1%} exposed, {worst['overlap_share'] or 0:.1%} of communication hidden",
         expected=f"below {warn:.0%} of the step",
         severity=None if severe else Severity.INFO,
-        next_step="find the late rank first: nccl-insight analyze with the traces of all ranks"
+        next_step="mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together), "
+        "then measure again"
         if waiting is not None and waiting > 0.5
         else "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "
         "or kernels that fuse the collective with the matrix product"

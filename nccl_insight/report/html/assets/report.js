@@ -167,7 +167,16 @@
     return out;
   }
   function narrow(layout, width) {
-    if (width < 560) layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
+    if (width < 560) {
+      layout.margin = Object.assign({}, layout.margin, { l: Math.min(44, (layout.margin || {}).l), r: 10 });
+      /* labels of sizes side by side, and what a line is without its source: the sentence above has it */
+      var axis = layout.xaxis || {}, most = Math.max(2, Math.floor((width - 54) / 62));
+      if (axis.tickvals) {
+        var step = Math.ceil(axis.tickvals.length / most), kept = function (_, i) { return i % step === 0; };
+        axis.ticktext = (axis.ticktext || axis.tickvals).filter(kept); axis.tickvals = axis.tickvals.filter(kept);
+      } else if (axis.nticks) axis.nticks = Math.min(axis.nticks, most);
+      (layout.annotations || []).forEach(function (a) { if (a.text && a.text.length * 6.5 > width - 54) a.text = a.text.split(":")[0]; });
+    }
     return layout;
   }
   /* on paper: small type, half a page wide or the whole of it */
