@@ -8,7 +8,7 @@ from itertools import chain
 
 import polars as pl
 
-from nccl_insight.redact import rows, said, shapes
+from nccl_insight.redact import keyed, rows, said, shapes
 from nccl_insight.redact.addresses import parse_v4, parse_v6
 from nccl_insight.redact.names import certain
 from nccl_insight.redact.patterns import (
@@ -66,7 +66,7 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
                 if _host_like(named[0]) and certain(named[0]):
                     found_hosts.setdefault(named[0])
         for match in _matches("user", USER, sections):
-            user = next(g for g in match.groups() if g is not None)
+            user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
                 found_users.setdefault(user)
         for match in _matches("job", JOB, sections):
@@ -77,7 +77,8 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
         for kind, name in rows.names(short):
             if kind != "host" or _host_like(name):
                 {"host": found_hosts, "user": found_users, "job": found_jobs}[kind].setdefault(name)
-        for kind, name, numbers in said.names(short):
+        others = said.others(short)
+        for kind, name, numbers in chain(said.names(others), keyed.names(others)):
             if not certain(name) or (kind in ("host", "series") and not _host_like(name)):
                 continue
             if kind == "series":

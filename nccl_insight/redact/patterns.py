@@ -59,7 +59,8 @@ TOKEN: Final = re.compile(
 GUID: Final = re.compile(
     rf"(?i)(guid[\"'=:\s]{{0,4}}(?:0x)?|\b(?:ca|switch|rt)[ \t]{{1,8}}:[ \t]{{1,4}}0x"
     rf"|(?<![a-z0-9])[shr](?={_HEX}{{16}}/n)"
-    rf"|\berrors for 0x|^[ \t]{{1,10}}0x(?={_HEX}{{16}}[ \t]{{1,8}}[0-9]{{1,6}}[ \t]{{1,8}}[0-9]{{1,4}}\[ ))"
+    rf"|\berrors for 0x|\bport 0x(?={_HEX}{{16}} \()"
+    rf"|^[ \t]{{1,10}}0x(?={_HEX}{{16}}[ \t]{{1,8}}[0-9]{{1,6}}[ \t]{{1,8}}[0-9]{{1,4}}\[ ))"
     rf"({_HEX}{{12,16}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}})(?!{_HEX}|:)",
     re.M,
 )
@@ -85,7 +86,7 @@ HINTS: Final = {
         "node ", "nodes ", "node=", "nodes=", "node:", "nodes:", "node(", "nodes(", "node\t", "node\"", "node'",
         "nodelist", "instance",
         "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:", "hostname ",
-        "authenticating", "resolve",
+        "authenticating", "resolve", "[rank",
         "lookup ", "addresses of", "exited with", "pbs_", "slurm", "][[", ":mpi_rank_", "startup(", "linux ",
         "-ost", "-mdt",
         "/n", "ca: ", "switch: ", "router: ", ":/", "\\\\", ">1 ",
@@ -104,7 +105,8 @@ HINTS: Final = {
         "cloning into", "logged in", "file system", "raysubmit_", "k8s_", "/pods/", "/containers/",
         "container-name", "\\\\",
     ),
-    "number": ("job", "step", "slurm", "|failed", "|completed", "|cancelled", "|timeout", "|node_fail", "|running",
+    "number": ("job", "step", "] [", "slurm", "|failed", "|completed", "|cancelled", "|timeout", ""
+    "|node_fail", "|running",
     "|out_of"),
     "secret": ("token", "secret", "pass", "key", "cred", "auth", "bearer", "basic "),
     "keys": (
@@ -113,7 +115,8 @@ HINTS: Final = {
         "aiza", "ya29.", "eyj", "npm_", "pypi-",
     ),
     "marked": (
-        "--", "sig", "token=", "key=", "ssh-", "ecdsa-", "-----begin", "sshpass", "-u ", " password ", "cookie",
+        "--", "sig", "token=", "key=", "ssh-", "ecdsa-", "-----begin", "sshpass", "ipmitool", "-u ", " password ",
+        "cookie",
         "sha256:", "md5:",
     ),
     "numbers": (
@@ -124,9 +127,11 @@ HINTS: Final = {
         "uid:", "uid ", "gid:", "gid ", "user-", "/run/user/", "user ", "unique id",
     ),
     "person": ("author:", "commit:", "committer:", "-by:", "tagger:"),
-    "guid": ("guid", "errors for", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t", "/n", "[ "),
+    "guid": ("guid", "port 0x", "errors for", "ca ", "switch ", "rt ", "ca\t", "switch\t", "rt\t", "/n", "[ "),
     "images": (
-        "@", ".io/", ".dev/", ".com/", "registry.", "image", "denied for", "pulling from", "://", "docker", "podman",
+        "@", "github.", "gitlab.",
+        ".io/", ".dev/", ".com/", "registry.", "image", "denied for", "pulling from", "://", "docker",
+        "podman",
         "nerdctl",
         "apptainer", "singularity", "model", "pretrained", "repo_id", "models--", "datasets--",
     ),
@@ -172,6 +177,8 @@ PLACE: Final = re.compile(
     r"(?:\*\*\*|\[|mca|pml|btl|PMIX|ORTE|PRTE|opal|[0-9]{1,6} more proc|Set MCA))"
     r"|\bslurmstepd-([\w.-]+)(?=: )"
     rf"|(?:{_MONTH_TIME}) ([\w.-]+)(?= (?:kernel|[\w.@-]{{1,64}}\[[0-9]{{1,8}}\]):)|\bhost {{2,12}}: ([\w.-]+)"
+    rf"|^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ T][0-9:.,]{{6,20}}Z?[ \t]{{1,4}}([a-z][\w.-]{{0,60}}-[\w.-]{{0,60}}[0-9])"
+    r"(?=[ \t]{1,4}\[rank[0-9])"
     r"|\b(?:on|[Nn]odes?|[Hh]osts?|[Nn]ode[Ll]ist|NODELIST)[=: (]{1,3}([A-Za-z][\w.-]{0,200}?)(?=-?\[[0-9])"
     r"|\b[Nn]ode[_ ][Dd]esc(?:ription)?[\"':= ]{1,4}([\w.-]+)|\bmount(?:ed from)? ([\w.-]+)(?=:/)"
     r"|\bHOSTNAME=([^\s\"',;]+)|tcp://([^\s:/\"'\[\]]+)|\b(ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+)\b"
@@ -240,7 +247,7 @@ USER: Final = re.compile(
     r"(?<=/home/)([\w.-]+)|(?<=/users/)([\w.-]+)|(?<=/Users/)([\w.-]+)|(?<=\\Users\\)([\w.-]+)"
     r"|\b(?:USER|LOGNAME|SLURM_JOB_USER|USERNAME)[=:]\s?([\w.-]+)"
     r"|\buid=[0-9]+\(([\w.-]+)\)|\buid=([A-Za-z_][\w.-]*)(?=,)|(?<![\w.-])([a-z_][\w.-]*)(?=@[A-Za-z][\w-]*[0-9])"
-    r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[\"']?\s?[=:]\s?[\"']?([A-Za-z_][\w.-]*)"
+    r"|\b(?:[Uu]ser(?:[Nn]ame|Id|_name)?|[Oo]wner|login)[\"']?\s?[=:]\s?[\"']?(?!arn:)([A-Za-z_][\w.-]*)"
     r"|\blogged in as:? ([\w.-]+)|\b(?:Accepted|Failed"
     r"|Postponed) [\w/-]{1,40} for (?:invalid user )?([\w.-]+)(?= from )"
     r"|\bsession (?:opened|closed) for user ([\w.-]+)|\bsudo:\s{1,8}([\w.-]+)(?= : )|\bUser <([\w.-]+)(?=>)"
@@ -277,7 +284,8 @@ JOB: Final = re.compile(
 JOB_NUMBER: Final = re.compile(
     r"\b(?:[Jj][Oo][Bb]|[Ss][Tt][Ee][Pp])(?:[ _]?(?:[Ii][Dd]|step))?[ =:#]{1,3}<?([0-9]{4,12})(?![0-9])"
     r"|(?:slurm|job|Job|JOB)[-_]?([0-9]{4,12})(?![0-9])|;pbs_\w{3,10};Job;([0-9]{2,12})"
-    r"|\bpam_slurm\w{0,20}: job ([0-9]{4,12})"
+    r"|\bpam_slurm\w{0,20}: job ([0-9]{4,12})|(?<=[0-9]\] \[)([0-9]{3,12})(?=\.(?:[0-9]{1,4}|extern|batch"
+    r"|interactive)\])"
     r"|^([0-9]{4,12})(?:[._]\w{1,20})?(?=\|[^\n]{0,600}\|(?:COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|RUNNING"
     r"|OUT_OF_MEMORY))",
     re.M,
@@ -297,7 +305,8 @@ MARKED: Final = re.compile(
     r"(--[a-z_-]{0,40}(?:token|password|passwd|secret|api[-_]key|access[-_]key)[= ][\"']?)([^\s\"',;-][^\s\"',;]{3,})"
     r"|([?&](?:sig|signature|X-Amz-Signature|X-Goog-Signature|token|key|access_token)=)([^\s\"'&]{8,})"
     r"|(\bssh-(?:rsa|ed25519|dss) |\becdsa-sha2-\w{1,20} )([A-Za-z0-9+/=]{20,})"
-    r"|(--world_info[= ])([A-Za-z0-9+/=_-]{12,})|(\bsshpass -p ?)(\S+)|((?<!\S)-u [\w.-]{1,64}:)([^\s\"']{4,})"
+    r"|(--world_info[= ])([A-Za-z0-9+/=_-]{12,})|(\bsshpass -p ?|\bipmitool [^\n]{1,200}? -P ?)(\S+)"
+    r"|((?<!\S)-u [\w.-]{1,64}:)([^\s\"']{4,})"
     r"|(\blogin \S{1,100} password )(\S+)|(\b(?:Set-)?Cookie: ?)([^\r\n]{8,})|(\bSHA256:)([A-Za-z0-9+/]{43})"
     r"|(\bMD5:)((?:[0-9a-f]{2}:){15}[0-9a-f]{2})"
     r"|(-----BEGIN [A-Z ]{0,40}(?:KEY|CERTIFICATE)-----)([^-]{1,20000})"
@@ -324,13 +333,13 @@ IMAGE: Final = re.compile(
     r"(?<![\w.@/-])((?:gcr\.io|[a-z0-9-]{1,60}\.pkg\.dev|ghcr\.io|docker\.io|quay\.io|nvcr\.io"
     r"|[a-z0-9]{1,60}\.azurecr\.io"
     r"|[0-9]{12}\.dkr\.ecr\.[a-z0-9-]{1,40}\.amazonaws\.com|registry\.[A-Za-z0-9.-]{1,200})/)([\w.-]+(?:/[\w.-]+)*)"
-    r"|(@[A-Za-z0-9.-]{1,255}:)([\w~.-]+(?:/[\w~.-]+)*)(?=\.git\b)"
-    rf"|((?:\b[Ii]mages?(?:[_-]?[Nn]ame)?[\"']?[ \t]?[=:]?[ \t]?[\"']?|\bdenied for "
+    r"|((?:@[A-Za-z0-9.-]{1,255}|\bgit(?:hub|lab)\.[a-z.]{2,30}):)([\w~.-]+(?:/[\w~.-]+)*)(?=\.git\b)"
+    rf"|((?:\b[Ii]mages?(?:[_-]?[Nn]ame)?[\"']?[ \t]?[=:]?[ \t]?\\?[\"']?|\bdenied for "
     rf"|\b[Pp]ulling from |\b(?:docker|dockerd|oras|library|shub)://"
     rf"|\b(?:docker|podman|nerdctl|apptainer|singularity) (?:run|pull|push|exec"
     rf"|create)\b[^\n]{{0,1000}}?\s){_REGISTRY})"
-    r"([a-z0-9][\w.-]*(?:/[\w.-]+)+)(?=[\s:@\"',)]|$)"
-    r"|((?:\b[Mm]odel(?:_name_or_path|_name|_id|_path|-id|-path)?[\"']?(?:[=:][ \t]?| )[\"']?"
+    r"([a-z0-9][\w.-]*(?:/[\w.-]+)+)(?=[\s:@\\\"',)]|$)"
+    r"|((?:(?<![A-Za-z])[Mm]odel(?:_name_or_path|_name|_id|_path|-id|-path)?[\"']?(?:[=:][ \t]?| )[\"']?"
     r"|from_pretrained\([\"']|\brepo_id=[\"']?))"
     r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?![\w/.-])|(\b(?:models|datasets)--)([\w.-]+)",
     re.M,
@@ -368,9 +377,9 @@ BUCKETS: Final = frozenset({
 # The alphabet of the random parts of names that Kubernetes makes.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 POD: Final = re.compile(
-    rf"[a-z][a-z0-9-]*-(?:[{_SAFE}]{{8,10}}-[{_SAFE}]{{5}}|(?:worker|master|launcher|head|replica"
+    rf"[a-z][a-z0-9-]*-(?:[{_SAFE}]{{8,10}}-[{_SAFE}]{{5}}|(?:mpi|tf|torch)?(?:worker|master|launcher|head|replica"
     rf"|ps)-(?:[0-9]{{1,5}}|[a-z0-9]{{5}}))"
-    rf"(?:-[{_SAFE}]{{5}})?|gke-[a-z0-9-]{{1,80}}-[0-9a-f]{{8}}-[a-z0-9]{{4}}"
+    rf"(?:-[{_SAFE}]{{5}})?|gke-[a-z0-9-]{{1,80}}-[0-9a-f]{{8}}-[a-z0-9-]{{4,16}}"
     rf"|aks-[a-z0-9]{{1,20}}-[0-9]{{8}}-vmss[0-9a-z]{{6}}"
     r"|cmle-training-[a-z0-9-]{1,80}"
 )

@@ -44,6 +44,8 @@ _LIKE_HOST: Final = (
     rf"(?!(?i:{_PARTS})[_.-]?[0-9])(?![0-9a-fA-F]{{4,64}}(?![\w-]))(?=[A-Za-z-]{{2,60}}[0-9])"
     r"[A-Za-z][A-Za-z0-9-]{1,62}(?:\.[A-Za-z][A-Za-z0-9-]{0,62}){0,6}(?![\w-]|\.[A-Za-z0-9]|[/=(\[@])"
 )
+# Before the port of tcpdump: name.40022.
+_LIKE_HOST_PORT: Final = r"[A-Za-z][\w-]{0,200}?(?:\.[A-Za-z][\w-]{0,62}){0,6}"
 _ALONE: Final = re.compile(_LIKE_HOST)
 _DASHED: Final = r"[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){1,6}"
 _LISTED: Final = r"[A-Za-z][\w.,:+/*\[\]-]{0,2000}"
@@ -56,8 +58,22 @@ _DID: Final = (
     "|scheduled|approved|reported|rebooted|killed|stopped|uploaded|pushed|shared|written|opened|logged|trained"
 )
 _PLACE_WORDS: Final = (
-    "(?i:on|from|at|to|into|against|nodes?|hosts?|servers?|machines?|systems?|peer|hostname|drain(?:ed|ing)?"
+    "(?i:on|from|at|to|into|against|v?nodes?|checknode|agents?|clients?|backends?|instances?|switch|leaf|spine|hosts?|servers?|machines?|systems?|peer|hostname|drain(?:ed|ing)?"
     "|reboot(?:ed|ing)?|reach|lost|ping|node:)"
+)
+
+# What else stands behind "node", "host" and "machine".
+_NO_NODES: Final = (
+    r"(?!(?i:fail\w*|errors?|levels?|types?|names?|ids?|count|numbers?|memory|buffers?|pointers?|side|list|groups?"
+    r"|restarts?|reboots?|boot|down|up|out|only|itself|code|interfaces?|networks?|address\w*|port|ports|local|remote"
+    r"|ranks?|affinity|topology|pool|pools|cpus?|gpus?|device|devices|driver|kernel|state|status|health|problem"
+    r"|issues?|allocation|ssh|key|keys|file|files|path|is|was|has|had|and|or|with|to|in|for|because|where|which|that"
+    r"|when|if|not|cannot|unknown|none|null|localhost|agent|agents|selector|label|labels|exporter|configuration|config"
+    r"|resource|resources|setup|launch|crash\w*|maintenance|replacement|drain\w*|usage|bandwidth|at|on)\b)"
+)
+# What a shell prints before a command: environment, user and host.
+_PROMPT: Final = re.compile(
+    rf"^[ \t]{{0,8}}(?:\(({_NAME})\)[ \t]?)?\[?({_NAME})@({_HOST}?)[: ][^\n\]#$]{{0,200}}\]?[#$%](?:[ \t]|$)"
 )
 
 _HOSTS: Final = re.compile(
@@ -74,20 +90,29 @@ _HOSTS: Final = re.compile(
     rf"|\bpbsnodes: ({_HOST})|;pbs_\w{{3,10}};\w{{1,10}};[0-9]{{1,12}}(?:\[[0-9]{{0,9}}\])?\.({_HOST})"
     rf"|^({_HOST})(?=:/\S{{0,1000}} on /)|\bmounted from ({_HOST})|\bmgmtd:? ({_HOST})"
     rf"|\b(?:kubelet|default-scheduler|node-controller), ({_HOST})|\bassigned \S{{1,300}} to ({_HOST})"
-    rf"|\bDGX System ({_HOST})(?= health)"
+    rf"|[ \t][a-z_][\w.-]{{0,63}}[ \t]{{1,8}}[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9:]{{8}}[ \t]{{1,8}}"
+    rf"({_LIKE_HOST})[ \t]*$"
+    rf"|\bhost <({_HOST})(?=>)|\b[Nn]ode [0-9.]{{7,15}} \(({_HOST})(?=\))|\bDGX System ({_HOST})(?= health)"
+    rf"|^({_LIKE_HOST})(?= [\w.@-]{{1,64}}\[[0-9]{{1,8}}\]:)"
+    rf"|\(({_LIKE_HOST})(?= (?:mlx|hfi|HCA|bnxt|irdma|efa)[\w-]{{1,20}}\))|\| ({_LIKE_HOST})(?= \|)"
+    rf"|\bJob Id: [0-9]{{1,12}}\.({_HOST})"
+    rf"|\bIP6? ({_LIKE_HOST_PORT})\.[\w-]{{1,16}} > |(?<= > )({_LIKE_HOST_PORT})\.[\w-]{{1,16}}: (?:Flags|UDP|ICMP)\b"
     rf"|\b[Hh]ost ({_DASHED})(?=[:,;)]|[ \t]*$|[ \t](?:failed|died|exited|is|was|has|did)\b)"
-    rf"|\bservice not known: '({_HOST})|\bcan't find ({_HOST})(?=: )"
+    rf"|\b(?i:on|from|to|of|for|node|by) (?i:node|host|machine) {_NO_NODES}({_HOST}?)(?=[:,;)\]]|\.?[ \t]*$)"
+    rf"|\b(?i:node|host|machine|server) \\?[\"']({_HOST})(?=\\?[\"'])"
+    rf"|\b[Nn]ode[Nn]ame=({_HOST})(?=\s)|\bservice not known: [\"']({_HOST})|\bcan't find ({_HOST})(?=: )"
     rf"|\b(?:{_TOOLS})\b[^\n]{{0,200}}?[ \t]({_LIKE_HOST})[ \t]*$|\b[Rr]unning on ({_DASHED})(?= with\b|[ \t]*$)"
 )
 # Lists of hosts behind options and names of fields, and a name or the beginning of several within one.
 _LISTS: Final = re.compile(
     r"(?:(?<!\S)-[wxH] ?|(?<!\S)--(?:exclude|include|hosts?|nodelist|nodes)[= ]"
-    r"|\bexec_v?host[ \t]{0,4}=[ \t]{0,4}|\bNodes? |\b[Nn]ode[Ll]ist[=: ]{1,2}"
+    r"|\bexec_v?host[ \t]{0,4}=[ \t]{0,4}|\bNodes? |node_regex[= ][\"']?|\b[Hh]osts? found: \b[Nn]ode[Ll]ist[=: ]{1,2}"
     r"|[ \t](?:idle|alloc|mix|mixed|down|drain|drng|drained|draining|comp|maint|resv|fail|boot|unk|plnd|allocated)"
     rf"[*~#!%$@^-]{{0,2}}[ \t]{{1,20}})({_LISTED})"
 )
 _OF_LIST: Final = re.compile(
-    r"(?<![\w.-])(?:([A-Za-z][\w.-]{0,200}?)-?\[([0-9][0-9,-]{0,200})\]|([A-Za-z][A-Za-z-]{1,60}[0-9][\w.-]{0,190}))"
+    r"(?<![\w.-])(?:([A-Za-z][\w.-]{0,200}?)-?\[(?:[0-9]:)?([0-9][0-9,-]{0,200})\]|([A-Za-z][A-Za-z-]{1,60}[0-9][\w.-]{0,190})"
+    r"|([a-z][a-z-]{2,60})(?=[,@\"']|[ \t]*$|[ \t](?:not|are|is|state)\b))"
 )
 _NO_USERS: Final = (
     r"(?!(?i:the|an?|any|this|that|each|all|default|root|users?|buffers?|data|codes?|specified|provided|defined"
@@ -112,19 +137,42 @@ _USERS: Final = re.compile(
     rf"(?=\.?[\"']?(?:[ \t]*$|[,;:()\"'\r]|[ \t](?:from|by|has|on|at|[0-9(])))"
     rf"|\b[Uu]ser ({_NAME})(?=\([0-9]{{2,10}}\))|\bby ({_NAME})(?=\(uid=)"
     rf"|\b(?:{_DID}) by (?:user )?{_NO_USERS}({_NAME}?)(?=[.,;:)]?(?:\s|$))"
-    rf"|\bby {_NO_USERS}({_NAME}?)(?=\.?[ \t]*$)"
-    rf"|^({_NAME}) is not in the sudoers|\[({_NAME})@[0-9]{{4}}-|\bdenied to ({_NAME}?)(?=\.?\s*$)"
-    rf"|\bOn branch {_NO_BRANCHES}({_NAME})(?=/)"
+    rf"|\bby {_NO_USERS}({_NAME}?)(?=\.?[\"']?[ \t]*$)"
+    rf"|^({_NAME}) is not in the sudoers|\[({_NAME})@[0-9]{{4}}-|\buid [0-9]{{3,10}} \(({_NAME})\)"
+    rf"|\bpull request \S{{1,12}} from ({_NAME})/|\bby @({_NAME})|, user ({_NAME})[ \t]*$"
+    rf"|\bdenied to ({_NAME}?)(?=\.?\s*$)"
+    rf"|\b(?:On )?branch:? {_NO_BRANCHES}({_NAME})(?=/)|^[ \t]{{1,8}}User ({_NAME})[ \t]*$"
     rf"|(?<!\S)--user[= ]({_NAME})|^({_NAME})[ \t]{{1,20}}(?:pts/[0-9]|tty[0-9S])"
 )
 _QUOTED: Final = (
     "secret|configmap|volume|pvc|persistentvolumeclaim|pods?|jobs?|context|container(?: name)?|bucket|deployment"
-    "|statefulset|serviceaccount|namespace|claim"
+    "|statefulset|serviceaccount|namespace|claim|clusters?|experiments?|instances? of|(?:available|ready) for|entity"
+    "|workflow|workspace|project|application|service|release|run|reservation|queue|partition|team|tenant|repository"
+    "|remote|dataset|startcontainer. for|node ?pool|agent|alias|chart|rendezvous"
+)
+_KINDS_OF_K8S: Final = (
+    "po|pods?|svc|services?|deploy(?:ments?)?|sts|statefulsets?|ds|daemonsets?|replicasets?|rs|jobs?|ns|namespaces?"
+    "|pvc|cm|configmaps?|secrets?|[a-z]{2,12}jobs?|rayclusters?|podgroups?|workloads?|jobsets?|nodeclaims?|no|nodes?"
+)
+# Words that begin or end a compound word, which is no name then: run-time, multi-node, job re-queued.
+_COMPOUND: Final = (
+    "(?!(?:re|pre|multi|non|auto|self|co|sub|on|off|run|time|up|down|in|out|out-of|end|fail|warm|cold|single|cross"
+    "|high|low|user|root|per|post|back|over|under|long|short|half|full|built|read|write|well|not|wide|level)-)"
 )
 _JOBS: Final = re.compile(
     rf"\bJob \S{{1,20}}: <({_NAME})>|\bcluster <({_NAME})>"
     rf"|\bkubectl\b[^\n]{{0,100}}?[ \t](?:-n|--namespace)[ =]({_NAME})"
-    rf"|\bassigned [\w.-]{{1,64}}/({_DASHED})(?= to )|\b(?i:{_QUOTED})[ \t][\"'`]/?({_NAME})[\"'`]"
+    rf"|\bassigned (?:[\w.-]{{1,64}}/)?({_DASHED})(?= to )"
+    rf"|\b(?i:{_QUOTED})(?: with)?(?: name)?[ \t]\\?[\"'`]/?({_NAME})\\?[\"'`]"
+    rf"|\b(?i:experiment|cluster|project|workspace|training[- ]job|job|run|bucket"
+    rf"|namespace)(?: with)? name:? ({_DASHED})"
+    rf"|\b(?i:on|in|for|of|from|to) (?i:cluster|experiment|workflow|workspace|namespace|nodepool|project) {_COMPOUND}"
+    rf"({_DASHED})(?=[.,:;)]|[ \t]*$)"
+    rf"|\bin namespace (?!(?:aten|c10\w*|std|torch|default|prim)\b)({_NAME})"
+    rf"|\b(?i:workflow|experiment|cluster|job|pod|pod ?group|deployment|application|trial|agent|run|workload|container)"
+    rf" {_COMPOUND}({_DASHED})(?= (?:failed|is|was|has|succeeded|completed|started|exited|created|deleted|not|did)\b)"
+    rf"|\bentity ({_NAME})(?= not found)|\bwandb: ({_DASHED})(?= https?://)|^Host ({_NAME})[ \t]*$"
+    rf"|\bupload(?:ing|ed)? \S{{1,300}} to ({_DASHED})(?=/)|\bGroupName\\?[\"']:[ \t]?\\?[\"']({_DASHED})"
     rf"|\bbucket ({_DASHED})(?= (?:does|not|is|was|in)\b)"
     r"|\b(?:podman|docker|nerdctl) (?:start|stop|rm|logs|exec|attach|restart|inspect|kill)"
     rf"(?: -[\w-]{{1,30}}){{0,4}} ({_NAME})"
@@ -133,14 +181,18 @@ _JOBS: Final = re.compile(
     r"|\b([a-z]\w{0,15}?)(?=-(?:OST|MDT)[0-9a-f]{4}(?:_UUID|\b))|@(?:o2ib|tcp)[0-9]{0,3}:/([\w-]{1,64})"
 )
 _KUBECTL: Final = re.compile(
-    r"[ \t](?:logs|exec|attach|cp|describe|delete)"
-    rf"(?:[ \t](?:pods?|jobs?|pytorchjobs?|nodes?|-[\w-]{{1,30}})){{0,4}}[ \t/]({_DASHED})"
+    rf"(?<![\w./-])(?:{_KINDS_OF_K8S})(?:\.[a-z0-9.]{{1,60}})?/({_DASHED})(?![\w./-])"
+    r"|[ \t](?:logs|exec|attach|cp|describe|delete)"
+    rf"(?:[ \t](?:pods?|jobs?|pytorchjobs?|nodes?|-n [\w-]{{1,63}}|-[\w-]{{1,30}})){{0,4}}[ \t/]({_DASHED})"
 )
 # Two or more names at once: an owner and a repository or model, parts of a container's name.
 _PAIRS: Final = re.compile(
     rf"\bPermission to ({_NAME})/({_NAME}?)(?=\.git\b| denied)"
     rf"|(?<![\w./-])({_NAME})/({_NAME}) is not a (?:local folder|valid model)"
     rf"|\benroot (?:start|remove|exec)(?: -[\w-]{{1,30}}){{0,4}} ({_NAME})\+({_NAME})"
+    rf"|\b(?i:pods?|pod ?group|workload|pytorchjob|mpijob|trainjob|raycluster|jobset) "
+    rf"\\?[\"']?({_NAME})/({_NAME})(?![\w./])|\brclone \w{{3,8}} ({_NAME}):/?({_NAME})"
+    rf"|\\?\"([a-z0-9][a-z0-9.-]{{0,252}})_([a-z0-9-]{{1,63}})\([0-9a-f]{{8}}-"
     rf"|\bPushing to (?:the )?[Hh]ub:? ({_NAME})/({_NAME})"
 )
 # A number behind a part of a machine or program is no name: rank3, gpu07.
@@ -151,7 +203,9 @@ _ENVIRONMENTS: Final = frozenset({"base", "env", "envs", "conda", "venv", "py"})
 _FORMS: Final = (
     rf"(?:^|[\s(\[,;\"'])(?:{_PLACE_WORDS}|(?i:the|worker|compute))[ \t]{{1,4}}[\[(<\"']?[A-Za-z][A-Za-z-]+[0-9]"
     r"|(?:^|\s)-[wxHn] ?[A-Za-z]|@[0-9]{4}-|^[\w.-]+[ \t]+(?:pts/|tty)|\[[0-9]+[,-][0-9,-]+\]"
-    r"| by [A-Za-z_][\w.-]*\.?[ \t\r\n]*$"
+    r"| by [A-Za-z_][\w.-]*\.?[\"']?[ \t\r\n]*$|^[ \t]*(?:\([\w.-]+\)[ \t]?)?\[?[\w.-]+@[\w.-]+[: ]"
+    r"|(?:^|[^\w./-])[a-z]{2,16}(?:\.[a-z0-9.]+)?/[a-z][a-z0-9]*-|[0-9]{2}T[0-9:]{8}[ \t]+[A-Za-z][\w.-]*[ \t\r\n]*$"
+    r"|^[ \t]*(?:User|Host) [\w.-]+[ \t\r\n]*$"
 )
 _NCCL: Final = r"[NR]CCL (?:INFO|WARN|TRACE|CALL|ERROR|ATTN|ABORT|DIAG)\b"
 _WORDS: Final = (
@@ -162,7 +216,15 @@ _WORDS: Final = (
     "nodelist", "cron[", " user", "user ", "submitted by", "created by", "started by", "(uid=", "sudoers", "denied to",
     "on branch", "job ", "cluster", "kubectl", "secret", "configmap", "volume", "pod", "context", "container", "bucket",
     "docker", "nerdctl", "conda_default", "/envs/", "-ost", "-mdt", "@o2ib", "@tcp", "permission to", "not a local",
-    "enroot", "host ", "running on", "pushing to",
+    "enroot", "host ", "running on", "pushing to", "node ", "nodename", "machine ", "_regex", "host found",
+    "hosts found",
+    "experiment", "instances of", "available for", "ready for", "entity", "workflow", "workspace", "project", "run",
+    "queue", "partition", "agent", "training-job", "training job", "upload", "groupname", "branch", "namespace",
+    "dataset", "vnode", "checknode", "agent ", "client ", "backend ", "instance ", "switch ", "leaf ", "spine ",
+    "]: ", " | ", " mlx", " > ", "job id", "pod group", "podgroup", "workload", "rclone",
+    "uid ",
+    "pull request", "by @", "trial", "deployment", "dataset", "startcontainer", "https", "syncing pod",
+    "repository", "release", "service", "application", "remote",
 )  # fmt: skip
 
 
@@ -171,17 +233,21 @@ def numbered_part(name: str) -> bool:
     return _NUMBERED_PART.fullmatch(name) is not None
 
 
+def others(lines: Sequence[str]) -> list[str]:
+    """Lines that NCCL did not print, each once: its own say "set by environment to LL128" and name hosts elsewhere."""
+    series = as_series(lines)
+    return list(dict.fromkeys(series.filter((~series.str.contains(_NCCL)).fill_null(value=False))))
+
+
 def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Kind (``host``, ``series``, ``user`` or ``job``), name, and the numbers of a series.
 
     Args:
-        lines: lines of a text, none of them long.
+        lines: lines of other programs, none of them long.
     """
     series = as_series(lines)
     wanted = series.str.contains_any(list(_WORDS), ascii_case_insensitive=True) | series.str.contains(_FORMS)
-    # Lines of NCCL itself say "set by environment to LL128": who they name has places of its own.
-    wanted &= ~series.str.contains(_NCCL)
-    for raw in dict.fromkeys(series.filter(wanted.fill_null(value=False))):
+    for raw in series.filter(wanted.fill_null(value=False)):
         line = raw.rstrip("\r\n")
         for match in _HOSTS.finditer(line):
             yield "host", match[match.lastindex or 0].rstrip(".-"), ""
@@ -193,8 +259,12 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             name = match[match.lastindex or 0].rstrip(".-")
             if name.lower() not in _ENVIRONMENTS:
                 yield "job", name, ""
-        for match in _KUBECTL.finditer(line) if "kubectl" in line else ():
-            yield "job", match[1], ""
+        prompt = _PROMPT.match(line) if "@" in line else None
+        for kind, found in zip(("job", "user", "host"), prompt.groups() if prompt else (), strict=False):
+            if found and found.lower() not in _ENVIRONMENTS:
+                yield kind, found, ""
+        for match in _KUBECTL.finditer(line):
+            yield "job", match[match.lastindex or 0], ""
         for match in _PAIRS.finditer(line):
             found = [group for group in match.groups() if group]
             if found[0].lower() not in PUBLIC_OWNERS:
@@ -205,5 +275,7 @@ def _listed(text: str) -> Iterator[tuple[str, str, str]]:
     for match in _OF_LIST.finditer(text):
         if match[1]:
             yield "series", match[1], match[2]
-        elif _ALONE.fullmatch(match[3]):
+        elif match[3] and _ALONE.fullmatch(match[3]):
             yield "host", match[3], ""
+        elif match[4] and len(text) > len(match[0]):
+            yield "host", match[4], ""

@@ -127,6 +127,8 @@ class Words:
         if parted is not None:
             return parted
         if "." in found:
+            if POD.fullmatch(found.partition(".")[0]):
+                return self._names.host(found)
             if found.lower() in self._names.domains:
                 return self._names.host(found.lower())
             if any(found.lower().endswith("." + d) for d in self._names.parents(found)):
