@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -374,6 +375,64 @@ def test_what_a_follower_reads(tmp_path: Path) -> None:
     log.unlink()
     log.write_text("new\n")
     assert [piece for _, piece in follower.new()] == [b"new\n"]
+
+
+def test_a_log_that_is_rotated_is_read_on_under_its_new_name(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("one\n")
+    follower = Follower([str(tmp_path)])
+    assert [piece for _, piece in follower.new()] == [b"one\n"]
+    with log.open("a") as stream:
+        stream.write("two\n")
+    log.rename(tmp_path / "run.log.1")
+    log.write_text("three\n")
+    assert {path.name: piece for path, piece in follower.new()} == {
+        "run.log": b"three\n",
+        "run.log.1": b"two\n",
+    }
+    assert follower.news() == []
+
+
+def test_a_log_that_is_emptied_is_read_on_with_its_communicators(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(start(0) + call(0, 0))
+    follower = Follower([str(log)])
+    assert [piece.decode() for _, piece in follower.new()] == [start(0) + call(0, 0)]
+    with log.open("r+") as stream:
+        stream.truncate(0)
+        stream.write(call(0, 1))
+    assert [piece.decode() for _, piece in follower.new()] == [start(0) + call(0, 1)]
+
+
+def test_logs_that_cannot_be_read_any_more_are_told_and_show_no_stall(tmp_path: Path) -> None:
+    log, other = tmp_path / "run.log", tmp_path / "kept"
+    log.write_text(start(0) + call(0, 0) + start(1) + call(1, 0))
+
+    def move(old: Path, new: Path) -> None:
+        old.rename(new)
+
+    clock = Clock({1: lambda: move(log, other), 9: lambda: move(other, log)})
+    lines, state = watched([str(log)], None, 50, clock)
+    assert lines[:2] == [f"+5 {log} is not read any more: it is gone", f"+45 {log} is read again"]
+    assert any("stall" in line for line in lines[2:])
+    assert state.troubled
+
+
+def test_nothing_to_read_at_the_end_is_no_verdict(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(start(0) + call(0, 0))
+    with pytest.raises(NotJudgedError, match="not known"):
+        watched([str(log)], None, 60, Clock({1: log.unlink}))
+
+
+def test_pipes_and_missing_files_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, said in ((pipe, "a pipe cannot be watched"), (tmp_path / "none", "no such file")):
+        done = run_cli("watch", str(path), "--for", "1")
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 def test_memory_grows_with_ranks_and_not_with_time() -> None:

@@ -35,16 +35,21 @@ def register(app: typer.Typer) -> None:
         Reads what files grow by and asks RAS (NCCL 2.24 and later, on a node of the job). Changes nothing in the job.
         Exit codes: 0 all ranks go on, 1 ranks lag or stall when it ends, 2 usage, 3 nobody answers.
         """
-        from pathlib import Path
+        import os
 
         from nccl_insight.errors import UsageError
+        from nccl_insight.inputs.find import shown
         from nccl_insight.live.watch import loop
         from nccl_insight.live.watch.progress import Watch
         from nccl_insight.live.watch.ras import parse_address
 
         for path in paths or ():
-            if not Path(path).exists():
-                raise UsageError(f"{path}: no such file or directory")
+            if not os.path.lexists(path):
+                raise UsageError(f"{shown(path)}: no such file or directory")
+            if not (os.path.isfile(path) or os.path.isdir(path)):
+                raise UsageError(
+                    f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file"
+                )
         address = parse_address(ras) if ras or not paths else None
         state = Watch(patience, stall)
         try:

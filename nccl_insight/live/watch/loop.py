@@ -35,7 +35,8 @@ def watch(
     """Lines about what changed, for ``for_s`` seconds (None: until it is interrupted).
 
     Raises:
-        NotJudgedError: RAS is asked for and does not answer at the first look.
+        NotJudgedError: RAS is asked for and does not answer at the first look, or no file can be read then or at the
+            end.
     """
     follower = Follower(paths)
     started = now()
@@ -57,11 +58,21 @@ def watch(
                     yield f"{clock()} {told} (the job may have ended)"
         for path, piece in follower.new():
             yield from state.take(_from_bytes(piece, path), now(), clock())
+        yield from (f"{clock()} {news}" for news in follower.news())
+        # Files that say nothing because nobody can read them show no stall.
+        blind = follower.blind and address is None
+        if blind and first:
+            raise NotJudgedError("none of the files can be read")
         if first and not state.compares:
             yield f"{clock()} watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector records do)"
         first = False
-        yield from state.take(Seen(), now(), clock())
+        if not blind:
+            yield from state.take(Seen(), now(), clock())
         if for_s is not None and now() - started >= for_s:
+            if blind:
+                raise NotJudgedError(
+                    "none of the files can be read any more, so how far ranks are is not known"
+                )
             return
         sleep(interval_s)
 
