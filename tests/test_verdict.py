@@ -10,7 +10,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.engine.more import more_of
-from nccl_insight.model import Analysis, Coverage, NotJudged
+from nccl_insight.model import Analysis, Coverage, NotJudged, Severity
 from tests.runs import SHARED
 from tests.trace_maker import event, trace, write
 
@@ -292,10 +292,8 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
         "[1]    12345 killed     python train.py",
         "train.py: error: unrecognized arguments: --foo",
         "│ Traceback (most recent call last) │",
-        "srun: Force Terminated StepId=4512.0",
         "exit_status  137",
         "make: *** [Makefile:12: train] Error 1",
-        "x1000c0s0b0n0: rank 3 died from signal 9",
         "engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.",
     ],
 )
@@ -386,11 +384,47 @@ def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_p
     assert [f.ranks for f in part.findings if f.name == "application-exception"] == [()]
 
 
-def test_an_uncaught_exception_of_cpp_leaves_no_proof(tmp_path: Path) -> None:
-    analysis = judge(
-        tmp_path, [*log(), "(Worker pid=12) terminate called after throwing an instance of 'c10::Error'"]
-    )
-    assert analysis.status == "inconclusive"
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("(Worker pid=12) terminate called after throwing an instance of 'c10::Error'", "process-crashed"),
+        ("terminate called without an active exception", "process-crashed"),
+        ("x1000c0s0b0n0: rank 3 died from signal 9", "process-killed"),
+        ("Killed", "process-killed"),
+        ("2025-03-02T11:00:07Z Killed", "process-killed"),
+        (" 61%|####  | 611/1000 [04:47<03:03,  2.12it/s]Killed", "process-killed"),
+        ("Segmentation fault", "process-crashed"),
+        ("Bus error", "process-crashed"),
+        ("zsh: killed     python train.py", "process-killed"),
+        ("Terminated", "job-ended-by-scheduler"),
+        ("srun: Force Terminated StepId=4512.0", "job-ended-by-scheduler"),
+    ],
+)
+def test_last_words_that_prove_how_a_process_ended_are_a_finding(
+    tmp_path: Path, text: str, name: str
+) -> None:
+    analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
+    assert analysis.status == "findings"
+    assert analysis.findings[0].name == name
+
+
+@pytest.mark.parametrize("text", ["Killed", "Segmentation fault", "Terminated"])
+def test_a_word_of_the_shell_is_an_echo_of_the_failure_before_it(tmp_path: Path, text: str) -> None:
+    failure = "node1:101:101 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_open_device failed"
+    analysis = judge(tmp_path, [*log(), failure, text])
+    loud = [f.name for f in analysis.findings if f.severity in (Severity.ERROR, Severity.WARNING)]
+    assert loud
+    assert not {"process-killed", "process-crashed", "job-ended-by-scheduler"} & set(loud)
+
+
+def test_a_word_of_the_shell_in_the_middle_of_the_output_is_none(tmp_path: Path) -> None:
+    after = [f"step {n} loss 2.{n}" for n in range(9)]
+    assert judge(tmp_path, [*log(), "Killed", *after]).status != "findings"
+
+
+def test_text_without_nccl_that_ends_with_a_word_of_the_shell_is_judged(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, ["Epoch 1", "lr = 1.00e-05", "Killed"])
+    assert [f.name for f in analysis.findings] == ["process-killed"]
 
 
 def test_plugins_without_their_hardware_and_link_local_networks_are_no_alarm(tmp_path: Path) -> None:

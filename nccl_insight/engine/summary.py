@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.facts.ends import ends
 from nccl_insight.model import Coverage, InputInfo, Job
 from nccl_insight.tables.run import Run
 
@@ -116,7 +117,7 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
 
 
 def has_matter(run: Run) -> bool:
-    """Whether anything was read that a verdict can rest on: an NCCL line, a failure line, a trace row."""
+    """Whether anything was read that a verdict can rest on: an NCCL line, a failure line, a trace row, a last word."""
     if coverage_of(run).nccl_lines:
         return True
-    return any(run.has(name) for name in run.tables if name not in _OWN)
+    return any(run.has(name) for name in run.tables if name not in _OWN) or bool(ends(run))

@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.ended import endings
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
@@ -28,13 +29,27 @@ KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 
 _MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kernel_oom_reaper", "slurm_oom",
                   "slurm_oom_old", "slurm_memory_limit", "slurm_memory_exceeded", "systemd_oom",
-                  "ray_memory_pressure", "ray_oom_node", "k8s_pod_oom", "k8s_reason_oom")  # fmt: skip
+                  "ray_memory_pressure", "ray_oom_node", "ray_oom_advice", "k8s_pod_oom", "k8s_reason_oom",
+                  "oomd_killed", "earlyoom_killed", "ecs_memory")  # fmt: skip
 _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
 # Lines of a launcher or service that lost a process and does not know of what.
-SILENT: Final = ("ray_worker_exit", "ray_actor_dead", "ray_worker_gone", "ompi_peer_gone", "sglang_dead",
-                 "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
+SILENT: Final = ("vllm_engine_died", "ray_worker_exit", "ray_actor_dead", "ray_worker_gone", "ompi_peer_gone",
+                 "sglang_dead", "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
                  "jax_leader_gone")  # fmt: skip
+
+
+# What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
+BARE: Final = "bare_word"
+_BARE: Final = re.compile(
+    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\]|[0-9][0-9T:./+Z -]{7,40} )?"
+    r"(Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exception)$"
+)
+_BARE_SIGNALS: Final = {
+    "Killed": 9, "Terminated": 15, "Aborted": 6, "Bus error": 7, "Segmentation fault": 11, "Illegal instruction": 4,
+    "Floating point exception": 8,
+}  # fmt: skip
+_LAST_LINES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -42,8 +57,8 @@ class End:
     """One line that says how a process, or the job, ended.
 
     ``memory``: the line says that memory ran out. ``strong``: the line alone proves the kind (an exit code 1 does not
-    prove an exception of the program). ``order``: place among all lines of the run. ``strange``: hosts that NCCL's
-    lines do not name.
+    prove an exception of the program). ``local_rank``: where the line has it and no rank.
+    ``order``: place among all lines of the run. ``strange``: hosts that NCCL's lines do not name.
     """
 
     kind: str
@@ -60,6 +75,7 @@ class End:
     exception: str | None = None
     message: str = ""
     strange: frozenset[str] = frozenset()
+    local_rank: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -84,7 +100,37 @@ def _build(run: Run) -> tuple[End, ...]:
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
+    found += _bare(run, known)
     return tuple(sorted(found, key=lambda e: e.order))
+
+
+def _bare(run: Run, known: Identities) -> list[End]:
+    """Ends of commands as the shell says them, without a number: the last lines of inputs only."""
+    found: list[End] = []
+    rows = endings(run)
+    if rows.is_empty():
+        return found
+    rows = rows.filter(pl.col("line") > pl.col("lines") - _LAST_LINES)
+    for input_id, line, text in rows.select("input_id", "line", "text").iter_rows():
+        word = _BARE.match(str(text))
+        if word is None:
+            continue
+        signal = _BARE_SIGNALS[word[1]]
+        host = known.host_of_input.get(int(input_id))
+        alone = known.rank_of_input.get(int(input_id))
+        found.append(
+            End(
+                kind=KILLED if signal == 9 else ENDED if signal == 15 else CRASHED,
+                text=word[1],
+                ref=Ref(int(input_id), int(line)),
+                ranks=() if alone is None or host is None else (alone,),
+                hosts=() if host is None else (host,),
+                strong=False,
+                signal=signal,
+                message=BARE,
+            )
+        )
+    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -185,24 +231,27 @@ def _of_line(
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],
         memory=message in _MEMORY or row["_memory"] is not None or "OOM" in str(row.get("k8s_reason") or ""),
-        strong=(kind not in (FAILED, ENDED) and signal != _ABORT) or _reason(row),
+        strong=(kind not in (FAILED, ENDED) and (signal != _ABORT or "bad_alloc" in text)) or _reason(row),
         signal=signal,
         exit_code=code,
         message=message,
         strange=frozenset(hosts - set(known.ranks_of_host)),
+        local_rank=row.get("local_rank") if message == "elastic_failed" else None,
     )
 
 
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
+                  "elastic_failure_joined",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "paddle_exit", "lightning_child", "horovod_exit",
                   "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked",
-                  "sglang_died", *SILENT[4:])  # fmt: skip
+                  "sglang_died", "horovod_first", "pals_signal", "pals_exit", "jsrun_signal", "mvapich_signal",
+                  "mvapich_ended", *SILENT[5:])  # fmt: skip
 
 
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
-               "torch_segfault", "glibc_abort", "cpp_bad_alloc", "shell_killed", "shell_crashed",
+               "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed", "shell_crashed",
                "shell_core")  # fmt: skip
 # What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
 _LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_")
@@ -213,7 +262,8 @@ def _reason(row: Mapping[str, Any]) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
     return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
         "srun_node_failure", "daemon_lost", "ray_node_dead", "ray_marked_dead", "ray_actor_node", "k8s_evicted",
-        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked", "spot_interruption",
+        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked", "spot_interruption", "k8s_pod_evicted",
+        "k8s_job_deadline", "volcano_evicted", "batch_host_gone",
     )  # fmt: skip
 
 

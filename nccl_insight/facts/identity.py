@@ -29,7 +29,7 @@ _HOST_TAGS: Final = (
     ),
     re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
     # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
-    re.compile(r"^\s*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
+    re.compile(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
     re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
     # Docker Compose: worker-1  | ...
     re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),

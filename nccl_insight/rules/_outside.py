@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from nccl_insight.facts.clock import SKEW_S, clock_text
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
+from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Hit, Ref
@@ -65,6 +65,9 @@ def subject(found: Sequence[End], otherwise: str = "A process of the job") -> st
     ranks, hosts = ranks_of(found), hosts_of(found)
     if ranks:
         return ranks_on(ranks, hosts)
+    local = {e.local_rank for e in found}
+    if not hosts and len(local) == 1 and None not in local:
+        return f"Local rank {local.pop()} of a host"
     return f"A process on {named(hosts)}" if hosts else otherwise
 
 
@@ -128,6 +131,16 @@ def _reported(run: Run) -> _Reported:
     )
 
 
+def bare_echo(run: Run, end: End) -> bool:
+    """Whether a shell's word for a signal (``Killed``) stands behind failures, after which somebody ended the job."""
+    if end.message != BARE:
+        return False
+    said = causes(run).filter(
+        pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "plain-note", end.kind])
+    )
+    return said.height > 0 or any(e.message != BARE for e in ends(run))
+
+
 def network_only(run: Run) -> bool:
     """Whether all that NCCL reported can be the echo of a process that ended."""
     return not present(run) & _OWN
@@ -155,7 +168,8 @@ def cancelled_before(run: Run, end: End) -> bool:
 
 
 __all__ = [
-    "ABORT", "CRASHED", "ENDED", "FAILED", "KILLED", "cancelled_before", "earlier", "first_of", "hosts_of",
+    "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "bare_echo", "cancelled_before", "earlier", "first_of",
+    "hosts_of",
     "network_only", "of_kind", "own_failures", "placed", "ranks_of", "refs_of", "since", "strong_before", "subject",
     "times_of",
 ]  # fmt: skip

@@ -33,7 +33,8 @@ _KINDS: Final = (
         r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) {0,3}"
         r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
         r"^(?:\([^()]*\) |\[[^\[\]]*\]:? ?)*terminate called |"
-        r"^(?:.{0,80}: )?(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|\(signal: ?(?:9|11|15|6|7)\)|"
+        r"(?:^|^.{0,80}: |\]|^[0-9][0-9T:./+-]{7,40}Z? )(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|"
+        r"\(signal: ?(?:9|11|15|6|7)\)|"
         r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b|"
         r"\bline [0-9]+: +[0-9]+ (?:Killed|Terminated|Hangup|Aborted|Bus error)\b",
     ),
@@ -83,7 +84,7 @@ def ending_lines(text: pl.Expr) -> pl.Expr:
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``endings`` (``line, kind, text``) from ``line, text``.
 
-    The first twenty of each kind, and the last five of those that count at the end only.
+    The first twenty and the last three of each kind, and the last five of those that count at the end only.
     """
     text = pl.col("text").str.replace_all(r"\x1b\[[0-9;]*m", "").str.strip_chars()
     likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
@@ -95,12 +96,8 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
     found = found.with_columns(text=pl.col("text").str.slice(0, 300))
-    last = found.filter(pl.col("kind").is_in(list(AT_THE_END)))
-    first = found.filter(~pl.col("kind").is_in(list(AT_THE_END)))
-    rows = pl.concat(
-        [
-            first.group_by("kind", maintain_order=True).head(20),
-            last.group_by("kind", maintain_order=True).tail(5),
-        ]
-    )
+    ends_only = pl.col("kind").is_in(list(AT_THE_END))
+    number = pl.int_range(pl.len()).over("kind")
+    left = pl.len().over("kind").cast(pl.Int64) - number
+    rows = found.filter((~ends_only & ((number < 20) | (left <= 3))) | (ends_only & (left <= 5)))
     return rows.select("line", "kind", "text").sort("line")

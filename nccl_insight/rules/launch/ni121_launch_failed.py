@@ -45,6 +45,19 @@ ACTION = Action.CONFIG
 NEEDS = ("errors",)
 
 
+_WAITING = ("k8s_not_started", "k8s_start_failed")
+
+
+def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
+    """Pods that waited for a node, a volume or an image, and then started: an event further down says so."""
+    started = run.table("errors").filter(pl.col("message") == "k8s_started")
+    last = started.group_by("input_id").agg(pl.col("line").cast(pl.Int64).max().alias("_started"))
+    known = rows.join(last, on="input_id", how="left", maintain_order="left")
+    after = pl.col("line").cast(pl.Int64) < pl.col("_started")
+    waited = pl.col("message").is_in(list(_WAITING))
+    return known.select((waited & after).fill_null(False).alias("taken_back"))["taken_back"]
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
     found = trouble(run, "launch-failed")
@@ -53,12 +66,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     rows = found.rows.filter(~pl.col("launcher").fill_null("").str.contains(r"git@|gitlab|github"))
     if rows.is_empty():
         return
+    lasting = rows.filter(~_taken_back(run, rows))
+    rows = rows if lasting.is_empty() else lasting
     found = Trouble(rows)
     known = identities(run)
     named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
     hosts = tuple(sorted(host for host in named_hosts if host))
     ranks = run.table("ranks")
     came_up = bool(ranks["init_complete"].fill_null(False).any()) or run.has("connections")
+    came_up |= lasting.is_empty()
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
     yield from report(
         run,

@@ -35,9 +35,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.ends import CRASHED, End, ends
+from nccl_insight.facts.ends import CRASHED, ENDED, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._faults import ECHOES
 from nccl_insight.rules._outside import (
     FAILED,
     KILLED,
@@ -61,7 +62,10 @@ SOURCES = ("torch.distributed.elastic error propagation",)
 _NEAR_END = 40
 _PATH_MOST = 48
 _TEXT_MOST = 120
-_VAGUE = ("mpirun_primary",)
+# Lines that say of the job that it failed, not how: what does goes before.
+_VAGUE = (
+    "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting_crashed", "k8s_job_failed", "kubeflow_failed",
+)  # fmt: skip
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
 
 
@@ -71,7 +75,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     raised = [e for e in found if e.exception]
     weak = [e for e in found if not e.exception and not own_failures(run, e)]
     # Open MPI's first words, which the line with the rank follows where it was not cut off.
-    if any(e.message not in _VAGUE for e in ends(run)):
+    if any(e.message not in _VAGUE for e in ends(run)) or _said(run):
         weak = [e for e in weak if e.message not in _VAGUE]
     if raised:
         first = first_of(raised)
@@ -84,6 +88,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         blocks = [e for e in weak if e.message == "elastic_root_cause"]
         first = first_of(blocks or weak)
         yield _exit(run, first)
+
+
+def _said(run: Run) -> bool:
+    """Whether NCCL or torch reported anything loud: then a job that is only said to have failed has a reason."""
+    quiet = ["benign", "other", "plain-note", FAILED, *ECHOES]
+    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(quiet)).height > 0
 
 
 def _reported(first: End, weak: list[End]) -> list[End]:
@@ -167,6 +177,7 @@ def _short(place: str) -> str:
 
 
 def _exit(run: Run, first: End) -> Hit:
+    ended = strong_before(run, first, (ENDED,))
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     hit = Hit(
         title=f"{subject([first])} ended {code} before the others{since([first])}",
@@ -176,7 +187,9 @@ def _exit(run: Run, first: End) -> Hit:
         explanation="The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
         "exception of the program whose text is not in these files.",
         expected="exit code 0",
+        # Programs that a scheduler ends exit with 1 themselves.
+        severity=Severity.INFO if ended else None,
         confidence=Confidence.MEDIUM,
-        caused_by=strong_before(run, first, (KILLED, CRASHED)),
+        caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
     )
     return placed(hit, first, [first])

@@ -40,7 +40,9 @@ from nccl_insight.rules._outside import (
     ENDED,
     FAILED,
     KILLED,
+    bare_echo,
     cancelled_before,
+    earlier,
     first_of,
     hosts_of,
     of_kind,
@@ -55,7 +57,7 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
-NEEDS = ("errors", "tracebacks")
+NEEDS = ("errors", "tracebacks", "endings")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -70,6 +72,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
     if not memory and ENDED not in before and cancelled_before(run, first):
         before = (*before, ENDED)
+    # A launcher that says of one process that it failed says of the others that it killed them.
+    swept = not memory and any(
+        e.message == first.message and earlier(e, first) is True for e in of_kind(run, FAILED)
+    )
+    if swept:
+        before = (*before, FAILED)
     hosts = hosts_of(chosen)
     where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
     worker = first.message == "worker"
@@ -91,7 +99,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
         + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
         expected="no process is killed",
-        severity=Severity.INFO if before else None,
+        severity=Severity.INFO if before or bare_echo(run, first) else None,
         confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
         caused_by=before,
     )

@@ -40,7 +40,10 @@ from nccl_insight.rules._outside import (
     CRASHED,
     FAILED,
     KILLED,
+    bare_echo,
+    earlier,
     first_of,
+    network_only,
     of_kind,
     own_failures,
     placed,
@@ -53,7 +56,7 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
-NEEDS = ("errors",)
+NEEDS = ("errors", "endings")
 _NAMES = {
     4: "an illegal instruction",
     6: "an abort",
@@ -93,6 +96,8 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
 
 def _same(first: End, end: End) -> bool:
     """Whether two lines can be about one crash: an abort elsewhere is how the peers of a crashed process end."""
+    if first.message == end.message == "srun_failed" and _signal(first) == _signal(end) != ABORT:
+        return earlier(first, end) is None or first.time_s is None or end.time_s is None
     if first.ranks and end.ranks:
         return bool(set(end.ranks) & set(first.ranks))
     if first.hosts and end.hosts and not set(first.hosts) & set(end.hosts):
@@ -113,19 +118,22 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     first = first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
     before = strong_before(run, first, (KILLED, FAILED))
-    echo = not hard and (bool(before) or own_failures(run, first))
+    echo = bare_echo(run, first) or (not hard and (bool(before) or own_failures(run, first)))
+    # torch's watchdog ends a process by an exception that nobody catches.
+    echo |= not hard and first.message == "cpp_terminate" and not network_only(run)
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = first.message in SILENT and first.signal is None
     if open_ and first.message.startswith("jax_"):
         echo = bool(before) or own_failures(run, first)
         hit = _lost(first, chosen, before)
     elif open_:
+        keeper = "Ray" if first.message.startswith("ray_") else "the launcher"
         hit = Hit(
-            title=f"{subject(chosen)} died{since(chosen)}; Ray does not know of what",
-            next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host; ray logs --node-ip <ip>: "
-            "worker-*.err of the process number",
-            explanation="Ray's worker ended silently: killed when memory ran out, by ray stop, or crashed. Its own "
-            "log and the kernel's tell which. What its peers report follows from it.",
+            title=f"{subject(chosen)} died{since(chosen)}; {keeper} does not know of what",
+            next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host"
+            + ("; ray logs --node-ip <ip>: worker-*.err of the process number" if keeper == "Ray" else ""),
+            explanation="The process ended silently: killed when memory ran out, by a person or script, or crashed. "
+            "Its own log and the kernel's tell which. What its peers report follows from it.",
             expected="workers that live as long as the job",
             confidence=Confidence.MEDIUM,
             caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),

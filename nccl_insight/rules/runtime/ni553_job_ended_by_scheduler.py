@@ -34,16 +34,19 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import ECHOES, STARTUP
 from nccl_insight.rules._outside import (
+    BARE,
     CRASHED,
     ENDED,
     FAILED,
     KILLED,
+    bare_echo,
     earlier,
     first_of,
     hosts_of,
@@ -59,8 +62,9 @@ from nccl_insight.tables.run import Run
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.RETRY
-NEEDS = ("errors",)
+NEEDS = ("errors", "endings")
 _BEFORE_S = 60.0
+_PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
 _FAULTS = (*STARTUP, "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
@@ -88,6 +92,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
         effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
         severity, caused_by = (Severity.INFO if effect else None), before
+    passing = first.message in _PASSING
+    if passing:
+        # Said of steps that fail by themselves too.
+        others = any(e.kind != ENDED for e in ends(run)) or bare_echo(run, first)
+        severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
     begin, end = times_of([first])
     if not strong and told(pl.DataFrame({"text": [first.text]}), "interrupted").item() is not None:
         yield Hit(

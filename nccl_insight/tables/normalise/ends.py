@@ -67,11 +67,24 @@ def signal_of(code: pl.Expr) -> pl.Expr:
     return pl.when(code < 0).then(-code).when((code > 128) & (code < 160)).then(code - 128)
 
 
+def _first_code(frame: pl.DataFrame) -> pl.Expr:
+    """Of the codes of all nodes the one that is no end of a bystander: 137 only where there is no other.
+
+    SkyPilot ends the processes of the other nodes with signal 9 when one fails.
+    """
+    if "exit_codes" not in frame.columns:
+        return pl.lit(None, pl.Int64)
+    codes = pl.col("exit_codes").str.extract_all(r"-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
+    failed = codes.list.eval(pl.element().filter(pl.element() != 0))
+    own = failed.list.eval(pl.element().filter(pl.element() != 137))
+    return pl.coalesce(own.list.first(), failed.list.first(), pl.lit(0, pl.Int64))
+
+
 def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     """Adds ``end_kind`` (a diagnosis), and ``signal`` and ``exit_code`` where the text has them under another name."""
     text = _text(frame)
     written = text.str.extract(_EXITED).cast(pl.Int64, strict=False)
-    code = pl.coalesce(_number(frame, "exit_code", "signal_code"), written)
+    code = pl.coalesce(_number(frame, "exit_code", "signal_code"), written, _first_code(frame))
     # MPICH prints the status of wait(2): the signal in the low bits, or the exit code times 256.
     status = _number(frame, "wait_status")
     signal = pl.coalesce(
