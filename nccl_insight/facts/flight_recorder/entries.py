@@ -53,27 +53,36 @@ def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:
     return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
 
 
-def _key() -> pl.Expr:
-    members = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
-    return pl.concat_str(pl.col("process_group"), pl.col("pg_desc").fill_null(""), members, separator="\x1f")
+def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``key``: name and description of the group, and the place of its members among all lists of them.
+
+    Each entry holds the list of all members, which are compared by their hash.
+    """
+    marked = rows.with_columns(pl.col("group_ranks").hash().alias("_mark"))
+    text = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
+    lists = marked.unique("_mark").select(
+        "_mark", pl.format("{}", text.rank("dense")).str.zfill(9).alias("_members")
+    )
+    key = pl.concat_str("process_group", pl.col("pg_desc").fill_null(""), "_members", separator="\x1f")
+    return marked.join(lists, on="_mark", how="left", maintain_order="left").with_columns(key=key)
 
 
 def entries_of(run: Run) -> pl.DataFrame:
     """Entries of known ranks, one dump per rank kept (a rank may be dumped as pickle and as JSON).
 
-    The columns of table ``flight_recorder``, ``key`` of the process group, and ``done`` (retired or completed).
+    The columns of table ``flight_recorder``, ``key`` of the process group, and ``done`` (retired or
+    completed).
     """
+    return run.memo("flight_recorder.entries", _entries)
+
+
+def _entries(run: Run) -> pl.DataFrame:
     table = run.table("flight_recorder")
     known = table.filter(pl.col("rank").is_not_null())
-    first = known.group_by("rank").agg(pl.col("input_id").min().alias("_first"))
-    return (
-        known.join(first, on="rank")
-        .filter(pl.col("input_id") == pl.col("_first"))
-        .with_columns(
-            _key().alias("key"), (pl.col("retired") | (pl.col("state") == "completed")).alias("done")
-        )
-        .drop("_first")
-    )
+    first = known.group_by("rank").agg(pl.col("input_id").min())
+    known = _with_key(known.join(first, on=["rank", "input_id"], how="semi"))
+    done = pl.col("retired") | (pl.col("state") == "completed")
+    return known.with_columns(done.alias("done")).drop("_mark", "_members")
 
 
 def status_of(run: Run) -> pl.DataFrame:
