@@ -207,3 +207,74 @@ def test_slow_ethernet_is_filled() -> None:
     assert fast is not None
     assert slow.rate.typical / 1.25 > fast.rate.typical / 12.5
     assert slow.rate.low < 1.17 < slow.rate.high < 1.25
+
+
+@pytest.mark.parametrize(
+    ("gpu", "size", "least", "most"),
+    # Sends between eight GPUs of a node start with 4 channels and double them above 16 MiB a channel.
+    [
+        ("B200", 64 << 20, 70, 95),
+        ("B200", 128 << 20, 130, 190),
+        ("B200", 256 << 20, 250, 360),
+        ("B200", 1 << 30, 500, 700),
+        ("A100", 64 << 20, 42, 62),
+        ("A100", 8 << 30, 180, 245),
+    ],
+)
+def test_sends_inside_a_node_are_bound_by_their_channels(
+    gpu: str, size: int, least: float, most: float
+) -> None:
+    parts = parts_of(build(gpu, gpus_per_node=8), "SendRecv")
+    assert parts is not None
+    told = parts.at(size)
+    assert least <= told.busbw_gbps <= most
+    if size < 1 << 29:
+        assert told.bound_by == "channels of one send"
+
+
+def test_two_gpus_have_more_channels_for_a_send_than_eight() -> None:
+    pair, eight = (parts_of(build("H100", gpus_per_node=n), "SendRecv") for n in (2, 8))
+    assert pair is not None
+    assert eight is not None
+    assert pair.at(32 << 20).busbw_gbps > 2 * eight.at(32 << 20).busbw_gbps
+
+
+def test_gathering_between_nodes_passes_every_rank() -> None:
+    def latency(gpus: int, nodes: int) -> float:
+        machine = build("H100", nodes=nodes, gpus_per_node=gpus, nics="8x400", network="ib")
+        parts = parts_of(machine, "AllGather")
+        assert parts is not None
+        return parts.at(8).time_us
+
+    assert latency(8, 16) > 4 * latency(8, 2)
+    # One GPU per node: the logarithmic algorithm.
+    assert latency(1, 16) < 6 * latency(1, 2)
+
+
+def test_first_generation_efa_with_several_gpus_takes_longer() -> None:
+    def latency(nics: str, gpus: int) -> float:
+        parts = parts_of(build("A100", nodes=2, gpus_per_node=gpus, nics=nics, network="efa"), "AllReduce")
+        assert parts is not None
+        return parts.at(1024).time_us
+
+    assert 100 < latency("4x100", 8) < 250
+    assert latency("32x100", 8) < 0.7 * latency("4x100", 8)
+    assert latency("4x100", 1) < 0.7 * latency("4x100", 8)
+
+
+def test_all_to_all_of_newer_releases_starts_at_once() -> None:
+    def latency(gpu: str, version: str | None) -> float:
+        parts = parts_of(build(gpu, gpus_per_node=8, nccl_version=version), "AllToAll")
+        assert parts is not None
+        return parts.at(1024).time_us
+
+    assert latency("B200", None) < 20 < latency("A100", None)
+    assert latency("A100", "2.29.2") < 25
+
+
+def test_large_ib_fabrics_may_lose_nothing() -> None:
+    parts = parts_of(build("H100", nodes=64, gpus_per_node=8, nics="8x400", network="ib"), "AllReduce")
+    assert parts is not None
+    told = parts.at(8 << 30)
+    assert told.busbw_low_gbps < 300
+    assert told.busbw_high_gbps > 358
