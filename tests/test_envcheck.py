@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import (
     as_number,
     check_deprecated,
@@ -118,7 +118,7 @@ def test_names() -> None:
 
 
 def test_no_listed_name_is_called_unknown() -> None:
-    assert [name for name in catalogue().variables if check_name(name) is not None] == []
+    assert [name for name in catalog().variables if check_name(name) is not None] == []
 
 
 def test_deprecation_follows_the_release() -> None:
@@ -201,7 +201,7 @@ def test_pinned() -> None:
     assert list(check_pinned({"NCCL_PROTO": "Simple", "NCCL_FASTRAK_USE_SNAP": "1"})) == []
 
 
-@given(name=st.sampled_from(sorted(catalogue().variables)), value=st.text(max_size=40))
+@given(name=st.sampled_from(sorted(catalog().variables)), value=st.text(max_size=40))
 def test_any_value_is_taken(name: str, value: str) -> None:
     for issue in check_setting(name, value):
         assert issue.title

@@ -1,4 +1,4 @@
-"""The catalogue of environment variables against facts looked up in NCCL's documentation and sources."""
+"""The catalog of environment variables against facts looked up in NCCL's documentation and sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-from nccl_insight.settings.catalogue import PREFIXES, catalogue, edit_distance
+from nccl_insight.settings.catalog import PREFIXES, catalog, edit_distance
 from nccl_insight.settings.check import check_setting
 from nccl_insight.settings.check.combine import check_together
 from nccl_insight.settings.check.issue import Issue
@@ -26,7 +26,7 @@ TYPES = {
 
 
 def test_every_entry_is_complete() -> None:
-    data = catalogue()
+    data = catalog()
     assert len(data.variables) > 500
     for name, variable in data.variables.items():
         assert variable.type in TYPES, name
@@ -65,12 +65,12 @@ def test_every_entry_is_complete() -> None:
     ],
 )
 def test_facts_of_releases(name: str, since: str | None, default: str) -> None:
-    variable = catalogue().variables[name]
+    variable = catalog().variables[name]
     assert (variable.since, variable.default) == (since, default)
 
 
 def test_defaults_that_changed() -> None:
-    assert catalogue().variables["NCCL_IB_TIMEOUT"].default_history == (
+    assert catalog().variables["NCCL_IB_TIMEOUT"].default_history == (
         "2.3.5: 14",
         "2.14.3: 18",
         "2.23.4: 20",
@@ -91,7 +91,7 @@ def test_defaults_that_changed() -> None:
     ],
 )
 def test_nearest_name(typo: str, meant: str) -> None:
-    assert catalogue().nearest(typo) == meant
+    assert catalog().nearest(typo) == meant
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_nearest_name(typo: str, meant: str) -> None:
     ],
 )  # fmt: skip
 def test_valid_names_are_known(name: str) -> None:
-    assert catalogue().known(name)
+    assert catalog().known(name)
 
 
 def test_other_peoples_names_are_not_ours() -> None:
-    data = catalogue()
+    data = catalog()
     for name in ("PATH", "CCL_ATL_TRANSPORT", "HCCL_SOCKET_IFNAME", "MASTER_ADDR", "CUDA_VISIBLE_DEVICES"):
         assert not data.relevant(name)
     assert all(data.relevant(f"{prefix}X") for prefix in PREFIXES)
@@ -145,9 +145,9 @@ def test_versions() -> None:
 def test_sections_read_one_by_one_are_the_file_read_at_once() -> None:
     text = resources.files("nccl_insight.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
     whole = tomllib.loads(text)["variables"]
-    assert list(catalogue().variables) == list(whole)
+    assert list(catalog().variables) == list(whole)
     for name, given in whole.items():
-        read = catalogue().variables[name]
+        read = catalog().variables[name]
         for key, value in given.items():
             assert getattr(read, key) == (tuple(value) if isinstance(value, list) else value), name
         unset = [f for f in fields(read) if f.name not in given and f.name != "name"]

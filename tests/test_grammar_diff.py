@@ -11,7 +11,7 @@ from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.diff import known, render, show, unknown_calls
 from nccl_insight.language.load import grammar_files, read_grammar
 from nccl_insight.language.sources import LogCall, read_tree
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.update import entries, unknown_settings
 from tests.cli import run_cli
 
@@ -104,9 +104,9 @@ def test_strings_may_stand_for_anything(text: str, expected: bool) -> None:
     assert known(default_catalog(), LogCall("a.cc", 1, "f", "INFO", text, ())) is expected
 
 
-def test_settings_that_the_catalogue_lacks(tmp_path: Path) -> None:
+def test_settings_that_the_catalog_lacks(tmp_path: Path) -> None:
     tree = read_tree(tree_at(tmp_path))
-    new = unknown_settings(catalogue(), ((s.name, s.default, s.file) for s in tree.settings))
+    new = unknown_settings(catalog(), ((s.name, s.default, s.file) for s in tree.settings))
     assert [s.name for s in new] == ["NCCL_BRAND_NEW_THING", "NCCL_NEW_FROM_ENV"]
     text = entries(new, tree.library, tree.version)
     assert '[variables.NCCL_BRAND_NEW_THING]\nlibrary = "nccl"\n' in text

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.cli import progress, with_command
-from nccl_insight.cli.cmd_rules import catalogue, explanation
+from nccl_insight.cli.cmd_rules import catalog, explanation
 from nccl_insight.cli.following import follow
 from nccl_insight.cli.frames import show_frame
 from nccl_insight.engine.policy.config import resolve
@@ -63,12 +63,12 @@ def test_help_is_a_command_and_a_missing_file_is_said_to_be_missing() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_the_catalogue_and_its_pages_fit_a_terminal(width: int) -> None:
+def test_the_catalog_and_its_pages_fit_a_terminal(width: int) -> None:
     rules = list(discover())
-    assert max(map(len, catalogue(rules, "text", width).splitlines())) <= width
+    assert max(map(len, catalog(rules, "text", width).splitlines())) <= width
     for line in explanation(rules[0], width).splitlines():
         assert len(line) <= width or " " not in line.strip()
-    listed = catalogue(rules, "text", width)
+    listed = catalog(rules, "text", width)
     assert all(rule.code in listed and rule.summary.split()[-1] in listed for rule in rules)
     assert "F stops the job" in listed
 

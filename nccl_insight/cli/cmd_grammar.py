@@ -72,11 +72,11 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.language.catalog import default_catalog
         from nccl_insight.language.diff import show
         from nccl_insight.language.sources import read_tree
-        from nccl_insight.settings.catalogue import catalogue
+        from nccl_insight.settings.catalog import catalog
         from nccl_insight.settings.update import entries, unknown_settings
 
         tree = read_tree(source)
-        data = catalogue()
+        data = catalog()
         text, found = show(default_catalog(), tree, skeletons)
         new = unknown_settings(data, ((s.name, s.default, f"{s.file}:{s.line}") for s in tree.settings))
         typer.echo(text, nl=False)

@@ -76,7 +76,7 @@ def _explanation(rule: Rule) -> str:
     return "\n\n".join(parts)
 
 
-def catalogue(rules: list[Rule], format_: str, width: int | None = None) -> str:
+def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
     """The list of diagnoses as text, markdown or JSON; for a terminal text has a head and fits its width."""
     if format_ == "json":
         rows = [
@@ -201,7 +201,7 @@ def register(app: typer.Typer) -> None:
         if patterns:
             wanted = {name for pattern in patterns for name in resolve(pattern)}
             known = [rule for rule in known if rule.name in wanted]
-        typer.echo(catalogue(known, format_, terminal_width()))
+        typer.echo(catalog(known, format_, terminal_width()))
 
     @app.command()
     def explain(

@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.facts.members import processes
 from nccl_insight.facts.settings import settings
 from nccl_insight.model import Ref
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.tables.run import Run
 
 
@@ -44,7 +44,7 @@ def _user_settings(run: Run) -> tuple[UserSetting, ...]:
     versions = processes(run).select("host", "pid", "nccl_version")
     rows = rows.join(versions, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
     everywhere = versions.get_column("nccl_version").drop_nulls().unique().to_list()
-    data = catalogue()
+    data = catalog()
     names = [n for n in rows["name"].unique().to_list() if data.relevant(n)]
     # One aggregation for all: an own query for each of some thousand values takes minutes.
     grouped = (

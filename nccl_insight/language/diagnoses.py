@@ -1,4 +1,4 @@
-"""The names that a message's meaning may be given: every diagnosis of the catalogue."""
+"""The names that a message's meaning may be given: every diagnosis of the catalog."""
 
 from typing import Final
 

@@ -14,7 +14,7 @@ from nccl_insight.errors import NotJudgedError
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.replay.groups import Shape
 from nccl_insight.replay.mix import Mix, Pattern
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural
 
@@ -165,10 +165,10 @@ def _group(shape: Shape) -> str:
 
 
 def _settings(run: Run) -> tuple[tuple[str, str], ...]:
-    """What the user set and every process agrees on; names of the catalogue and plain values only."""
+    """What the user set and every process agrees on; names of the catalog and plain values only."""
     values: dict[str, set[str]] = {}
     for setting in user_settings(run):
-        variable = catalogue().get(setting.name)
+        variable = catalog().get(setting.name)
         if (
             variable is None
             or variable.library not in {"nccl", "rccl"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.report.prose import Section, capped, listed, safe, section
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.units import format_bytes, format_ranks, plural
 from nccl_insight.views.log.choices import Algorithms, Calls, Graph, Limits, Settings, StartUp
 
@@ -80,7 +80,7 @@ def settings_in_force(view: Settings) -> Section:
 
 
 def _settings(view: Settings) -> Iterator[str]:
-    data = catalogue()
+    data = catalog()
     lines = []
     for setting in sorted(view.user, key=lambda s: (s.name, s.value)):
         variable = data.get(setting.name)

@@ -9,7 +9,7 @@ import orjson
 from nccl_insight.model import Severity
 from nccl_insight.report import sarif, words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.lint.model import CODES, LintFinding, LintResult
 from nccl_insight.units import plural
 
@@ -61,9 +61,7 @@ def _verdict(result: LintResult, color: bool) -> str:
     word = "FAIL" if errors else "WARN" if warnings else "OK"
     counted = ((errors, "error"), (warnings, "warning"), (result.count(Severity.INFO), "note"))
     counts = ", ".join(plural(n, name) for n, name in counted if n) or "no findings"
-    version = (
-        f"NCCL {one_line(result.version, 40)}" if result.version else f"NCCL {catalogue().latest} assumed"
-    )
+    version = f"NCCL {one_line(result.version, 40)}" if result.version else f"NCCL {catalog().latest} assumed"
     facts = f"{plural(len(result.settings), 'setting')}, {version}"
     return f"{_paint(word, color)}  {one_line(result.path, _LIMIT)}  {counts}   {facts}"
 

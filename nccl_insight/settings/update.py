@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nccl_insight.settings.catalogue import Catalogue
+from nccl_insight.settings.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class NewSetting:
     place: str
 
 
-def unknown_settings(data: Catalogue, settings: Iterable[tuple[str, str, str]]) -> list[NewSetting]:
+def unknown_settings(data: Catalog, settings: Iterable[tuple[str, str, str]]) -> list[NewSetting]:
     """The settings (name, default, place) that are not listed, by name."""
     found = {
         name: NewSetting(name, default, place)

@@ -2,7 +2,7 @@
 
 Classification by shape masks the numbers of every distinct text, which takes most of the time of a log whose texts
 all differ. The texts of a flood begin alike up to their first number, so the rule of one is tried on all of them at
-once. That gives what the catalogue would give: the rule counts only where no rule that the catalogue would try
+once. That gives what the catalog would give: the rule counts only where no rule that the catalog would try
 before it can accept one of the texts, because a literal that stands in all texts of that rule stands in none of
 these. All else is left to classification.
 """

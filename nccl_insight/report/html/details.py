@@ -10,7 +10,7 @@ from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.settings import catalogue as envdata
+from nccl_insight.settings import catalog as envdata
 from nccl_insight.units import format_bytes, format_ranks, plural
 from nccl_insight.views.environment import Environment, Notes
 
@@ -61,7 +61,7 @@ def _versions(view: Environment) -> Markup:
 def _settings(view: Environment) -> Markup:
     if not view.settings:
         return el("p", "No setting was reported. NCCL prints them with NCCL_DEBUG=INFO.")
-    known = envdata.catalogue()
+    known = envdata.catalog()
     rows: list[list[Child]] = []
     for row in view.settings:
         variable = known.get(row.name)

@@ -39,7 +39,7 @@ from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import check_value
 from nccl_insight.tables.run import Run
 from nccl_insight.versions import at_least
@@ -120,7 +120,7 @@ def _limited(run: Run) -> Iterator[Hit]:
 def _reported(run: Run, refused: bool) -> Iterator[Hit]:
     """Values that NCCL reports and that it cannot use."""
     for setting in user_settings(run):
-        variable = catalogue().get(setting.name)
+        variable = catalog().get(setting.name)
         if variable is None or (refused and setting.name in {"NCCL_ALGO", "NCCL_PROTO", "NCCL_COMM_ID"}):
             continue
         issue = check_value(setting.name, setting.value, setting.version)

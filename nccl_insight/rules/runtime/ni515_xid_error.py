@@ -11,7 +11,7 @@ program's own error, or news that can wait.
 
 How it decides
 --------------
-The number decides (NVIDIA's catalogue): hardware Xids (48, 64, 74, 79, 94, 95, 119, 120, 140 ...) are errors;
+The number decides (NVIDIA's catalog): hardware Xids (48, 64, 74, 79, 94, 95, 119, 120, 140 ...) are errors;
 those that programs cause (13, 31, 43, 45, 69, 137) are warnings; 63 records a pending row remap, and a non-fatal
 SXid an error that was corrected: both are only noted. 154 says itself what the GPU needs. The GPU's host comes
 from the line's head, its process number, or its bus id where one host only has it.
@@ -26,7 +26,7 @@ Old messages of an earlier job in the same kernel log.
 
 References
 ----------
-NVIDIA Xid catalogue; GPU deployment guide; Fabric Manager guide (SXid fatal and non-fatal).
+NVIDIA Xid catalog; GPU deployment guide; Fabric Manager guide (SXid fatal and non-fatal).
 """
 
 from __future__ import annotations

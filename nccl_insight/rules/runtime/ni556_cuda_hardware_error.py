@@ -23,7 +23,7 @@ None known.
 
 References
 ----------
-CUDA runtime API, cudaErrorECCUncorrectable (214), cudaErrorNvlinkUncorrectable (220); NVIDIA Xid catalogue.
+CUDA runtime API, cudaErrorECCUncorrectable (214), cudaErrorNvlinkUncorrectable (220); NVIDIA Xid catalog.
 """
 
 from __future__ import annotations

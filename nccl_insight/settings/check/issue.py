@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue
+from nccl_insight.settings.catalog import Catalog
 
 NUMBER = re.compile(r"[ \t]*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
 
@@ -53,7 +53,7 @@ def switched_off(settings: Mapping[str, str], name: str) -> bool:
     return bool(settings.get(name, "").strip()) and as_number(settings[name]) == 0
 
 
-def source_of(data: Catalogue, name: str) -> str:
+def source_of(data: Catalog, name: str) -> str:
     """The document or source that the facts about a variable come from."""
     variable = data.get(name)
     return data.sources.get(variable.source, "") if variable else ""

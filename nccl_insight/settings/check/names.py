@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue, Variable, catalogue
+from nccl_insight.settings.catalog import Catalog, Variable, catalog
 from nccl_insight.settings.check.issue import Issue, source_of
 from nccl_insight.versions import at_least, version_key
 
@@ -11,9 +11,9 @@ _MAX_NAME = 60
 _RECENT = "2.13"
 
 
-def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
+def check_name(name: str, data: Catalog | None = None) -> Issue | None:
     """``env-unknown-name``: nothing reads a variable of this name."""
-    data = data or catalogue()
+    data = data or catalog()
     if data.known(name) or not data.relevant(name):
         return None
     shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
@@ -38,12 +38,12 @@ def check_name(name: str, data: Catalogue | None = None) -> Issue | None:
     )  # fmt: skip
 
 
-def check_deprecated(name: str, version: str | None, data: Catalogue | None = None) -> Issue | None:
+def check_deprecated(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
     """``env-deprecated``: this NCCL no longer reads the variable, or advises against it.
 
     Without a version the newest release is assumed.
     """
-    data = data or catalogue()
+    data = data or catalog()
     variable = data.get(name)
     if variable is None:
         return None
@@ -68,9 +68,9 @@ def check_deprecated(name: str, version: str | None, data: Catalogue | None = No
     return None
 
 
-def check_too_new(name: str, version: str | None, data: Catalogue | None = None) -> Issue | None:
+def check_too_new(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
     """``env-unknown-name`` for a variable that this NCCL release does not have yet."""
-    data = data or catalogue()
+    data = data or catalog()
     variable = data.get(name)
     if variable is None or variable.library != "nccl" or not variable.since or not version_key(version):
         return None

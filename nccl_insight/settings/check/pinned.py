@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue, catalogue
+from nccl_insight.settings.catalog import Catalog, catalog
 from nccl_insight.settings.check.issue import Issue, source_of
 
 
-def check_pinned(settings: Mapping[str, str], data: Catalogue | None = None) -> Iterator[Issue]:
+def check_pinned(settings: Mapping[str, str], data: Catalog | None = None) -> Iterator[Issue]:
     """``env-tuning-pinned``: knobs for experiments that are left set.
 
     Silent where a cloud plugin is configured whose vendor prescribes these values.
     """
-    data = data or catalogue()
+    data = data or catalog()
     if any(name.startswith(("NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_")) for name in settings):
         return
     for name, value in settings.items():

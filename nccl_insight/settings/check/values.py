@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import Catalogue, Variable, catalogue
+from nccl_insight.settings.catalog import Catalog, Variable, catalog
 from nccl_insight.settings.check.issue import NUMBER, Issue, as_number, source_of
 from nccl_insight.versions import at_least
 
@@ -30,10 +30,10 @@ _FUNCTIONS = frozenset(
 
 
 def check_value(
-    name: str, value: str, version: str | None = None, data: Catalogue | None = None
+    name: str, value: str, version: str | None = None, data: Catalog | None = None
 ) -> Issue | None:
     """``env-invalid-value``: NCCL cannot parse the value, or reads something else than was meant."""
-    data = data or catalogue()
+    data = data or catalog()
     variable = data.get(name)
     if variable is None or value.strip() == "":
         return None

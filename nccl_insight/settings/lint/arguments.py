@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 
 LAUNCHERS = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
@@ -40,7 +40,7 @@ def program_of(words: Sequence[str]) -> str | None:
 
 def argument_settings(words: Sequence[str]) -> Iterator[tuple[int, str, str, str]]:
     """``(index, name, value, how)`` for every ``NAME=VALUE`` argument whose name is our business."""
-    data = catalogue()
+    data = catalog()
     launcher = program_of(words) or words[0].rsplit("/", 1)[-1]
     how = _HOW.get(launcher, launcher)
     for index, word in enumerate(words):

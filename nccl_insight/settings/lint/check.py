@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue, check_pinned, check_setting, check_together
 from nccl_insight.settings.lint.files import read_conf, read_dockerfile, read_unit
 from nccl_insight.settings.lint.hosts import check_hosts
@@ -109,7 +109,7 @@ def _served(issue: Issue, text: str) -> bool:
 
 def lint_environment(environment: Mapping[str, str], version: str | None = None) -> LintResult:
     """All findings about the variables of a process. Other variables than ours are not looked at."""
-    names = sorted(name for name in environment if catalogue().relevant(name))
+    names = sorted(name for name in environment if catalog().relevant(name))
     script = Script("environment", "environment")
     script.settings.extend(Setting(name, environment[name], 0, "environment") for name in names)
     findings = tuple(
@@ -235,7 +235,7 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
         return
     for match in _SEMICOLON.finditer(text):
         name = match[1]
-        if catalogue().relevant(name):
+        if catalog().relevant(name):
             yield text.count("\n", 0, match.start(1)) + 1, Issue(
                 "env-invalid-value", Severity.WARNING, name,
                 f"{name}={match[2][:60]}: the shell ends the command at ; and runs {match[3][:40]} as a program",

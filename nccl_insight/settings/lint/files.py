@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
@@ -61,7 +61,7 @@ def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> N
         value, complete = expand(raw, {})
         if name == "NCCL_VERSION" and complete and re.match(r"2\.\d+", value):
             script.version = script.version or value.split("-")[0]
-        if equals and catalogue().relevant(name) and instruction == "ENV":
+        if equals and catalog().relevant(name) and instruction == "ENV":
             script.settings.append(Setting(name, value, at, "Dockerfile ENV", complete=complete))
             if not complete:
                 script.not_evaluated.append((at, f"{name}={value}: depends on build arguments"))
@@ -94,7 +94,7 @@ def read_unit(script: Script, text: str) -> None:
         if key.strip() == "Environment":
             for token in tokenize(rest, line):
                 name, given, value = expand(token.text, {})[0].partition("=")
-                if token.kind == "word" and given and catalogue().relevant(name):
+                if token.kind == "word" and given and catalog().relevant(name):
                     script.settings.append(Setting(name, value, token.line, "systemd Environment"))
         elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
             read_shell(script, rest.lstrip("-@+!"), line, 1, "unit")
@@ -110,7 +110,7 @@ def read_conf(script: Script, text: str, literal: bool, deepspeed: bool = False,
             continue
         name, equals, value = row.partition("=")
         bare = name.strip().removeprefix("export ").strip()
-        if not equals or not catalogue().relevant(bare):
+        if not equals or not catalog().relevant(bare):
             continue
         if (literal or deepspeed) and name != bare:
             why = f"{whose} takes the text before = as the name, blanks and all"

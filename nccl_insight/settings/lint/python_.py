@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
 
@@ -46,7 +46,7 @@ def _by_line(script: Script, text: str) -> None:
         if row.lstrip().startswith("#") or len(row) > _MAX_ROW:
             continue
         match = _LINE.search(row)
-        if match is not None and catalogue().relevant(match[1]):
+        if match is not None and catalog().relevant(match[1]):
             script.settings.append(Setting(match[1], match[2], number, "os.environ"))
 
 
@@ -162,7 +162,7 @@ def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: b
     if (
         not isinstance(key, ast.Constant)
         or not isinstance(key.value, str)
-        or not catalogue().relevant(key.value)
+        or not catalog().relevant(key.value)
     ):
         return
     name, line = key.value, value.lineno

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.arguments import CONTAINERS, argument_settings, nested_scripts, program_of
 from nccl_insight.settings.lint.hosts import fresh_environment
@@ -204,7 +204,7 @@ def _program(words: list[Token], bodies: list[Token], state: _State) -> None:
         if any(w.text == "+a" for w in words[1:]):
             state.allexport = False
         return
-    if len(words) > 1 and words[1].text.startswith("=") and catalogue().relevant(program):
+    if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
         _blanks(words[0], state)
         return
     if program in _QUIET:
@@ -238,7 +238,7 @@ def _export(program: str, words: list[Token], state: _State) -> None:
     for position, word in enumerate(words):
         following = words[position + 1].text if position + 1 < len(words) else ""
         if following.startswith("=") and _ASSIGNMENT.fullmatch(word.text) is None:
-            if catalogue().relevant(word.text):
+            if catalog().relevant(word.text):
                 _blanks(word, state)
             return
         match = _ASSIGNMENT.fullmatch(word.text)
@@ -246,7 +246,7 @@ def _export(program: str, words: list[Token], state: _State) -> None:
             match is not None
             and not match[2]
             and following
-            and catalogue().relevant(match[1])
+            and catalog().relevant(match[1])
             and (
                 _ASSIGNMENT.fullmatch(following) is None
                 and not following.startswith("-")
@@ -267,7 +267,7 @@ def _export(program: str, words: list[Token], state: _State) -> None:
 def _no_setting(word: Token, state: _State) -> None:
     """``set NAME=value``: a positional parameter in sh and bash, a variable of the shell in csh."""
     name = word.text.partition("=")[0]
-    if catalogue().relevant(name):
+    if catalog().relevant(name):
         state.script.problems.append((word.line, Issue(
             "env-not-exported", Severity.WARNING, name, f"set {name}=... sets no environment variable",
             f"Write export {name}=... (setenv {name} ... in csh).",
@@ -291,10 +291,10 @@ def _add(
         name = name.removeprefix(prefix)
     if name == "NCCL_VERSION" and complete and state.script.version is None and re.match(r"2\.\d+", value):
         state.script.version = value.split("-")[0]
-    if not catalogue().relevant(name):
+    if not catalog().relevant(name):
         return
     state.script.settings.append(
         Setting(name, value, line, how, exported, state.conditional, complete, scope or state.scope)
     )
-    if not complete and catalogue().get(name) is not None:
+    if not complete and catalog().get(name) is not None:
         state.script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))

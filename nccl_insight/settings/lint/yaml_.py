@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from nccl_insight.model import Severity
-from nccl_insight.settings.catalogue import catalogue
+from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
 from nccl_insight.settings.lint.shell import read_shell, read_words
@@ -215,7 +215,7 @@ def _walk(script: Script, node: yaml.Node, place: _Place, seen: set[int], depth:
 
 def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[int], depth: int) -> None:
     name = text_of(child(node, "name"))
-    if name is not None and catalogue().relevant(name):
+    if name is not None and catalog().relevant(name):
         _named(script, node, name, place)
         return
     for key, value in entries(node):
@@ -224,11 +224,11 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
                 script.embedded.append((line_of(value), str(value.value)))
             elif key in _COMMANDS:
                 _command(script, [value], place)
-            elif catalogue().relevant(key) and not key.islower():
+            elif catalog().relevant(key) and not key.islower():
                 _add(script, key, value, line_of(value), place)
             else:
                 _block(script, value, place)
-        elif isinstance(value, yaml.MappingNode) and value.flow_style and catalogue().relevant(key):
+        elif isinstance(value, yaml.MappingNode) and value.flow_style and catalog().relevant(key):
             script.not_evaluated.append((line_of(value), f"{key}: known only when the template is rendered"))
         elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
             _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
@@ -246,7 +246,7 @@ def _of_ray(node: yaml.MappingNode, place: _Place) -> bool:
 
 def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
     equals = _EQUALS.fullmatch(str(node.value))
-    if equals is None or not catalogue().relevant(equals[1]):
+    if equals is None or not catalog().relevant(equals[1]):
         _block(script, node, place)
         return
     _set(script, equals[1], equals[2], line_of(node), place)

@@ -1,4 +1,4 @@
-"""The catalogue of environment variables: what exists, since when, with which values.
+"""The catalog of environment variables: what exists, since when, with which values.
 
 Read from ``env_vars.toml`` beside this module, which names its sources. Covers NCCL, RCCL, the OFI, SHARP
 and libfabric plugins and PyTorch's NCCL backend.
@@ -61,7 +61,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     """All variables by name, and what else may be called ``NCCL_...`` without being a setting."""
 
     variables: Mapping[str, Variable]
@@ -192,8 +192,8 @@ def _split(text: str) -> tuple[dict[str, str], str]:
 
 
 @cache
-def catalogue() -> Catalogue:
-    """The catalogue that ships with the package.
+def catalog() -> Catalog:
+    """The catalog that ships with the package.
 
     Raises:
         InsightError: the data file is missing or damaged.
@@ -202,7 +202,7 @@ def catalogue() -> Catalogue:
         text = resources.files("nccl_insight.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
         sections, rest = _split(text)
         data = tomllib.loads(rest)
-        return Catalogue(
+        return Catalog(
             variables=_Variables(sections),
             families=data["families"],
             script_names=frozenset(data["script"]["names"]),
