@@ -84,3 +84,25 @@ def test_two_records_of_new_levels_on_a_line_are_told_apart() -> None:
         ("a:1:2 [0]", "ATTN", "one thing"),
         ("b:3:4 [1]", "NOTICE", "another thing"),
     ]
+
+
+FATAL = "RCCL cannot recover from this network failure and now exiting. Please check the network health."
+
+
+@pytest.mark.parametrize("before", ["", "[1,5]<stdout>:", "2026-09-20T10:11:12.123Z stdout F "])
+def test_fatal_errors_of_rccl_have_a_head_without_its_name(tmp_path: Path, before: str) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(f"{before}mi01:4711:4712 [3] [FATAL ERROR]: {FATAL}\n{before}plain words\n")
+    run = nccl_insight.load([log])
+    row = run.tables["errors"].row(0, named=True)
+    assert run.tables["errors"].height == 1
+    assert (row["host"], row["pid"], row["tid"], row["dev"]) == ("mi01", 4711, 4712, 3)
+    assert (row["level"], row["text"]) == ("ERROR", FATAL)
+    counted = run.tables["inputs"].row(0, named=True)
+    assert (counted["nccl_lines"], counted["unknown_lines"]) == (1, 0)
+
+
+def test_fatal_errors_of_other_programs_are_not_rccls(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("[FATAL ERROR]: disk full\nserver [FATAL ERROR]: disk full\n[12] [FATAL ERROR]: no\n")
+    assert nccl_insight.load([log]).tables["inputs"]["nccl_lines"].to_list() == [0]

@@ -15,6 +15,7 @@ which the grammar says that they mean ``name`` are the evidence; the finding is 
 | ``confidence`` | high (default), medium or low |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (no finding: for ``explain`` alone) |
 | ``quiet`` | severity when all lines are INFO (default info) |
+| ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
 | ``caused_by`` | names, or ``any`` failure, that may explain it |
 | ``since`` | the version of nccl-insight that has it first |
@@ -38,7 +39,7 @@ from nccl_insight.tables.run import Run
 
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action", "title", "expected", "check", "where", "fix", "since")
-_KEYS: Final = frozenset({*_NEEDED, "confidence", "lines", "quiet", "caused_by", "on_one_host"})
+_KEYS: Final = frozenset({*_NEEDED, "confidence", "lines", "quiet", "caused_by", "on_one_host", "fatal"})
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 
 
@@ -79,7 +80,9 @@ class Page:
         if found is None or (lines == "warnings" and not found.loud):
             return
         guessed = bool(found.rows["message"].is_null().all())
-        unneeded = self.head.get("on_one_host") if needs_no_network(run) else None
+        other = self.head.get("on_one_host") if needs_no_network(run) else None
+        if "fatal" in self.head and bool(found.rows["level"].eq("ERROR").any()):
+            other = self.head["fatal"]
         yield from report(
             run,
             self.name,
@@ -89,7 +92,7 @@ class Page:
             expected=self.head["expected"],
             quiet=Severity(self.head.get("quiet", "info")),
             confidence=Confidence.LOW if guessed else None,
-            severity=Severity(unneeded) if unneeded else None,
+            severity=Severity(other) if other else None,
             rows=found,
         )
 

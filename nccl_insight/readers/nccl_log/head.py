@@ -6,7 +6,8 @@ Shapes (NCCL 2.3 - 2.33, RCCL, NCCLX)::
     [timestamp] host:pid:tid [dev] file:line (func) NCCL WARN text
     host:pid:tid NCCL CALL text                    CALL has no device
     host:pid NCCL DIAG [OK] text                   DIAG (2.31+)
-    [timestamp] host:pid:tid [dev] file:line (func) NCCL ATTN text      ATTN (2.32+), ERROR (RCCL, NCCLX)
+    [timestamp] host:pid:tid [dev] file:line (func) NCCL ATTN text      ATTN (2.32+), ERROR (NCCLX)
+    host:pid:tid [dev] [FATAL ERROR]: text         ERROR (RCCL 2.27+)
 
 A word of capitals behind ``NCCL`` and a full head is a level too, whatever its name: a later release may add one.
 

@@ -18,6 +18,8 @@ _RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({OPEN_LEVEL})(?:[ :]|$)")
 _FULL_END: Final = re.compile(FULL_END)
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
+# RCCL writes errors that end the job without the word NCCL: "host:pid:tid [0] [FATAL ERROR]: text".
+_FATAL: Final = re.compile(r"(?<=\] )(\[FATAL ERROR\]):(?: |$)")
 # Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
 # for something that ends it would take the square of its length.
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
@@ -125,11 +127,12 @@ def _is_level(found: re.Match[str]) -> bool:
 
 def split_line(line: int, text: str) -> list[Piece]:
     """The records of a line that holds the word NCCL (or the old form) somewhere; empty when there is none."""
-    found = [m for m in _RECORD.finditer(text) if _is_level(m)] or [m for m in [_OLD.search(text)] if m]
+    found = [m for m in _RECORD.finditer(text) if _is_level(m)]
+    found = found or [m for m in [_OLD.search(text)] if m] or _fatal(text)
     if not found:
         return []
     pieces: list[Piece] = []
-    old = found[0].re is _OLD
+    old = found[0].re is not _RECORD
     head = text[: found[0].start(1) if old else found[0].start()]
     torn = False
     if not old:
@@ -144,9 +147,19 @@ def split_line(line: int, text: str) -> list[Piece]:
             embedded = _embedded(body)
             if embedded is not None:
                 body, torn = _untailed(body[:embedded]), True
-        pieces.append(Piece(line, len(pieces), head.strip(), match[1], body.strip(), torn or glued))
+        level = "ERROR" if match.re is _FATAL else match[1]
+        pieces.append(Piece(line, len(pieces), head.strip(), level, body.strip(), torn or glued))
         head, torn = next_head, glued
     return _without_copies(pieces)
+
+
+def _fatal(text: str) -> list[re.Match[str]]:
+    """RCCL's fatal errors of a line: behind a full head only, for other programs have the same words."""
+    return [
+        m
+        for m in _FATAL.finditer(text)
+        if _FULL_END.search(text[max(0, m.start() - _HEAD_MOST) : m.start()].rstrip(" "))
+    ]
 
 
 def _without_copies(pieces: list[Piece]) -> list[Piece]:
