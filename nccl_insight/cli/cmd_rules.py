@@ -58,16 +58,19 @@ def _laid_out(lines: list[str], width: int | None, color: bool) -> Iterator[str]
 
 
 def _explanation(rule: Rule) -> str:
+    from nccl_insight.report.words import severity_word
+
     kind = rule.finding_class.value
     head = (
         f"{rule.code} {rule.name}\n"
-        f"severity {rule.severity.value}, confidence {rule.confidence.value}, action {rule.action.value}, "
+        f"severity {severity_word(rule.severity)}, confidence {rule.confidence.value}, action {rule.action.value}, "
         f"class {kind} ({_CLASSES[kind]})"
     )
-    parts = [head, rule.doc.strip()]
+    parts = [head, rule.doc.strip().replace("``", "`")]
     if rule.caused_by:
         parts.append(
-            "Consequence of, when present\n----------------------------\n" + ", ".join(rule.caused_by)
+            "Consequence of, when present\n----------------------------\n"
+            + ", ".join(dict.fromkeys(rule.caused_by))
         )
     if rule.thresholds:
         rows = "\n".join(f"{key} = {value:g}" for key, value in sorted(rule.thresholds.items()))
@@ -78,6 +81,8 @@ def _explanation(rule: Rule) -> str:
 
 def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
     """The list of diagnoses as text, markdown or JSON; for a terminal text has a head and fits its width."""
+    from nccl_insight.report.words import severity_word
+
     if format_ == "json":
         rows = [
             {
@@ -91,7 +96,7 @@ def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
     if format_ == "md":
         lines = ["| code | name | class | severity | summary |", "|---|---|---|---|---|"]
         lines += [
-            f"| {r.code} | {r.name} | {r.finding_class.value} | {r.severity.value} | {r.summary} |"
+            f"| {r.code} | {r.name} | {r.finding_class.value} | {severity_word(r.severity)} | {r.summary} |"
             for r in rules
         ]
         return "\n".join(lines)
@@ -106,11 +111,14 @@ def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
 
 def _row(rule: Rule, room: int, width: int | None) -> list[str]:
     """One line per diagnosis; where that is too wide, its summary stands under it."""
-    head = f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {rule.severity.value:<8}"
+    from nccl_insight.report.words import severity_word
+
+    head = (
+        f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {severity_word(rule.severity):<8}"
+    )
     if width is None:
-        return [
-            f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value}  {rule.severity.value:<7}  {rule.summary}"
-        ]
+        word = severity_word(rule.severity)
+        return [f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value}  {word:<7}  {rule.summary}"]
     if len(head) + 2 + len(rule.summary) <= width:
         return [f"{head}  {rule.summary}"]
     return [head.rstrip(), *_wrapped(f"       {rule.summary}", width, "       ")]

@@ -62,7 +62,8 @@ def line(size_bytes: int, read_bytes: int | None, seconds: float) -> str:
         return f"reading, {seconds:.0f} s"
     share = min(_MOST, 100 * read_bytes // size_bytes)
     verb = "judging" if share >= _MOST else "reading"
-    return f"{verb} {size_bytes / 1e6:,.0f} MB: {share}%, {seconds:.0f} s"
+    size = f"{size_bytes / 1e6:,.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:,.0f} kB"
+    return f"{verb} {size}: {share}%, {seconds:.0f} s"
 
 
 def tasks_line(done: int, begun: int, seconds: float) -> str:

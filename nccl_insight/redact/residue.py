@@ -13,6 +13,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{5,254}")
 # Names that redaction gives, and forms that are the same everywhere.
 _OURS: Final = re.compile(
     r"(?:node|user|job|secret|dir|file|input)[0-9]+(?:[-._].*)?|[A-Z][A-Z0-9_]+|0x[0-9a-fA-F]+|[0-9.:,+-]+"
+    r"|[0-9]+(?:\.[0-9]+)+\+(?:cuda|cu|rocm)[0-9.]+"
 )
 _LABELS: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+){2,}")
 _MOST: Final = 50_000

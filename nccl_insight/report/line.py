@@ -76,12 +76,13 @@ def _advice(rule: Rule | None, role: str | None) -> list[str]:
     if rule is None or role is None:
         return []
     lines = ["", rule.summary]
-    before = ", ".join(rule.caused_by[:_MOST])
+    causes = tuple(dict.fromkeys(rule.caused_by))
+    before = ", ".join(causes[:_MOST])
     if before:
-        more = len(rule.caused_by) - _MOST
+        more = len(causes) - _MOST
         lines += ["", f"  comes before it  {before}{f' and {more} more' if more > 0 else ''}"]
     for title, heading in (("why it matters", "Why it matters"), ("what to do", "What to do")):
-        text = " ".join(rule.section(heading).split())
+        text = " ".join(rule.section(heading).replace("``", "`").split())
         if text and role != "benign":
             lines += ["", f"  {title}: {text}"]
     lines += ["", f"  more: nccl-insight explain {rule.code}"]

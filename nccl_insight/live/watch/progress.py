@@ -57,7 +57,8 @@ def look(run: Run) -> Seen:
     said: list[tuple[str, str]] = []
     if errors.height:
         for host, pid, level, role, text in errors.select("host", "pid", "level", "role", "text").iter_rows():
-            if role != "benign" and text:
+            # Result codes that NCCL hands up its own call stack tell nothing new.
+            if role != "benign" and not (role == "effect" and level == "INFO") and text:
                 who = " ".join(str(part) for part in (host, pid) if part is not None)
                 said.append((who, f"{level or 'WARN'} {text[:200]}"))
     return Seen(counts, gone, places, tuple(said))

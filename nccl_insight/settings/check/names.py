@@ -26,7 +26,7 @@ def check_name(name: str, data: Catalog | None = None) -> Issue | None:
     near = data.nearest(name)
     if near is not None:
         return Issue(
-            "env-unknown-name", Severity.WARNING, name, f"no NCCL version knows {shown}; did you mean {near}?",
+            "env-unknown-name", Severity.WARNING, name, f"No NCCL version knows {shown}; did you mean {near}?",
             f"Write {near} (or remove {shown}).", explanation, shown, near, source_of(data, near),
         )  # fmt: skip
     return Issue(
