@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from pathlib import Path
@@ -10,7 +11,9 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.readers.nsys.quiet import without_panics
 from tests import runs
+from tests.cli import run_cli
 from tests.test_nsys import SECRET, Export, payload
 
 SHARED = runs.SHARED / "traces"
@@ -88,6 +91,38 @@ def test_damage_is_a_note_and_private_files_stay_closed(tmp_path: Path) -> None:
     assert SECRET.encode() in private
     (folder / "TARGET_INFO_SYSTEM_ENV.parquet").write_bytes(b"not to be opened")
     assert nccl_insight.load([folder]).table("collectives").height == 2
+
+
+def test_a_footer_without_its_data_makes_no_report_of_a_panic(tmp_path: Path) -> None:
+    """polars panics in a thread of its own there, whose report goes to standard error past Python."""
+    folder = _as_folder(_report(tmp_path / "r.sqlite"), tmp_path / "r_pqtdir")
+    kernels = folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
+    frame = pl.read_parquet(kernels)
+    many = pl.concat([frame] * (5000 // frame.height)).with_columns(pl.int_range(pl.len()).alias("start"))
+    many.write_parquet(kernels, compression="uncompressed")
+    whole = kernels.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    kernels.write_bytes(whole[:4] + whole[-footer:])
+    done = run_cli("analyze", folder, "--exit-zero", env={"RUST_BACKTRACE": "1"})
+    assert done.returncode == 3
+    assert "panicked" not in done.stderr
+    assert "stack backtrace" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_others_write_meanwhile_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    with without_panics():
+        os.write(2, b"from another thread\n")
+    assert capfd.readouterr().err == "from another thread\n"
+
+    def panic() -> None:
+        with without_panics():
+            os.write(2, b"before\n\nthread 'x' panicked at y\nstack backtrace:\n")
+            raise pl.exceptions.PanicException("y")
+
+    with pytest.raises(pl.exceptions.PanicException):
+        panic()
+    assert capfd.readouterr().err == "before\n"
 
 
 def test_other_parquet_files_of_a_directory_are_no_inputs(tmp_path: Path) -> None:

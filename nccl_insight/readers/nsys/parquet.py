@@ -16,6 +16,7 @@ import polars as pl
 
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.nsys.database import Database
+from nccl_insight.readers.nsys.quiet import without_panics
 
 _ACTIVITY: Final = ("start", "end", "deviceId", "streamId", "globalPid")
 _READ: Final[dict[str, tuple[str, ...]]] = {
@@ -55,22 +56,25 @@ def open_folder(source: InputFile) -> Iterator[Database]:
 
 def _copy(connection: sqlite3.Connection, table: str, path: Path, wanted: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        lazy = pl.scan_parquet(path, glob=False)
-        kept = tuple(c for c in lazy.collect_schema().names() if c in wanted)
-        types = [
-            pl.col(c).cast(pl.Binary if c in _BLOBS else pl.String if c in _TEXTS else pl.Int64, strict=False)
-            for c in kept
-        ]
-        quoted = ", ".join(f'"{c}"' for c in kept)
-        connection.execute(f"create table {table} ({quoted or 'nothing'})")
-        places = ", ".join("?" * len(kept))
-        at = 0
-        while kept:
-            rows = lazy.slice(at, _ROWS).select(types).collect()
-            connection.executemany(f"insert into {table} values ({places})", rows.iter_rows())
-            at += rows.height
-            if rows.height < _ROWS:
-                break
+        with without_panics():
+            lazy = pl.scan_parquet(path, glob=False)
+            kept = tuple(c for c in lazy.collect_schema().names() if c in wanted)
+            types = [
+                pl.col(c).cast(
+                    pl.Binary if c in _BLOBS else pl.String if c in _TEXTS else pl.Int64, strict=False
+                )
+                for c in kept
+            ]
+            quoted = ", ".join(f'"{c}"' for c in kept)
+            connection.execute(f"create table {table} ({quoted or 'nothing'})")
+            places = ", ".join("?" * len(kept))
+            at = 0
+            while kept:
+                rows = lazy.slice(at, _ROWS).select(types).collect()
+                connection.executemany(f"insert into {table} values ({places})", rows.iter_rows())
+                at += rows.height
+                if rows.height < _ROWS:
+                    break
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise sqlite3.DatabaseError(f"{path.name}: {reason}") from error
