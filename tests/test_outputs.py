@@ -115,6 +115,32 @@ def test_a_device_is_written_and_stays(log: Path, tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["verdict"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["analyze", "{log}", "-o", "json={dir}/o"],
+        ["analyze", "{log}", "--bundle", "{dir}/o.zip"],
+        ["tables", "{log}", "-o", "{dir}/o"],
+        ["tables", "{log}", "-o", "{dir}/o", "--format", "csv"],
+        ["redact", "{log}", "-o", "{dir}/o", "--map", "{dir}/m"],
+        ["query", "select * from ranks", "{log}", "-o", "{dir}/o.csv"],
+    ],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing(log: Path, tmp_path: Path, options: list[str]) -> None:
+    """As on a full disk, no file may grow."""
+    before = content(tmp_path)
+    given = [option.format(log=log, dir=tmp_path) for option in options]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-m", "nccl_insight", *given],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written (File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert content(tmp_path) == before
+    assert [p.name for p in tmp_path.iterdir()] == ["run.log"]
+
+
 def test_a_full_standard_output_is_told(log: Path) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(

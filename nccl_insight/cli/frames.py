@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from nccl_insight.errors import UsageError
 from nccl_insight.report.sanitize import one_line
+
+# More than what a file system rounds a file up to.
+_PROBE_BYTES: Final = 1 << 17
 
 
 def _inert(frame: pl.DataFrame) -> pl.DataFrame:
@@ -40,7 +45,11 @@ def write_frames(frames: Iterator[pl.DataFrame], path: Path, kind: str, empty: b
     if not (first.height or empty):
         return False
     if kind == "parquet":
-        _write_parquet(first, frames, path)
+        try:
+            _write_parquet(first, frames, path)
+        except pl.exceptions.PolarsError:
+            _probe(path)
+            raise
         return True
     with path.open("wb") as out:
         for index, frame in enumerate(chain((first,), frames)):
@@ -64,6 +73,14 @@ def _write_parquet(first: pl.DataFrame, frames: Iterator[pl.DataFrame], path: Pa
             yield frame if columns is None else frame.select(columns)
 
     register_io_source(source, schema=first.schema).sink_parquet(path)
+
+
+def _probe(path: Path) -> None:
+    """Raises what the system says when more is written to a file: polars calls a full disk a damaged Parquet file."""
+    with path.open("ab") as out:
+        out.write(bytes(_PROBE_BYTES))
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
