@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nccl_insight.cli import cmd_lint
+from nccl_insight.errors import UsageError
 from nccl_insight.model import Severity
 from nccl_insight.settings.lint import KINDS, kind_of, lint_environment, lint_text
 from nccl_insight.settings.lint.words import expand, tokenize
@@ -380,6 +383,16 @@ def test_hostile_text_is_shown_harmlessly(tmp_path: Path) -> None:
     assert shown.returncode == 1
     assert "\x1b" not in shown.stdout
     assert _run(str(script), "--format", "json").stdout.startswith("{")
+
+
+def test_a_pipe_is_read_and_one_that_nobody_writes_to_is_told(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="nobody wrote to this pipe"):
+        cmd_lint._read_pipe(pipe, 0)
+    writer = subprocess.Popen(["sh", "-c", 'echo "export NCCL_DEBUG=INFO" > "$0"', pipe])
+    assert cmd_lint._read_pipe(pipe, 60) == b"export NCCL_DEBUG=INFO\n"
+    assert writer.wait(60) == 0
 
 
 def test_every_check_is_documented() -> None:
