@@ -85,6 +85,10 @@ def first_lines(run: Run) -> FirstLines:
 
 # A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
 _LINK_REACH_S: Final = 60.0
+# What others report of ranks that are gone.
+_MISSED: Final = (
+    "collective-not-reached", "rank-desync", "rank-missing-in-init", "ib-completion-retry-exceeded",
+)  # fmt: skip
 _LINK: Final = ("ib-port-error", "link-flap", "ib-gid-changed")
 
 
@@ -304,6 +308,14 @@ def lowered(draft: Draft) -> Severity:
     return draft.severity if draft.severity is not Severity.ERROR else Severity.WARNING
 
 
+def _told(effect: Draft, cause: Draft) -> bool:
+    """Whether others miss only whom the cause names already: that a rank that failed did not come."""
+    ranks, hosts = set(effect.hit.ranks), set(effect.hit.hosts)
+    if effect.name not in _MISSED or cause.severity is not Severity.ERROR:
+        return False
+    return ranks <= set(cause.hit.ranks) if ranks else bool(hosts) and hosts <= set(cause.hit.hosts)
+
+
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
     drafts = [timed(draft, times(run)) for draft in drafts]
@@ -327,7 +339,7 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
             depth, at = depth + 1, above[at]
         parent = above[i]
         if parent is not None:
-            role, severity = Role.CASCADE, lowered(draft)
+            role, severity = Role.CASCADE, Severity.INFO if _told(draft, drafts[parent]) else lowered(draft)
         elif i in open_:
             role, severity = Role.INDEPENDENT, draft.severity
             draft = replace(draft, undecided=True)

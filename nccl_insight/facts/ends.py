@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
@@ -101,7 +102,19 @@ def _build(run: Run) -> tuple[End, ...]:
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     found += _bare(run, known)
-    return tuple(sorted(found, key=lambda e: e.order))
+    return tuple(sorted(_where_peers_lost_it(run, known, found), key=lambda e: e.order))
+
+
+def _where_peers_lost_it(run: Run, known: Identities, found: list[End]) -> list[End]:
+    """A process that died without a name (the kernel's log of a node, in which pods have other numbers) is on the host
+    to which all others lost their connections, if that is one, and none of its processes lost one."""
+    if not found or any(e.hosts or e.ranks for e in found) or len(known.ranks_of_host) < 2:
+        return found
+    closed = causes(run).filter(pl.col("cause") == "peer-died")
+    hosts = known.hosts_at(closed)
+    if len(hosts) != 1 or not hosts <= known.ranks_of_host.keys() or hosts & set(closed["host"].drop_nulls()):
+        return found
+    return [replace(e, hosts=tuple(hosts)) if e.kind in (KILLED, CRASHED) else e for e in found]
 
 
 def _bare(run: Run, known: Identities) -> list[End]:
