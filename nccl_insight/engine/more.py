@@ -14,6 +14,8 @@ _BENCH: Final = frozenset({"benchmarks"})
 _DUMP: Final = frozenset({"flight_recorder"})
 _SIDE: Final = frozenset({"ras", "nvlinks", "telemetry"})
 _SUBSYS: Final = re.compile(r"NCCL_DEBUG_SUBSYS=([A-Z0-9]+(?:,[A-Z0-9]+)*)")
+# What every one of these settings records, so that it is not asked for a second time.
+_BASE: Final = re.compile(r"record with NCCL_DEBUG=INFO(?: \(subsystem (?:INIT|ENV)\))?")
 _ORDER: Final = ("INIT", "ENV", "NET", "GRAPH", "TUNING", "COLL", "P2P")
 # Tables of a log and the subsystem whose lines fill them.
 _OF_TABLE: Final = {
@@ -64,6 +66,8 @@ def _groups(run: Run, not_judged: Sequence[NotJudged], coverage: Coverage) -> It
         tables = {_OF_TABLE[t] for t in item.needs if t in _OF_TABLE}
         if match or tables:
             wanted |= set(match[1].split(",")) if match else tables
+            names.append(item.name)
+        elif _BASE.fullmatch(item.how_to_enable):
             names.append(item.name)
         elif item.how_to_enable:
             others.setdefault(item.how_to_enable, []).append(item.name)
