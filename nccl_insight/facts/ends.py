@@ -95,6 +95,10 @@ def _build(run: Run) -> tuple[End, ...]:
     said = pl.coalesce("end_kind", "diagnosis").alias("kind")
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
+    # torch elastic names the first failure behind the others.
+    named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
+    others = pl.col("message").is_in(["elastic_failure", "elastic_failure_joined"])
+    rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory"))
     pods = _pods(run)
     found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods)) is not None]
@@ -190,7 +194,7 @@ def _of_line(
     row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]
 ) -> End | None:
     message = str(row["message"] or "")
-    if message == "compose_exited" and str(row.get("container_name")) not in known.names:
+    if message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names:
         return None  # a wording that any program may use
     host = (
         known.host(row.get("node_name"))
@@ -255,7 +259,7 @@ def _of_line(
 
 _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
                   "hydra_killed", "hydra_exit",
-                  "elastic_failure_joined",
+                  "elastic_failure", "elastic_failure_joined",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "paddle_exit", "lightning_child", "horovod_exit",
                   "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked",
                   "sglang_died", "horovod_first", "pals_signal", "pals_exit", "jsrun_signal", "mvapich_signal",
@@ -264,8 +268,8 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
-               "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed", "shell_crashed",
-               "shell_core")  # fmt: skip
+               "tf_signal", "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed",
+               "shell_crashed", "shell_core")  # fmt: skip
 # What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
 _LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_")
 _LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
