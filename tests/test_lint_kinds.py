@@ -12,6 +12,15 @@ from nccl_insight.report import lint_report
 from nccl_insight.settings.lint import lint_text
 
 CASES = {
+    "family_slip.sh": ("#!/bin/bash\nexport NCCL_TUNER_PLUGINS=libx.so\nexport RCCL_MSCCL_ENABEL=0\nexport NCCL_TUNER_SITE_TABLE=/x\nsrun x\n", {(2, "env-unknown-name"), (3, "env-unknown-name")}),
+    "rccl_channels.sh": ("#!/bin/bash\nexport NCCL_MIN_NCHANNELS=112\nexport NCCL_MAX_NCHANNELS=300\nsrun x\n", {(3, "env-invalid-value")}),
+    "srun_nodes.sh": ("#!/bin/bash\nexport MASTER_ADDR=localhost\nsrun --nodes=4 --ntasks-per-node=8 python x.py\n", {(2, "separate-jobs")}),
+    "srun_one_node.sh": ("#!/bin/bash\nexport MASTER_ADDR=localhost\nsrun -N 1 --ntasks-per-node=8 python x.py\n", set()),
+    "forwarded_by_loop.sh": ("#!/bin/bash\nNCCL_BUFFSIZE=8388608\nfor n in NCCL_IB_HCA \\\n  NCCL_BUFFSIZE; do\n  args+=(-x \"$n=${!n}\")\ndone\nmpirun \"${args[@]}\" -np 8 ./all_reduce_perf\n", set()),
+    "mpijob_lost.yaml": ("kind: MPIJob\nspec:\n  mpiReplicaSpecs:\n    Launcher:\n      template:\n        spec:\n          containers:\n          - env:\n            - {name: NCCL_IB_HCA, value: mlx5}\n            command: [mpirun, -np, \"16\", ./all_reduce_perf]\n    Worker: {template: {spec: {containers: [{image: x}]}}}\n", {(9, "env-not-forwarded")}),
+    "mpijob_passed.yaml": ("kind: MPIJob\nspec:\n  mpiReplicaSpecs:\n    Launcher:\n      template:\n        spec:\n          containers:\n          - env:\n            - {name: NCCL_IB_HCA, value: mlx5}\n            command: [mpirun, -np, \"16\", -x, NCCL_IB_HCA, ./all_reduce_perf]\n    Worker: {template: {spec: {containers: [{image: x}]}}}\n", set()),
+    "mpijob_hydra.yaml": ("kind: MPIJob\nspec:\n  mpiImplementation: Intel\n  mpiReplicaSpecs:\n    Launcher:\n      template:\n        spec:\n          containers:\n          - env:\n            - {name: NCCL_IB_HCA, value: mlx5}\n            command: [mpirun, -np, \"16\", ./all_reduce_perf]\n    Worker: {template: {spec: {containers: [{image: x}]}}}\n", set()),
+    "minicluster.yaml": ("kind: MiniCluster\nspec:\n  containers:\n  - image: a\n    environment: {FI_PROVIDER: efa}\n    volumes: {shm: {emptyDir: true, emptyDirMedium: memory}}\n    resources: {limits: {nvidia.com/gpu: 8}}\n", set()),
     "quadlet.container": ("[Container]\nImage=a\nEnvironment=NCCL_DEBUG=INFO NCCL_IB_TIMEOUT=99\n", {(3, "env-invalid-value")}),
     "train.service": ("[Service]\nEnvironment=\"NCCL_SOCKET_IFNAME=eth*\"\nEnvironment=NCCL_DEBUG=INFO\nExecStart=/usr/bin/torchrun x.py\n", {(2, "env-invalid-value")}),
     "sky.yaml": ("resources: {accelerators: H100:8}\nnum_nodes: 2\nenvs:\n  NCCL_DEBUG: INFO\n  NCCL_P2P_LEVEL: nvl\nrun: |\n  torchrun --nnodes=$SKYPILOT_NUM_NODES x.py\n", {(5, "env-invalid-value")}),

@@ -88,7 +88,18 @@ class Catalog:
         """Whether something reads the name, or nobody expects it to be read."""
         if name in self.variables or name in self.script_names:
             return True
-        return self.family(name) is not None
+        return self.family(name) is not None and self.slip(name) is None
+
+    def slip(self, name: str) -> str | None:
+        """The listed variable that an unlisted name of a family is one letter, or one swap, away from.
+
+        Names that differ in a digit are other settings of the same plugin, not slips.
+        """
+        prefix = next((p for p in self.families if name.startswith(p)), None)
+        if prefix is None or name in self.variables or any(c.isdigit() for c in name):
+            return None
+        near = (c for c in self.variables if c.startswith(prefix) and edit_distance(name, c, 1) == 1)
+        return next((c for c in near if not any(letter.isdigit() for letter in c)), None)
 
     def misspelt_prefix(self, name: str) -> str | None:
         """``NCLL_DEBUG`` -> ``NCCL_DEBUG``: only where the rest of the name is exactly right."""

@@ -15,6 +15,9 @@ _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
 # The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
 _INFINITE_IB_TIMEOUT = 32
+# RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
+_CHANNELS = frozenset({"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"})
+_RCCL_CHANNELS = 256
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 _PROTOS = ("ll", "ll128", "simple")
 _ALGOS = {
@@ -145,6 +148,8 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
     if variable.name == "NCCL_IB_TIMEOUT" and (number == 0 or number >= _INFINITE_IB_TIMEOUT):
         what = "an infinite time: when a peer dies, its partners hang forever"
         return (Severity.WARNING, what, "1 to 31 (20 unless set)")
+    if variable.name in _CHANNELS and high is not None and high < number <= _RCCL_CHANNELS:
+        return (Severity.INFO, f"above the {high} channels of NCCL; only RCCL has more", expected)
     if (low is not None and number < low) or (high is not None and number > high):
         return (Severity.WARNING, f"outside {expected}", expected)
     return None

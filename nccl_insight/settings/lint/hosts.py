@@ -118,6 +118,10 @@ def _nodes(script: Script, launch: Launch) -> int:
     given = (_value(launch.words, _NODES) or "").split(":")[-1]
     if given.isdigit():
         return int(given)
+    if launch.program == "srun":
+        own = re.search(r"(?:^| )(?:--nodes[= ]|-N[= ]?)([0-9]{1,5})(?= |$)", " ".join(launch.words))
+        if own is not None:
+            return int(own[1])
     if any(w == "--standalone" for w in launch.words):
         return 1
     if given and "SLURM" not in given.upper() and "NODES" not in given.upper():

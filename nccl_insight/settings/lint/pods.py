@@ -34,6 +34,7 @@ def check_pods(documents: list[Document]) -> Iterator[Found]:
         yield from _containers(nodes)
         yield from _compose(document.root)
         yield from _replicas(nodes)
+        yield from _launcher(document.root)
         yield from _accelerate(document.root)
 
 
@@ -71,6 +72,13 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
         for node in nodes
         for key, _ in entries(node)
+    )
+    # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
+    shared = shared or any(
+        key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory"
+        for node in nodes
+        for key, value in entries(node)
+        if key != "medium"
     )
     for container in nodes:
         gpus = _asked(container, _GPU)
@@ -184,6 +192,38 @@ def _replicas(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                         "Give all replicas the same value.",
                         "Ranks that disagree choose different algorithms or networks: they hang or fail.",
                     )  # fmt: skip
+
+
+def _launcher(root: yaml.Node) -> Iterator[Found]:
+    """Settings of an MPIJob's launcher that mpirun does not pass on: its env is not that of the ranks."""
+    if text_of(child(root, "kind")) != "MPIJob":
+        return
+    if (text_of(child(root, "spec", "mpiImplementation")) or "OpenMPI") != "OpenMPI":
+        return
+    specs = child(root, "spec", "mpiReplicaSpecs")
+    worker = child(specs, "Worker")
+    at_workers = set(_variables(worker)) if worker is not None else set()
+    for container in _items(child(specs, "Launcher", "template", "spec", "containers")):
+        command = " ".join(_texts(child(container, "command")) + _texts(child(container, "args")))
+        # A variable in the command may hold any option.
+        if not re.search(r"\bmpi(?:run|exec)\b", command) or "$" in command or re.search(r"\.sh\b", command):
+            continue
+        passed = set(re.findall(r"(?:^|\s)-x\s+([A-Za-z_][A-Za-z0-9_]*)", command))
+        for item in _items(child(container, "env")):
+            name, value = text_of(child(item, "name")) or "", child(item, "value")
+            wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
+            if wanted and value is not None and f"{name}=" not in command:
+                yield line_of(item), Issue(
+                    "env-not-forwarded", Severity.WARNING, name,
+                    f"{name} is set for the launcher only: mpirun has no -x {name}",
+                    f"Add -x {name} to mpirun, or set {name} in the Worker's env.",
+                    "Open MPI passes to ranks on other hosts only what -x names.",
+                )  # fmt: skip
+
+
+def _texts(node: yaml.Node | None) -> list[str]:
+    whole = text_of(node)
+    return [whole] if whole is not None else [text_of(item) or "" for item in _items(node)]
 
 
 def _accelerate(root: yaml.Node) -> Iterator[Found]:

@@ -67,8 +67,14 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
+_LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
+
+
 def _mentions(script: Script, text: str) -> None:
     script.mentioned.update(re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text))
+    # Names in a list that a loop forwards: for name in NCCL_IB_HCA NCCL_DEBUG; do ... "${!name}".
+    if "${!" in text:
+        script.mentioned.update(w for row in _LOOP.findall(text) for w in row.replace("\\\n", " ").split())
 
 
 def _commands(tokens: Iterator[Token], state: _State) -> Iterator[tuple[list[Token], list[Token]]]:
