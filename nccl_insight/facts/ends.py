@@ -7,6 +7,7 @@ rank and host. The reporter's host is never taken for the dead process's.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -186,8 +187,9 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     )
     if named is not None or not str(row["message"]).startswith("k8s_"):
         return str(named) if named is not None else None
-    above = [name for line, name in pods.get(int(row["input_id"]), ()) if line < int(row["line"])]
-    return above[-1] if above else None
+    named_at = pods.get(int(row["input_id"]), ())
+    above = bisect_left(named_at, int(row["line"]), key=lambda pod: pod[0])
+    return named_at[above - 1][1] if above else None
 
 
 def _of_line(
