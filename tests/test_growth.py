@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from nccl_insight import analyze, load
+from nccl_insight.engine.causes import FirstLines
+from nccl_insight.facts.links import failed_after, flaps
+from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.tables.assemble.hosts import spoiled
@@ -73,3 +77,70 @@ def test_releases_by_wording_of_many_hosts(tmp_path: Path) -> None:
     (clash,) = wording_clashes(load([str(log)]))
     assert (clash.host, clash.other_host, clash.expected) == ("h0", "odd", "2.14")
     assert [ref.line for ref in clash.evidence] == [3, 2]
+
+
+def test_ranks_that_differ_are_described_by_communicator_and_value() -> None:
+    """Two communicators, one of them without an id: whole hosts, hosts in part, lines once, unknown values."""
+    rows = [
+        ("a", 0, "h0", "x", 0, 1), ("a", 1, "h0", "x", 0, 2), ("a", 2, "h1", "x", 0, 3), ("a", 3, "h1", "y", 0, 4),
+        ("a", 3, "h1", "y", 0, 4), ("a", 4, "h2", "y", 0, None), ("a", 5, "h3", None, 0, 6),
+        (None, 0, "h0", "y", 1, 7), (None, 1, None, "z", 1, 8),
+    ]  # fmt: skip
+    schema = {
+        "comm_id": pl.String, "rank": pl.Int32, "host": pl.String, "fact": pl.String, "input_id": pl.UInt16,
+        "line": pl.UInt64,
+    }  # fmt: skip
+    first, second = outliers(pl.DataFrame(rows, schema=schema, orient="row"), "fact")
+    # Three rows each: the value of the lowest rank is the usual one.
+    assert (first.comm_id, first.value, first.majority, first.majority_ranks) == ("a", "y", "x", 3)
+    assert (first.ranks, first.hosts, first.whole_hosts) == ((3, 4), ("h1", "h2"), ("h2",))
+    assert ([r.line for r in first.evidence], [r.line for r in first.majority_evidence]) == ([4], [1])
+    assert (second.comm_id, second.value, second.majority, second.ranks) == (None, "z", "y", (1,))
+    assert (second.hosts, second.whole_hosts) == ((), ())
+    assert [(r.input_id, r.line) for r in second.evidence] == [(1, 8)]
+
+
+def test_lines_of_two_diagnoses_are_compared_in_each_process() -> None:
+    """What comes first in all processes that print both; what a process prints well before cannot follow."""
+    lines = FirstLines(
+        {
+            "one": {(0, "h", 1): 10, (0, "h", 2): 10, (0, "h", 3): 1},
+            "two": {(0, "h", 1): 11, (0, "h", 2): 12},
+            "three": {(0, "h", 1): 5, (0, "h", 2): 50},
+            "alone": {(1, "h", 9): 1},
+        }
+    )
+    assert lines.precedes("one", "two")
+    assert not lines.precedes("two", "one")
+    assert lines.possible("two", "one")  # two lines behind are still one event
+    assert not lines.precedes("one", "three")
+    assert not lines.precedes("three", "one")
+    assert lines.possible("one", "three")
+    assert lines.possible("three", "one")
+    assert lines.possible("alone", "one")
+    assert not lines.precedes("alone", "one")
+    assert lines.possible("one", "unknown")
+    assert not lines.precedes("one", "unknown")
+
+
+def test_an_error_is_near_a_link_event_by_device_and_time(tmp_path: Path) -> None:
+    """Sixty seconds behind the event and on the device, or on one that the line does not name."""
+    log = tmp_path / "link.log"
+    head = "2026-11-20T10:{:02d}:00.000 h{}:1{}:1{} [0] NCCL WARN "
+    lines = [
+        head.format(0, 0, 0, 0) + "NET/IB : mlx5_0:1 Got async event : port error",
+        head.format(30, 0, 0, 0)
+        + "NET/IB : Got completion from peer 10.0.0.2<4001> with status=12 opcode=0 len=0 vendor err 129 (Send) "
+        "localGid fe80::b2:1 remoteGidsfe80::b2:2 hca mlx5_0",
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    run = load([str(log)])
+    (event,) = flaps(run)
+    assert event.key == "h0/mlx5_0"
+    assert event.first_s is not None
+    assert not failed_after(run, event)
+    later = replace(event, first_s=event.first_s + 29.5 * 60, last_s=event.first_s + 29.5 * 60)
+    assert failed_after(run, later)
+    assert not failed_after(run, replace(later, device="mlx5_1"))
+    assert failed_after(run, replace(later, device=None))
+    assert failed_after(run, replace(event, first_s=None, last_s=None))
