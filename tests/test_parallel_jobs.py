@@ -377,6 +377,97 @@ def test_one_of_two_hosts_is_late_in_few_steps(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("late_ranks", [(0, 2, 4, 6), (4, 5, 6, 7)], ids=str)
+def test_the_later_half_of_equal_ranks_is_named(tmp_path: Path, late_ranks: tuple[int, ...]) -> None:
+    job = _under_backward(lambda r, _s: 1.2 if r in late_ranks else 1.0)
+    assert late(said(job, tmp_path)) == [("straggler-rank", late_ranks)]
+
+
+def test_two_of_four_hosts_are_late(tmp_path: Path) -> None:
+    """Copies over hosts: in each such group two of four are late, and all the late ones are two whole hosts."""
+    job = job_shapes.replicated(
+        Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if 2 <= r < 6 else 1.0, steps=8)
+    )
+    paths = job.write(tmp_path, host=lambda r: f"node{r // 2}")
+    findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
+    found = [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"]
+    assert found == [((2, 3, 4, 5), ("node1", "node2"))]
+
+
+def _late_cpu(late_us: float) -> Simulation:
+    """Blocking reductions in tensor pairs, gradients over data pairs behind each other under compute; rank 3's CPU is
+    late before each kernel."""
+    pairs = {
+        r: (Group(f"tp{r // 2}", (r // 2 * 2, r // 2 * 2 + 1)), Group(f"dp{r % 2}", (r % 2, r % 2 + 2)))
+        for r in range(4)
+    }
+    programs = {}
+    for rank, (tensor, data) in pairs.items():
+        made: list[tuple[int, Op]] = []
+        for step in range(12):
+            for layer in range(6):
+                made.append((step, Op("idle", late_us if rank == 3 else 0.0)))
+                made.append((step, Op("compute", 500.0)))
+                if layer > 2:
+                    made.append((step, Op("collective", 260.0, data, "allreduce", 1 << 22, blocking=False)))
+                made.append((step, Op("collective", 40.0, tensor, "allreduce", 1 << 20)))
+            made += [(step, Op("join")), (step, Op("compute", 150.0))]
+        programs[rank] = made
+    simulation = Simulation(programs, 4)
+    simulation.run()
+    return simulation
+
+
+def _records_of_inspector(simulation: Simulation, folder: Path) -> list[Path]:
+    """Durations of collectives by communicator, without any time at which they began."""
+    folder.mkdir()
+    paths = []
+    for number, rank in simulation.ranks.items():
+        lines = []
+        for event in sorted(
+            (e for e in rank.events if "Process Group Name" in e["args"]), key=lambda e: e["ts"]
+        ):
+            args, took = event["args"], round(event["dur"])
+            members = json.loads(args["Process Group Ranks"])
+            size, n = 2 * args["In msg nelems"], len(members)
+            name = "".join(f"{ord(c):02x}" for c in args["Process Group Name"])
+            lines.append({
+                "header": {"id": f"0x{name}", "rank": members.index(number), "n_ranks": n, "nnodes": 1},
+                "metadata": {
+                    "inspector_output_format_version": "v4.2", "git_rev": "", "hostname": "node0",
+                    "rec_mechanism": "nccl_profiler_interface", "pid": 6000 + number,
+                    "dump_timestamp_us": 1_790_000_000_000_000 + int(event["ts"]),
+                },
+                "coll_perf": {
+                    "coll": "AllReduce", "coll_sn": args["Seq"], "coll_msg_size_bytes": size,
+                    "coll_exec_time_us": took, "coll_timing_source": "kernel_gpu",
+                    "coll_algobw_gbs": size / took / 1000, "coll_busbw_gbs": size / took / 1000 * 2 * (n - 1) / n,
+                },
+            })  # fmt: skip
+        paths.append(folder / f"node0-pid{6000 + number}.log")
+        paths[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return paths
+
+
+def test_without_times_who_waits_elsewhere_is_not_named(tmp_path: Path) -> None:
+    """Each rank is in a tensor pair, in a data pair and in the world. Rank 3 is late in all of them; rank 2 is late in
+    its data pair by what it waited in its tensor pair."""
+    world = Group("world", (0, 1, 2, 3))
+    job = _late_cpu(900.0)
+    programs = {r: [] for r in job.ranks}  # type: dict[int, list[tuple[int, Op]]]
+    for rank, state in job.ranks.items():
+        for step, op in state.program:
+            programs[rank].append((step, op))
+            if op.kind == "join":
+                programs[rank].append((step, Op("collective", 20.0, world, "allreduce", 2)))
+    simulation = Simulation(programs, 4)
+    simulation.run()
+    found = nccl_insight.analyze(
+        nccl_insight.load(_records_of_inspector(simulation, tmp_path / "i"))
+    ).findings
+    assert [f.ranks for f in found if f.name == "straggler-rank"] == [(3,)]
+
+
 def _under_backward(slow: Callable[[int, int], float]) -> Simulation:
     """Six gradients a step in one stream, reduced while the rest of the backward pass runs."""
     group, programs = Group("0", tuple(range(8))), {}

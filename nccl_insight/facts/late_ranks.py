@@ -31,6 +31,7 @@ _FEW_STEPS: Final = 8
 _LEAST_FOR_MEAN: Final = 3
 _DRAWS: Final = 20_000
 _STRONG_SHARE: Final = 0.5
+_CLEARLY: Final = 0.5
 _OUTLYING_STEPS: Final = "outlying steps"
 
 
@@ -64,11 +65,14 @@ def often_last(events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
     return tuple(found)
 
 
-def slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
+def slow_members(
+    rows: pl.DataFrame, events: pl.DataFrame, scale: Scale, halves: bool = False
+) -> tuple[Straggler, ...]:
     """Ranks of one group that are later than its median in step after step: one, or several that hide each other.
 
     The excess over the median of the others is summed by step (or taken by collective) and its mean tested against
-    zero. Several such ranks count as one: their delay is the time from the last rank that is none of them.
+    zero. Several such ranks count as one: their delay is the time from the last rank that is none of them. They are
+    fewer than the others, or with ``halves`` as many, if they stand clearly apart.
     """
     n = rows["rank"].n_unique()
     if scale.on_cpu or not scale.window or n < 2:
@@ -93,9 +97,11 @@ def slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale) -> tupl
         p_value = min(1.0, scale.ranks * mean_above_zero(values))
         if p_value <= _ALPHA_MEAN and material(int(sum(values)), int(max(values)), scale):
             late.append((int(str(rank)), p_value))
-    if not late or 2 * len(late) > n or (n > 2 and 2 * len(late) == n):
+    if not late or 2 * len(late) > n:
         return ()
     ranks = tuple(r for r, _ in late)
+    if n > 2 and 2 * len(late) == n and not (halves and not scale.pipeline and _apart(sums, ranks)):
+        return ()
     among = pl.col("rank").is_in(ranks)
     cost = (
         rows.group_by("match_id", "step")
@@ -119,6 +125,15 @@ def slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale) -> tupl
     )  # fmt: skip
 
 
+def _apart(sums: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether the later half of a group stands clearly apart from the other: by more than it differs in itself."""
+    means = sums.group_by("rank").agg(pl.col("excess").mean())
+    late = means.filter(pl.col("rank").is_in(ranks))["excess"]
+    others = means.filter(~pl.col("rank").is_in(ranks))["excess"]
+    gap = float(late.min()) - float(others.max())  # type: ignore[arg-type]
+    return gap >= _CLEARLY * (float(late.mean()) - float(others.mean()))  # type: ignore[arg-type]
+
+
 def _verdict(
     events: pl.DataFrame, units: pl.DataFrame, outliers: pl.DataFrame, rank: int, shares: tuple[float, float],
     scale: Scale, by_step: bool,
@@ -135,7 +150,10 @@ def _verdict(
     alpha = _ALPHA_STEPS if by_step else _ALPHA_SURE if scale.on_cpu else ALPHA_COLLECTIVES
     share, without_longest = shares
     times, chance = tally(units, rank)
-    p_value = min(1.0, n * binomial_tail(times, units.height, chance))
+    part = 1.0
+    p_value = min(
+        1.0, n * binomial_tail(math.floor(times * part), max(1, round(units.height * part)), chance)
+    )
     sure = p_value <= _ALPHA_SURE and without_longest >= MIN_SHARE
     if sure or (p_value <= alpha and share >= MIN_SHARE):
         return times, units.height, p_value, chance, unit

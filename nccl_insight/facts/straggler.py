@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -45,6 +45,9 @@ _HOST_SHARE: Final = 0.02
 """Of two hosts one is later on average; less than this is not worth a word."""
 _PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
+
+
+_Parts: TypeAlias = Sequence[tuple[pl.DataFrame, pl.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -159,34 +162,13 @@ def _arrivals(run: Run) -> Arrivals | None:
     if rows.is_empty() or (rows := rows.drop_nulls("rank")).is_empty():
         return None
     scale = _scale(run, rows)
-    found: dict[tuple[int, ...], list[Straggler]] = {}
     parts = [
         (part, within_exposed(events_of(part), _exposed(run, part)))
         for part in rows.partition_by("group", maintain_order=True)
     ]
     staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
-    chain = chains(run)
-    routed = routed_ranks(run)
-    for part, events in [*parts, *staged]:
-        members = tuple(sorted(part["rank"].unique().to_list()))
-        stages_differ = scale.pipeline and (not chain or _compares_stages(members, chain))
-        own = replace(scale, pipeline=stages_differ or not routed.isdisjoint(members))
-        late = tuple(
-            item
-            for item in often_last(events, own) or slow_members(part, events, own)
-            if not concentrated(events, item.ranks) and not _unequal_stages(part, item)
-        )
-        for item in late:
-            held = int(part.filter(pl.col("rank").is_in(item.ranks))["inherited_ns"].sum())
-            placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
-            found.setdefault(item.ranks, []).append(placed)
-    stragglers = [_merged(items) for items in found.values()]
-    stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
-    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
-    stragglers = [
-        replace(s, ranks=kept) for s in stragglers if (kept := _not_held_elsewhere(run, s.ranks, s.delay_ns))
-    ]
-    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    # Half of a group may be late by what could not be taken off; so only where nobody else is.
+    stragglers = _found(run, rows, parts, staged, scale) or _found(run, rows, parts, [], scale, halves=True)
     if not stragglers:
         stragglers = _often(parts, scale)
     stragglers = [_no_more_than_exposed(run, s) for s in stragglers]
@@ -209,6 +191,36 @@ def _arrivals(run: Run) -> Arrivals | None:
         _rank_table(waits, events), tuple(stragglers), distinct(once), events.height, scale.by_clock, scale.window,
         mean_wait / scale.window if scale.window else 0.0, scale.on_cpu, _routed(run, waits),
     )  # fmt: skip
+
+
+def _found(
+    run: Run, rows: pl.DataFrame, parts: _Parts, staged: _Parts, scale: Scale, halves: bool = False
+) -> list[Straggler]:
+    """The ranks that pass a test in some group, less those that only stand for others."""
+    found: dict[tuple[int, ...], list[Straggler]] = {}
+    chain = chains(run)
+    routed = routed_ranks(run)
+    for part, events in [*parts, *staged]:
+        members = tuple(sorted(part["rank"].unique().to_list()))
+        stages_differ = scale.pipeline and (not chain or _compares_stages(members, chain))
+        own = replace(scale, pipeline=stages_differ or not routed.isdisjoint(members))
+        late = tuple(
+            item
+            for item in often_last(events, own) or slow_members(part, events, own, halves)
+            if not concentrated(events, item.ranks) and not _unequal_stages(part, item)
+        )
+        for item in late:
+            held = int(part.filter(pl.col("rank").is_in(item.ranks))["inherited_ns"].sum())
+            placed = replace(item, group=part["label"][0], group_ranks=members, inherited_ns=held)
+            found.setdefault(item.ranks, []).append(placed)
+    stragglers = [_merged(items) for items in found.values()]
+    stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
+    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    stragglers = [
+        replace(s, ranks=kept) for s in stragglers if (kept := _not_held_elsewhere(run, s.ranks, s.delay_ns))
+    ]
+    stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
+    return [s for s in stragglers if not _waits_as_long(rows, s)]
 
 
 def _exposed(run: Run, part: pl.DataFrame) -> pl.DataFrame:
@@ -298,6 +310,14 @@ def _whole_hosts(run: Run, found: list[Straggler]) -> list[Straggler]:
             most = max(own, key=lambda s: s.delay_ns)
             together = replace(most, ranks=tuple(sorted(host)), groups=len(own))
             found = [s for s in found if s not in own] + [together]
+    # Ranks of several hosts that hide each other are late together.
+    across = [s for s in found if len(s.ranks) > 1 and not any(set(s.ranks) <= host for host in hosts)]
+    named = {r for s in across for r in s.ranks}
+    whole = [host for host in hosts if host <= named]
+    if len(across) > 1 and named == set().union(*whole):
+        most = max(across, key=lambda s: s.delay_ns)
+        together = replace(most, ranks=tuple(sorted(named)), groups=len(across))
+        found = [s for s in found if s not in across] + [together]
     return found
 
 
@@ -369,6 +389,23 @@ def _not_held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> tupl
     """
     excess = run.memo("facts.straggler.excess", _excess)
     return tuple(r for r in ranks if excess.get(r, 0) < _ELSEWHERE * delay_ns)
+
+
+def _waits_as_long(rows: pl.DataFrame, late: Straggler | Once) -> bool:
+    """Whether ranks of records without times waited in other groups for most of what they were late by in this one.
+
+    Without starts nobody can tell what came before what, so waiting elsewhere could not be taken off.
+    """
+    mine = rows.filter(pl.col("rank").is_in(late.ranks if isinstance(late, Straggler) else (late.rank,)))
+    if mine["start_ns"].null_count() < mine.height:
+        return False
+    members = pl.col("rank").sort().over("match_id", mapping_strategy="join")
+    elsewhere = (
+        rows.with_columns(among=members)
+        .filter(pl.col("among") != pl.lit(sorted(late.group_ranks), pl.List(pl.Int32)))
+        .join(mine.select("match_id", "rank"), on=["match_id", "rank"], how="semi")
+    )
+    return int(elsewhere["wait_ns"].sum()) >= _ELSEWHERE * late.delay_ns
 
 
 def _excess(run: Run) -> dict[int, int]:

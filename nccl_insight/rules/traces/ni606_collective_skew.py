@@ -50,6 +50,8 @@ CAUSED_BY = ("alltoall-imbalanced", "busbw-outlier")
 THRESHOLDS = {"wait_share": 0.10, "least_collectives": 20.0}
 SOURCES = ("TraceLens implicit sync analysis",)
 _ROUTED = 0.5
+_WITHOUT_TIMES = 0.3
+"""Records without times (NCCL Inspector) tell time in collectives only, of which waiting is a larger share."""
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -59,13 +61,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     limit = threshold(run, "collective-skew", "wait_share", THRESHOLDS["wait_share"])
     least = threshold(run, "collective-skew", "least_collectives", THRESHOLDS["least_collectives"])
-    if found.collectives < least or found.wait_share < limit:
+    times = run.table("collectives")["start_ns"]
+    timed = times.null_count() < times.len()
+    if found.collectives < least or found.wait_share < (limit if timed else max(limit, _WITHOUT_TIMES)):
         return
     inputs = input_of_rank(run)
     rows = found.ranks.select("rank", "times_last", "collectives", "mean_wait_ns").sort("rank")
     yield Hit(
-        title=f"Ranks wait {found.wait_share:.0%} of the recorded time for each other in collectives, and the last "
-        "one changes",
+        title=f"Ranks wait {found.wait_share:.0%} of the {'recorded time' if timed else 'time in collectives'} for "
+        "each other in collectives, and the last one changes",
         explanation="No rank is last significantly more often than chance: uneven work or jitter rather than one slow "
         "rank."
         + (" These are CPU collectives, where scheduling noise is normal." if found.cpu_only else "")
