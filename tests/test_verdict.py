@@ -422,6 +422,12 @@ def test_a_word_of_the_shell_in_the_middle_of_the_output_is_none(tmp_path: Path)
     assert judge(tmp_path, [*log(), "Killed", *after]).status != "findings"
 
 
+def test_what_a_script_ends_behind_a_job_is_none_of_the_job(tmp_path: Path) -> None:
+    assert judge(tmp_path, [*log(), "Terminated", "job finished"]).status != "findings"
+    assert judge(tmp_path, [*log(closed=2), "Terminated"]).status != "findings"
+    assert judge(tmp_path, [*log(closed=2), "Killed"]).status != "findings"
+
+
 def test_text_without_nccl_that_ends_with_a_word_of_the_shell_is_judged(tmp_path: Path) -> None:
     analysis = judge(tmp_path, ["Epoch 1", "lr = 1.00e-05", "Killed"])
     assert [f.name for f in analysis.findings] == ["process-killed"]

@@ -128,7 +128,16 @@ def _bare(run: Run, known: Identities) -> list[End]:
     rows = endings(run)
     if rows.is_empty():
         return found
-    rows = rows.filter(pl.col("line") > pl.col("lines") - _LAST_LINES)
+    # A program that closed all its communicators ended well; what a script ends behind it is none of the job.
+    marks = (
+        run.table("milestones")
+        .group_by("input_id")
+        .agg((pl.col("end").cast(pl.String) == "destroyed").all().alias("_orderly"))
+    )
+    closed = marks.filter("_orderly")["input_id"].to_list()
+    # A script that goes on has itself ended what it calls terminated.
+    last = pl.when(pl.col("text").str.ends_with("Terminated")).then(1).otherwise(_LAST_LINES)
+    rows = rows.filter((pl.col("line") > pl.col("lines") - last) & ~pl.col("input_id").is_in(closed))
     for input_id, line, text in rows.select("input_id", "line", "text").iter_rows():
         word = _BARE.match(str(text))
         if word is None:
