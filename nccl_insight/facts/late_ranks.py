@@ -176,6 +176,7 @@ def _chance_of_delay(events: pl.DataFrame, rank: int) -> float:
     ``_DRAWS`` combinations, drawn with a fixed seed beyond.
     """
     sums = events.filter(pl.col("step").is_not_null()).group_by("step", "last").agg(pl.col("delay_ns").sum())
+    sums = sums.sort("step", "last")  # the draws go by position
     sizes = dict(events.group_by("step").agg(pl.col("members").max()).iter_rows())
     observed = int(sums.filter(pl.col("last") == rank)["delay_ns"].sum())
     steps: list[list[int]] = []
