@@ -135,14 +135,14 @@ def _bare(run: Run, known: Identities) -> list[End]:
         .agg((pl.col("end").cast(pl.String) == "destroyed").all().alias("_orderly"))
     )
     closed = marks.filter("_orderly")["input_id"].to_list()
-    # A script that goes on has itself ended what it calls terminated.
-    last = pl.when(pl.col("text").str.ends_with("Terminated")).then(1).otherwise(_LAST_LINES)
-    rows = rows.filter((pl.col("line") > pl.col("lines") - last) & ~pl.col("input_id").is_in(closed))
-    for input_id, line, text in rows.select("input_id", "line", "text").iter_rows():
+    rows = rows.filter((pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed))
+    for input_id, line, text, lines in rows.select("input_id", "line", "text", "lines").iter_rows():
         word = _BARE.match(str(text))
         if word is None:
             continue
         signal = _BARE_SIGNALS[word[1]]
+        if signal == 15 and line < lines:
+            continue  # the script goes on: it has itself ended what it calls terminated
         host = known.host_of_input.get(int(input_id))
         alone = known.rank_of_input.get(int(input_id))
         found.append(
