@@ -20,6 +20,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
+from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tracebacks import local_rank_in_tag, rank_in_tag
 from nccl_insight.tables.run import Run
 
@@ -43,14 +44,6 @@ SILENT: Final = ("vllm_engine_died", "ray_worker_exit", "ray_actor_dead", "ray_w
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
 BARE: Final = "bare_word"
-_BARE: Final = re.compile(
-    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\]|[0-9][0-9T:./+Z -]{7,40} )?"
-    r"(Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exception)$"
-)
-_BARE_SIGNALS: Final = {
-    "Killed": 9, "Terminated": 15, "Aborted": 6, "Bus error": 7, "Segmentation fault": 11, "Illegal instruction": 4,
-    "Floating point exception": 8,
-}  # fmt: skip
 _LAST_LINES: Final = 8
 
 
@@ -137,10 +130,10 @@ def _bare(run: Run, known: Identities) -> list[End]:
     closed = marks.filter("_orderly")["input_id"].to_list()
     rows = rows.filter((pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed))
     for input_id, line, text, lines in rows.select("input_id", "line", "text", "lines").iter_rows():
-        word = _BARE.match(str(text))
-        if word is None:
+        ended = shell_signal(str(text))
+        if ended is None:
             continue
-        signal = _BARE_SIGNALS[word[1]]
+        word, signal = ended
         if signal == 15 and line < lines:
             continue  # the script goes on: it has itself ended what it calls terminated
         host = known.host_of_input.get(int(input_id))
@@ -148,7 +141,7 @@ def _bare(run: Run, known: Identities) -> list[End]:
         found.append(
             End(
                 kind=KILLED if signal == 9 else ENDED if signal == 15 else CRASHED,
-                text=word[1],
+                text=word,
                 ref=Ref(int(input_id), int(line)),
                 ranks=() if alone is None or host is None else (alone,),
                 hosts=() if host is None else (host,),

@@ -7,6 +7,7 @@ of a line of NCCL that was not written to its end.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import polars as pl
@@ -74,6 +75,21 @@ _MARKS: Final = (
     "killed", "terminated", "terminate called", "abort", "exception!", "remote host", "disconnect", "pot instance",
     "reemption", "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
 )  # fmt: skip
+
+_BARE: Final = re.compile(
+    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\]|[0-9][0-9T:./+Z -]{7,40} )?"
+    r"(Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exception)$"
+)
+_BARE_SIGNALS: Final = {
+    "Killed": 9, "Terminated": 15, "Aborted": 6, "Bus error": 7, "Segmentation fault": 11, "Illegal instruction": 4,
+    "Floating point exception": 8,
+}  # fmt: skip
+
+
+def shell_signal(text: str) -> tuple[str, int] | None:
+    """What a shell prints of a command that a signal ended, alone or behind a progress bar, and the signal's number."""
+    word = _BARE.match(text)
+    return None if word is None else (word[1], _BARE_SIGNALS[word[1]])
 
 
 def ending_lines(text: pl.Expr) -> pl.Expr:
