@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import sys
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,6 @@ import typer
 
 from nccl_insight.cli.choices import Color, FailOn
 from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
-from nccl_insight.inputs.limits import Limits
 
 _MAX_BYTES = 4 << 20
 _LEVELS = ("error", "warning", "info", "never")
@@ -95,17 +93,15 @@ def _read(path: str) -> str:
 
 def _read_file(path: Path) -> bytes:
     if path.is_fifo():
+        from nccl_insight.inputs.limits import Limits
+
         return _read_pipe(path, Limits().pipe_wait_s)
     with path.open("rb") as file:
         return file.read(_MAX_BYTES + 1)
 
 
 def _read_pipe(path: Path, wait_s: float) -> bytes:
-    """What is written to a pipe; opening one that nobody writes to would wait for ever."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        waiter = select.poll()
-        waiter.register(file, select.POLLIN | select.POLLHUP)
-        if not waiter.poll(1000 * wait_s):
-            raise UsageError(f"{path}: nobody wrote to this pipe for {wait_s:g} s")
-        os.set_blocking(file.fileno(), True)
-        return file.read(_MAX_BYTES + 1)
+    from nccl_insight.inputs.spool import open_pipe
+
+    with open_pipe(path, str(path), wait_s) as pipe:
+        return pipe.read(_MAX_BYTES + 1)

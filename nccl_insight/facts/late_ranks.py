@@ -150,10 +150,7 @@ def _verdict(
     alpha = _ALPHA_STEPS if by_step else _ALPHA_SURE if scale.on_cpu else ALPHA_COLLECTIVES
     share, without_longest = shares
     times, chance = tally(units, rank)
-    part = 1.0
-    p_value = min(
-        1.0, n * binomial_tail(math.floor(times * part), max(1, round(units.height * part)), chance)
-    )
+    p_value = min(1.0, n * binomial_tail(times, units.height, chance))
     sure = p_value <= _ALPHA_SURE and without_longest >= MIN_SHARE
     if sure or (p_value <= alpha and share >= MIN_SHARE):
         return times, units.height, p_value, chance, unit

@@ -29,6 +29,13 @@ from nccl_insight.facts.late import (
     material,
     within_exposed,
 )
+from nccl_insight.facts.late_limits import (
+    PIPELINE,
+    exposed,
+    no_more_than_exposed,
+    not_held_elsewhere,
+    waits_as_long,
+)
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
 from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
@@ -37,14 +44,11 @@ from nccl_insight.tables.run import Run
 
 _FEW_RANKS: Final = 4
 _COMPARABLE: Final = 0.2
-_ELSEWHERE: Final = 0.5
 _STAGE_SHARE: Final = 0.1
 _MOST_OF_HOST: Final = 0.6
 _AS_LATE: Final = 0.5
 _HOST_SHARE: Final = 0.02
 """Of two hosts one is later on average; less than this is not worth a word."""
-_PIPELINE: Final = "pipeline"
-"""Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
 
 
 _Parts: TypeAlias = Sequence[tuple[pl.DataFrame, pl.DataFrame]]
@@ -163,22 +167,22 @@ def _arrivals(run: Run) -> Arrivals | None:
         return None
     scale = _scale(run, rows)
     parts = [
-        (part, within_exposed(events_of(part), _exposed(run, part)))
+        (part, within_exposed(events_of(part), exposed(run, part)))
         for part in rows.partition_by("group", maintain_order=True)
     ]
-    staged = [] if rows["label"][0] == _PIPELINE else _stage_parts(run)
+    staged = [] if rows["label"][0] == PIPELINE else _stage_parts(run)
     # Half of a group may be late by what could not be taken off; so only where nobody else is.
     stragglers = _found(run, rows, parts, staged, scale) or _found(run, rows, parts, [], scale, halves=True)
     if not stragglers:
         stragglers = _often(parts, scale)
-    stragglers = [_no_more_than_exposed(run, s) for s in stragglers]
+    stragglers = [no_more_than_exposed(run, s) for s in stragglers]
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
     once = [
         o for part, events in [*parts, *staged] for o in late_once(part, events, scale) if o.rank not in named
     ]
     once = [o for o in once if not follows(o, once) and not one_of_many(o, [e for _, e in parts])]
-    once = [o for o in once if _not_held_elsewhere(run, (o.rank,), o.delay_ns)]
+    once = [o for o in once if not_held_elsewhere(run, (o.rank,), o.delay_ns)]
     latest = pl.col("own_ns").max().over("match_id")
     # What one rank waits in two groups for the same work counts once: no more than it stood in the collective.
     waits = rows.with_columns(
@@ -217,40 +221,10 @@ def _found(
     stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     stragglers = [
-        replace(s, ranks=kept) for s in stragglers if (kept := _not_held_elsewhere(run, s.ranks, s.delay_ns))
+        replace(s, ranks=kept) for s in stragglers if (kept := not_held_elsewhere(run, s.ranks, s.delay_ns))
     ]
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
-    return [s for s in stragglers if not _waits_as_long(rows, s)]
-
-
-def _exposed(run: Run, part: pl.DataFrame) -> pl.DataFrame:
-    """``step, last, exposed_ns``: the least communication that another member of a group than ``last`` could not hide
-    in a step; of steps that all members tell."""
-    steps = run.table("steps").filter(
-        pl.col("step").is_not_null() & pl.col("exposed_comm_ns").is_not_null() & pl.col("rank").is_not_null()
-    )
-    members = part["rank"].unique()
-    each = steps.filter(pl.col("rank").is_in(members.implode()))
-    each = each.group_by("step", last="rank").agg(exposed_ns=pl.col("exposed_comm_ns").sum())
-    each = each.filter(pl.len().over("step") == members.len()).sort("step", "exposed_ns", "last")
-    least, second = (pl.col("exposed_ns").slice(i, 1).first().over("step") for i in (0, 1))
-    least_of = pl.col("last").first().over("step")
-    return each.with_columns(exposed_ns=pl.when(pl.col("last") == least_of).then(second).otherwise(least))
-
-
-def _no_more_than_exposed(run: Run, late: Straggler) -> Straggler:
-    """The straggler with a delay of at most the communication that any other rank of its group could not hide: an
-    arrival that the others fill with compute costs them nothing."""
-    others = run.table("steps").filter(
-        pl.col("rank").is_in(late.group_ranks) & ~pl.col("rank").is_in(late.ranks)
-    )
-    most = others.group_by("rank").agg(pl.col("exposed_comm_ns").sum())["exposed_comm_ns"].max()
-    if late.group == _PIPELINE or not isinstance(most, int) or not 0 < most < late.delay_ns:
-        return late
-    share = most / late.delay_ns
-    return replace(
-        late, delay_ns=most, window_share=late.window_share * share, worst_delay_ns=min(late.worst_delay_ns, most)
-    )  # fmt: skip
+    return [s for s in stragglers if not waits_as_long(rows, s)]
 
 
 def _routed(run: Run, waits: pl.DataFrame) -> float:
@@ -261,7 +235,7 @@ def _routed(run: Run, waits: pl.DataFrame) -> float:
 
 def _unequal_stages(part: pl.DataFrame, late: Straggler) -> bool:
     """Whether a stage of a pipeline takes so little longer than the others that its share of the layers explains it."""
-    if part["label"][0] != _PIPELINE:
+    if part["label"][0] != PIPELINE:
         return False
     others = (
         part.filter(~pl.col("rank").is_in(late.ranks)).group_by("match_id").agg(pl.col("own_ns").median())
@@ -282,7 +256,7 @@ def _whole_stages(
     found: list[Straggler], parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]
 ) -> list[Straggler]:
     """Late ranks of several pipelines that share a process group as one: it is their stage."""
-    late = [s for s in found if s.group == _PIPELINE and len(s.ranks) == 1]
+    late = [s for s in found if s.group == PIPELINE and len(s.ranks) == 1]
     rest = [s for s in found if s not in late]
     groups = [set(part["rank"].unique().to_list()) for part, _ in parts]
     bundles: list[list[Straggler]] = []
@@ -379,48 +353,6 @@ def _often(parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], scale: Scale) -> 
             steps=tuple(sorted(mine["step"].to_list())), of_steps=each["step"].n_unique(),
         )
     ]  # fmt: skip
-
-
-def _not_held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> tuple[int, ...]:
-    """Those of the ranks that did not wait in communication of other libraries for most of their delay.
-
-    These kernels have no metadata, so nobody can tell who waited for whom in each; but their sum tells who waited. The
-    rank for which the others wait is short in them.
-    """
-    excess = run.memo("facts.straggler.excess", _excess)
-    return tuple(r for r in ranks if excess.get(r, 0) < _ELSEWHERE * delay_ns)
-
-
-def _waits_as_long(rows: pl.DataFrame, late: Straggler | Once) -> bool:
-    """Whether ranks of records without times waited in other groups for most of what they were late by in this one.
-
-    Without starts nobody can tell what came before what, so waiting elsewhere could not be taken off.
-    """
-    mine = rows.filter(pl.col("rank").is_in(late.ranks if isinstance(late, Straggler) else (late.rank,)))
-    if mine["start_ns"].null_count() < mine.height:
-        return False
-    members = pl.col("rank").sort().over("match_id", mapping_strategy="join")
-    elsewhere = (
-        rows.with_columns(among=members)
-        .filter(pl.col("among") != pl.lit(sorted(late.group_ranks), pl.List(pl.Int32)))
-        .join(mine.select("match_id", "rank"), on=["match_id", "rank"], how="semi")
-    )
-    return int(elsewhere["wait_ns"].sum()) >= _ELSEWHERE * late.delay_ns
-
-
-def _excess(run: Run) -> dict[int, int]:
-    """Time of each rank in kernels of other libraries beyond the shortest rank's, among ranks with as many of them."""
-    rows = run.table("other_communication").filter(pl.col("rank").is_not_null())
-    if rows.is_empty():
-        return {}
-    least = pl.col("duration_ns").min().over("kernel", "count")
-    return dict(
-        rows.with_columns(more=pl.col("duration_ns") - least)
-        .group_by("rank")
-        .agg(pl.col("more").sum())
-        .sort("rank")
-        .iter_rows()
-    )
 
 
 def _merged(items: Sequence[Straggler]) -> Straggler:

@@ -6,9 +6,10 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple
 
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs import temporary
@@ -41,18 +42,26 @@ def from_pipe(path: Path, display: str, limits: Limits) -> Copy:
         UsageError: nobody writes to it, or the copy cannot be written.
         OSError: it cannot be opened.
     """
+    with open_pipe(path, display, limits.pipe_wait_s, " (limit pipe-wait-s)") as stream:
+        return spool(stream, display, limits)
+
+
+@contextmanager
+def open_pipe(path: Path, display: str, wait_s: float, hint: str = "") -> Iterator[BinaryIO]:
+    """A pipe to read from, once somebody writes to it; opening one that nobody writes to would wait for ever.
+
+    ``hint``: what the message says of the time that was waited. Raises as :func:`from_pipe`.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         waiter = select.poll()
         waiter.register(handle, select.POLLIN | select.POLLHUP)
-        deadline = time.monotonic() + limits.pipe_wait_s
+        deadline = time.monotonic() + wait_s
         while not waiter.poll(_WAIT_MS):
             if time.monotonic() > deadline:
-                raise UsageError(
-                    f"{display}: nobody wrote to this pipe for {limits.pipe_wait_s} s (limit pipe-wait-s)"
-                )
+                raise UsageError(f"{display}: nobody wrote to this pipe for {wait_s:g} s{hint}")
         os.set_blocking(handle, True)
-        return spool(stream, display, limits)
+        yield stream
 
 
 def downloaded(file: Remote, most_bytes: int) -> Copy:

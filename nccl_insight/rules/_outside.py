@@ -131,14 +131,17 @@ def _reported(run: Run) -> _Reported:
     )
 
 
+def loud_besides(run: Run, kinds: Iterable[str]) -> bool:
+    """Whether NCCL, torch or a launcher reported anything loud that is none of these kinds."""
+    quiet = ["benign", "other", "plain-note", *kinds]
+    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(quiet)).height > 0
+
+
 def bare_echo(run: Run, end: End) -> bool:
     """Whether a shell's word for a signal (``Killed``) stands behind failures, after which somebody ended the job."""
     if end.message != BARE:
         return False
-    said = causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "plain-note", end.kind])
-    )
-    return said.height > 0 or any(e.message != BARE for e in ends(run))
+    return loud_besides(run, (end.kind,)) or any(e.message != BARE for e in ends(run))
 
 
 def network_only(run: Run) -> bool:
@@ -169,7 +172,6 @@ def cancelled_before(run: Run, end: End) -> bool:
 
 __all__ = [
     "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "bare_echo", "cancelled_before", "earlier", "first_of",
-    "hosts_of",
-    "network_only", "of_kind", "own_failures", "placed", "ranks_of", "refs_of", "since", "strong_before", "subject",
-    "times_of",
+    "hosts_of", "loud_besides", "network_only", "of_kind", "own_failures", "placed", "ranks_of", "refs_of", "since",
+    "strong_before", "subject", "times_of",
 ]  # fmt: skip

@@ -37,7 +37,11 @@ _RANK: Final = r"(?i)^[\s\[(]{0,8}rank[ :=]*([0-9]{1,7})"
 
 def check_lines(text: pl.Expr) -> pl.Expr:
     """Whether a line may report a value that was checked (a cheap test with few false hits)."""
-    return text.str.contains_any(list(SIGNS)) & (text.str.contains(_ABOUT) | text.str.contains(_ASSERTED))
+    return text.str.contains_any(list(SIGNS)) & _checked(text)
+
+
+def _checked(text: pl.Expr) -> pl.Expr:
+    return text.str.contains(_ABOUT) | text.str.contains(_ASSERTED)
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -46,7 +50,7 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     if near.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    near = near.filter(check_lines(pl.col("text")))
+    near = near.filter(_checked(pl.col("text")))
     text = pl.col("text").str.slice(0, 2000)
     pair, turned = text.str.extract_groups(_PAIR), text.str.extract_groups(_TURNED)
     return (

@@ -44,6 +44,7 @@ from nccl_insight.rules._outside import (
     KILLED,
     first_of,
     hosts_of,
+    loud_besides,
     of_kind,
     own_failures,
     placed,
@@ -75,7 +76,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     raised = [e for e in found if e.exception]
     weak = [e for e in found if not e.exception and not own_failures(run, e)]
     # Open MPI's first words, which the line with the rank follows where it was not cut off.
-    if any(e.message not in _VAGUE for e in ends(run)) or _said(run):
+    if any(e.message not in _VAGUE for e in ends(run)) or loud_besides(run, (FAILED, *ECHOES)):
         weak = [e for e in weak if e.message not in _VAGUE]
     if raised:
         first = first_of(raised)
@@ -88,12 +89,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         blocks = [e for e in weak if e.message == "elastic_root_cause"]
         first = first_of(blocks or weak)
         yield _exit(run, first)
-
-
-def _said(run: Run) -> bool:
-    """Whether NCCL or torch reported anything loud: then a job that is only said to have failed has a reason."""
-    quiet = ["benign", "other", "plain-note", FAILED, *ECHOES]
-    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(quiet)).height > 0
 
 
 def _reported(first: End, weak: list[End]) -> list[End]:
