@@ -84,12 +84,10 @@ HINTS: Final = {
         " hca-", " mlx", "mf0;", "--name", "world_info", "dc=", "assigned ", " on ",
         # Hosts are called node0001 in many clusters: the word alone is in every line of theirs.
         "node ", "nodes ", "node=", "nodes=", "node:", "nodes:", "node(", "nodes(", "node\t", "node\"", "node'",
-        "nodelist", "instance",
-        "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:", "hostname ",
-        "authenticating", "resolve", "[rank",
-        "lookup ", "addresses of", "exited with", "pbs_", "slurm", "][[", ":mpi_rank_", "startup(", "linux ",
-        "-ost", "-mdt",
-        "/n", "ca: ", "switch: ", "router: ", ":/", "\\\\", ">1 ",
+        "nodelist", "instance", "server", "machine", "compute", "displayname", "vmname", "vmscaleset", "host:",
+        "hostname ", "authenticating", "resolve", "[rank", "lookup ", "addresses of", "exited with", "pbs_", "slurm",
+        "][[", ":mpi_rank_", "startup(", "linux ", "-ost", "-mdt", "/n", "ca: ", "switch: ", "router: ", ":/",
+        "\\\\", ">1 ",
     ),
     "places": (
         "nodelist", "worker_addrs", "slurm_", "-h ", "--host", "nodes allocated", "lsb_", "host(s)", "following",
@@ -100,8 +98,8 @@ HINTS: Final = {
         "account", "arn:", "project", "resource-group", "resourcegroups/", "clustername", "cluster_name",
         "cluster-name", "container_name", "containername", "team", "workspace", "tenant", "queue", "experiment",
         "exp_name", "run_name", "cluster", "resource", "organization", "_org", "_comment", "_group", "_ce_name",
-        "_jq_name", "controlled by", "service account", "was using", "groupid=", "gid=", "groups=", "user group <", "rendezvous",
-        "cloning into", "logged in", "file system", "raysubmit_", "k8s_", "/pods/", "/containers/",
+        "_jq_name", "controlled by", "service account", "was using", "groupid=", "gid=", "groups=", "user group <",
+        "rendezvous", "cloning into", "logged in", "file system", "raysubmit_", "k8s_", "/pods/", "/containers/",
         "container-name", "\\\\",
     ),
     "number": (
