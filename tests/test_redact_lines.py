@@ -340,6 +340,8 @@ LINES: dict[str, tuple[str, list[str], list[str]]] = {
     "2 torch keep": ("[rank3]:[E1120 ProcessGroupNCCL.cpp:1282] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process group watchdog thread terminated with exception on cuda3 at step-100 from layer-7", [], ["PG GUID 0(default_pg)", "cuda3", "step-100", "layer-7"]),
     "2 text keep": ("Measured on H100-SXM5 with fp8-e4m3 at bf16 on mlx5_3 from ens9f0 to rdmap16s27 on cuda12.8, model gpt2-xl from step-40", [], ["H100-SXM5", "fp8-e4m3", "mlx5_3", "ens9f0", "rdmap16s27", "cuda12.8", "step-40"]),
     "2 text keep2": ("Loading checkpoint shards on rank0, see torch2.5 at line42 from bf16-mixed on x86_64 in utf-8 at sha256 from v1.2.3 to v1.2.4 on gfx942", [], ["rank0", "torch2.5", "line42", "bf16-mixed", "x86_64", "utf-8", "v1.2.3", "gfx942"]),
+    "3 nodelist blank": ("controller: NodeList petrel7,copse8 was taken", ["petrel7", "copse8"], ["NodeList", "was taken"]),
+    "3 hosts found": ("launcher: 3 hosts found: petrel7,copse8,tundra9", ["petrel7", "copse8", "tundra9"], ["hosts found"]),
     "3 prompt": ("(tundra) [mirabel@copse-gw runs]$ torchrun --nproc_per_node=8 train.py", ["tundra", "mirabel", "copse"], ["torchrun --nproc_per_node=8"]),
     "3 prompt plain": ("mirabel@copse:/etc$ ls", ["mirabel", "copse"], ["ls"]),
     "3 option": ("tool sync --project \"fennel-ft\" --entity \"petrelteam\" --steps 10", ["fennel", "petrel"], ["--steps 10", "--project"]),

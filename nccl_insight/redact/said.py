@@ -106,7 +106,7 @@ _HOSTS: Final = re.compile(
 # Lists of hosts behind options and names of fields, and a name or the beginning of several within one.
 _LISTS: Final = re.compile(
     r"(?:(?<!\S)-[wxH] ?|(?<!\S)--(?:exclude|include|hosts?|nodelist|nodes)[= ]"
-    r"|\bexec_v?host[ \t]{0,4}=[ \t]{0,4}|\bNodes? |node_regex[= ][\"']?|\b[Hh]osts? found: \b[Nn]ode[Ll]ist[=: ]{1,2}"
+    r"|\bexec_v?host[ \t]{0,4}=[ \t]{0,4}|\bNodes? |node_regex[= ][\"']?|\b[Hh]osts? found: |\b[Nn]ode[Ll]ist[=: ]{1,2}"
     r"|[ \t](?:idle|alloc|mix|mixed|down|drain|drng|drained|draining|comp|maint|resv|fail|boot|unk|plnd|allocated)"
     rf"[*~#!%$@^-]{{0,2}}[ \t]{{1,20}})({_LISTED})"
 )
