@@ -6,6 +6,7 @@ of the group decides, so a gap of one is enough."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -235,21 +236,33 @@ def _came(run: Run, group: str, absent: set[int], first_s: float | None) -> set[
     peer, where another rank explains why; those that time out in another group wait themselves. All of them stay
     where nobody else is left and no transfer failed.
     """
-    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*_TRANSFERS, _CLOSED]))
-    if first_s is not None:
-        rows = rows.filter(pl.col("time_s").is_null() | (pl.col("time_s") <= first_s + SKEW_S))
-    told = {
-        n: {int(r) for r in part["rank"].drop_nulls().unique()}
-        for n, part in (
-            ("failed", rows.filter(pl.col("cause") != _CLOSED)),
-            ("closed", rows.filter(pl.col("cause") == _CLOSED)),
-        )
-    }
-    failed = told["failed"] & absent
-    elsewhere = states(run).filter((pl.col("group") != group) & pl.col("timed_out_seq").is_not_null())
-    waiting = {int(r) for r in elsewhere["global_rank"].drop_nulls().unique()}
-    others = (told["closed"] | waiting) & absent
+    earliest = run.memo("facts.watchdog.earliest", _earliest)
+    last = math.inf if first_s is None else first_s + SKEW_S
+    elsewhere = run.memo("facts.watchdog.timed_out", _timed_out)
+    failed, closed = (
+        {rank for rank in absent if (rank, kind) in earliest and earliest[rank, kind] <= last}
+        for kind in (False, True)
+    )
+    others = closed | {rank for rank in absent if elsewhere.get(rank, set()) - {group}}
     return failed | others if failed or absent - others else set()
+
+
+def _earliest(run: Run) -> dict[tuple[int, bool], float]:
+    """When each rank first reported that its transfer failed (False), and that it lost a peer (True); before
+    everything where a line has no time."""
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*_TRANSFERS, _CLOSED]))
+    times = pl.col("time_s").cast(pl.Float64).fill_null(-math.inf)
+    found = rows.drop_nulls("rank").group_by("rank", closed=pl.col("cause") == _CLOSED).agg(times.min())
+    return {(int(rank), bool(closed)): float(at) for rank, closed, at in found.iter_rows()}
+
+
+def _timed_out(run: Run) -> dict[int, set[str]]:
+    """The groups in which each rank of the job timed out."""
+    rows = states(run).drop_nulls(["timed_out_seq", "global_rank", "group"])
+    found: dict[int, set[str]] = {}
+    for rank, group in rows.select("global_rank", "group").iter_rows():
+        found.setdefault(int(rank), set()).add(str(group))
+    return found
 
 
 def _absent_of(

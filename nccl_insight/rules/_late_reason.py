@@ -13,8 +13,7 @@ _LOOK: dict[Kind, str] = {
     "and larger inputs",
     "work": "compare what the ranks are given {where}: micro-batches, sequence lengths, tokens of experts",
     "host": "top -H; py-spy dump --pid <pid> {where}; then look for data loading, garbage collection, logging, "
-    "busy or unpinned "
-    "CPUs",
+    "busy or unpinned CPUs",
     "copies": "look at the copies in the trace {where}: checkpoints, pageable memory, .item() and .cpu() calls",
 }
 _ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
