@@ -1,5 +1,5 @@
 """``python -m nccl_insight``."""
 
-from nccl_insight.cli import main
+from nccl_insight.cli import run
 
-main()
+run()

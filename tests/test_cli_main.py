@@ -90,3 +90,37 @@ def test_too_little_memory_is_one_line_and_no_internal_error(
     said = capsys.readouterr().err
     assert "not enough memory" in said
     assert said.count("\n") == 1
+
+
+AT_THE_END = (
+    "import atexit, sys, threading, time\n"
+    "from nccl_insight import cli\n"
+    "def late():\n"
+    "    time.sleep(0.2)\n"
+    "    sys.stdout.write('thread;')\n"
+    "def main():\n"
+    "    atexit.register(lambda: sys.stdout.write('handler;'))\n"
+    "    threading.Thread(target=late).start()\n"
+    "    sys.stdout.write('command;')\n"
+    "    raise SystemExit({status})\n"
+    "cli.main = main\n"
+    "cli.run()\n"
+)
+
+
+@pytest.mark.parametrize(("status", "code"), [("0", 0), ("3", 3), ("'a text'", 1)])
+def test_the_end_waits_for_threads_and_handlers_and_keeps_the_exit_code(status: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END.format(status=status)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, "command;thread;handler;")
+
+
+def test_an_end_that_nobody_expected_is_still_a_failure() -> None:
+    code = "from nccl_insight import cli\ndef main(): raise RuntimeError('odd')\ncli.main = main\ncli.run()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "odd" in done.stderr

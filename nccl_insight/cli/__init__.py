@@ -148,8 +148,6 @@ def main() -> None:
     """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(*_GARBAGE_AFTER)
-    # When the interpreter ends it looks for garbage three times more: a fifth of a short command.
-    atexit.register(gc.freeze)
     _prepare()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -207,3 +205,32 @@ def main() -> None:
         _fail(
             f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL
         )
+
+
+def _leave(code: int) -> None:
+    """Ends the process at once, unless something that is left to be written cannot be, or torch has work at the end."""
+    if "torch" in sys.modules:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)
+
+
+def run() -> None:
+    """Entry point of the process: :func:`main`, and an end that takes nothing apart.
+
+    The interpreter would look for garbage three times more and hand back hundreds of MB of tables piece by piece: a
+    fifth of a short command. What has to be done at the end (temporary files) is registered later than this, so it is
+    done before.
+    """
+    codes: list[int] = []
+    atexit.register(lambda: _leave(codes[0]) if codes else None)
+    try:
+        main()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            codes.append(end.code)
+        raise

@@ -301,8 +301,9 @@ def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False
 
 def outline(grammar: Grammar, message: Message) -> Outline:
     """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
-    if message.literals is not None:
-        return Outline(*_outline_of(message.literals), message.headless)
+    literals = message.literals
+    if literals is not None:
+        return Outline(*_outline_of(literals), message.headless)
     expr = _trimmed(message.expr)
     starts = Starts(grammar).starts((expr,))
     return Outline(_literal_prefixes(starts), _required(expr), _weight(expr), message.headless)

@@ -200,7 +200,7 @@ class _Reader:
             lambda: self._meaning(definition),
             definition.where,
             definition.directives,
-            None if r"\n" in definition.body else outer_literals(tokens_of(definition)),
+            lambda: None if r"\n" in definition.body else outer_literals(tokens_of(definition)),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from nccl_insight.language.meanings import Meaning
 
@@ -90,7 +90,12 @@ class Message:
     origin: str
     directives: Mapping[str, str] = field(default_factory=dict)
     meaning: Meaning | None = None
-    literals: ClassVar[tuple[str | None, ...] | None] = None
+
+    @property
+    def literals(self) -> tuple[str | None, ...] | None:
+        """The outermost items, texts as they are and None for all else, where they are known without parsing and the
+        first is text."""
+        return None
 
     @property
     def table(self) -> str | None:
@@ -116,11 +121,7 @@ class Message:
 
 
 class LazyMessage(Message):
-    """A message whose expression and meaning are parsed when asked for.
-
-    ``literals``: its outermost items, texts as they are and None for all else, where they are known without
-    parsing and the first is text.
-    """
+    """A message whose expression, meaning and literals are found when asked for."""
 
     def __init__(
         self,
@@ -129,11 +130,16 @@ class LazyMessage(Message):
         meaning: Callable[[], Meaning | None],
         origin: str,
         directives: Mapping[str, str],
-        literals: tuple[str | None, ...] | None,
+        literals: Callable[[], tuple[str | None, ...] | None],
     ) -> None:
         self.__dict__.update(
-            name=name, origin=origin, directives=directives, literals=literals, _parse=parse, _mean=meaning
+            name=name, origin=origin, directives=directives, _literals=literals, _parse=parse, _mean=meaning
         )
+
+    @property
+    def literals(self) -> tuple[str | None, ...] | None:
+        """See :class:`Message`."""
+        return self._literals()  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
     def expr(self) -> Expr:
