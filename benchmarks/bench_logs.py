@@ -79,13 +79,15 @@ def read_with(path: Path, names: Sequence[str]) -> None:
     from nccl_insight.language.catalog import Catalog
     from nccl_insight.language.load import grammar_files, read_grammar
     from nccl_insight.readers.nccl_log.classify import Classifier
-    from nccl_insight.readers.nccl_log.log import read_logs
+    from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 
     files = grammar_files()
     chosen = {n: t for n, t in files.items() if not names or Path(n).stem in {*names, *_SHARED}}
     grammar = read_grammar(chosen)
     start, cpu = time.perf_counter(), time.process_time()
-    part = read_logs([(find_inputs([str(path)])[0], ChunkIndex())], Classifier(Catalog(grammar)))
+    part = read_logs(
+        [(find_inputs([str(path)])[0], ChunkIndex())], chunk_reader(Classifier(Catalog(grammar)))
+    )
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     known = part.fate.parsed / max(1, part.fate.parsed + part.fate.unknown)
     print(

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from nccl_insight import engine
+from nccl_insight.engine.analyze import analyze as judge
 from nccl_insight.engine.compare import Comparison, compare
 from nccl_insight.engine.policy import Policy
 from nccl_insight.loading import load
@@ -139,7 +139,7 @@ def analyze(
         NotJudgedError: the paths name no file.
     """
     run = source if isinstance(source, Run) else load(source, input_format, details=False)
-    found = engine.analyze(run, policy, symptom=symptom)
+    found = judge(run, policy, symptom=symptom)
     return Result(**{f.name: getattr(found, f.name) for f in fields(Analysis)}, run=run)
 
 
@@ -151,7 +151,7 @@ def diff(good: Source, bad: Source) -> Difference:
         NotJudgedError: the paths name no file.
     """
     runs = [side if isinstance(side, Run) else load(side) for side in (good, bad)]
-    found = compare(runs[0], runs[1], engine.analyze(runs[0]), engine.analyze(runs[1]))
+    found = compare(runs[0], runs[1], judge(runs[0]), judge(runs[1]))
     return Difference(**{f.name: getattr(found, f.name) for f in fields(Comparison)})
 
 

@@ -8,7 +8,7 @@ from nccl_insight.inputs.chunks import ChunkIndex
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.log import read_logs
+from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 from nccl_insight.tables.assemble.tables import assemble
 from nccl_insight.tables.schema import CONTRACT, SCHEMA, conform
 from tests import message_samples
@@ -16,13 +16,13 @@ from tests import message_samples
 
 def test_every_message_alone(tmp_path: Path) -> None:
     catalog = default_catalog()
-    classifier = Classifier(catalog)
+    reader = chunk_reader(Classifier(catalog))
     log = tmp_path / "one.log"
     for rule, samples in message_samples.by_rule().items():
         texts = [sample.text for sample in samples]
         for head in ("gpu1:1:2 [3] NCCL INFO ", "gpu1:1:2 [3] x.cc:1 NCCL WARN "):
             log.write_text("".join(f"{head}{text}\n" for text in texts), encoding="utf-8")
-            part = read_logs([(find_inputs([str(log)])[0], ChunkIndex())], classifier, 1)
+            part = read_logs([(find_inputs([str(log)])[0], ChunkIndex())], reader, 1)
             assert part.fate.unknown + part.fate.foreign == 0, rule
             made, later = assemble([part], catalog.grammar)
             for name, table in later.items():

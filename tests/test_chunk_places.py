@@ -15,7 +15,7 @@ from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log import floods, head, split, work
 from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.log import read_logs
+from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 
 
 def _lines(count: int, width: int = 60) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_line_is_read_back_from_the_mark_in_front_of_it(
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 20_000)
     monkeypatch.setattr(chunks, "_LEAST_BYTES", 20_000)
     index = ChunkIndex()
-    read_logs([(file, index)], Classifier(default_catalog()), workers=2)
+    read_logs([(file, index)], chunk_reader(Classifier(default_catalog())), workers=2)
     assert len(index.marks) == len(index.offsets) > 3
     if hasattr(split.pl, "read_lines"):
         assert all(len(marks) > 3 for marks in index.marks[:-1])
@@ -107,7 +107,7 @@ def test_times_in_heads_do_not_change_what_a_flood_gives(
 
     def read() -> tuple[dict[str, list[object]], int]:
         run = load(log)
-        part = read_logs([(file, ChunkIndex())], Classifier(default_catalog()))
+        part = read_logs([(file, ChunkIndex())], chunk_reader(Classifier(default_catalog())))
         return {name: run.table(name).rows() for name in run.tables if run.has(name)}, part.heads.height
 
     quick, few = read()

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight import engine
+from nccl_insight.engine.analyze import analyze
 from nccl_insight.engine.policy import Ignore, Policy
 from nccl_insight.model import (
     Action,
@@ -77,7 +77,7 @@ def test_a_failing_rule_costs_only_its_own_verdict() -> None:
         raise KeyError("no such column")
         yield
 
-    analysis = engine.analyze(run_of(), rules=[rule("bad", broken), rule("good", yields(hit()))])
+    analysis = analyze(run_of(), rules=[rule("bad", broken), rule("good", yields(hit()))])
     assert [f.name for f in analysis.findings] == ["good"]
     assert analysis.not_judged[0].name == "bad"
     assert "KeyError" in analysis.notes[0]
@@ -86,7 +86,7 @@ def test_a_failing_rule_costs_only_its_own_verdict() -> None:
 def test_missing_tables_and_reasons_not_to_decide_are_said() -> None:
     needs_calls = replace(rule("calls", yields(hit())), needs=("calls",))
     silent = rule("silent", yields(CannotJudge("too little", "record more")))
-    analysis = engine.analyze(run_of(), rules=[needs_calls, silent])
+    analysis = analyze(run_of(), rules=[needs_calls, silent])
     assert analysis.findings == ()
     said = {n.name: (n.reason, n.how_to_enable) for n in analysis.not_judged}
     assert said["silent"] == ("too little", "record more")
@@ -96,14 +96,14 @@ def test_missing_tables_and_reasons_not_to_decide_are_said() -> None:
 
 def test_a_log_without_trouble_is_knowledge_about_errors() -> None:
     needs_errors = replace(rule("quiet", yields()), needs=("errors",))
-    assert engine.analyze(run_of(), rules=[needs_errors]).not_judged == ()
+    assert analyze(run_of(), rules=[needs_errors]).not_judged == ()
     trace_only = build_run({"collectives": pl.DataFrame({"rank": [0], "group_size": [4]})})
-    assert engine.analyze(trace_only, rules=[needs_errors]).not_judged[0].name == "quiet"
+    assert analyze(trace_only, rules=[needs_errors]).not_judged[0].name == "quiet"
 
 
 def test_evidence_is_read_back_and_the_first_is_primary() -> None:
     shown = Hit(title="t", next_step="do", evidence=(Ref(0, 2), Ref(0, 1), Ref(0, 2)))
-    analysis = engine.analyze(run_of(reader=Lines("first", "second")), rules=[rule("x", yields(shown))])
+    analysis = analyze(run_of(reader=Lines("first", "second")), rules=[rule("x", yields(shown))])
     evidence = analysis.findings[0].evidence
     assert [(e.input, e.line, e.text, e.primary) for e in evidence] == [
         ("run.log", 2, "second", True), ("run.log", 1, "first", False),
@@ -112,7 +112,7 @@ def test_evidence_is_read_back_and_the_first_is_primary() -> None:
 
 def test_absence_is_evidence() -> None:
     shown = Hit(title="t", next_step="do", absence="no Init COMPLETE of rank 3")
-    evidence = engine.analyze(run_of(), rules=[rule("x", yields(shown))]).findings[0].evidence
+    evidence = analyze(run_of(), rules=[rule("x", yields(shown))]).findings[0].evidence
     assert (evidence[0].line, evidence[0].text, evidence[0].primary) == (
         0,
         "no Init COMPLETE of rank 3",
@@ -121,7 +121,7 @@ def test_absence_is_evidence() -> None:
 
 
 def test_order_is_severity_then_root_then_confidence_then_line() -> None:
-    analysis = engine.analyze(
+    analysis = analyze(
         run_of(),
         rules=[
             rule("info", yields(hit(severity=Severity.INFO))),
@@ -134,7 +134,7 @@ def test_order_is_severity_then_root_then_confidence_then_line() -> None:
 
 
 def test_consequences_come_after_their_root_and_are_lowered() -> None:
-    analysis = engine.analyze(
+    analysis = analyze(
         run_of(),
         rules=[
             rule("echo", yields(hit(line=1)), kind="S"),
@@ -150,7 +150,7 @@ def test_consequences_come_after_their_root_and_are_lowered() -> None:
 
 
 def test_a_lone_consequence_keeps_its_severity() -> None:
-    analysis = engine.analyze(run_of(), rules=[rule("echo", yields(hit()), kind="S")])
+    analysis = analyze(run_of(), rules=[rule("echo", yields(hit()), kind="S")])
     assert names(analysis) == [("echo", "error", "independent", None)]
 
 
@@ -160,7 +160,7 @@ def test_circles_of_causes_are_broken() -> None:
         rule("b", yields(hit(line=2)), caused_by=("c",)),
         rule("c", yields(hit(line=3)), caused_by=("a",)),
     ]
-    analysis = engine.analyze(run_of(), rules=rules)
+    analysis = analyze(run_of(), rules=rules)
     assert sorted(f.role.value for f in analysis.findings) == ["cascade", "cascade", "root"]
     by_name = {f.name: f.caused_by for f in analysis.findings}
     for start in by_name:
@@ -180,7 +180,7 @@ def test_an_effect_that_came_first_in_its_process_is_not_explained() -> None:
              "text": "socketStartConnect: Connect to 10.0.0.1<1> failed : Connection refused",
              "diagnosis": "bootstrap-connect-refused", "role": "root"},
         ]  # fmt: skip
-        return engine.analyze(run_of(sorted(errors, key=lambda e: int(str(e["line"])))))
+        return analyze(run_of(sorted(errors, key=lambda e: int(str(e["line"])))))
 
     after = {f.name: f for f in lines(oom=2, refused=5).findings}
     assert after["bootstrap-connect-refused"].caused_by == "cuda-oom-init"
@@ -190,18 +190,18 @@ def test_an_effect_that_came_first_in_its_process_is_not_explained() -> None:
 
 def test_fingerprints_do_not_depend_on_hosts_lines_or_texts() -> None:
     def marks(host: str, line: int) -> list[str]:
-        found = engine.analyze(
+        found = analyze(
             run_of(), rules=[rule("x", yields(hit(title=host, line=line, hosts=(host,), ranks=(3, 1))))]
         )
         return [f.fingerprint for f in found.findings]
 
     assert marks("gpu01", 3) == marks("node9", 77)
-    two = engine.analyze(run_of(), rules=[rule("x", yields(hit(line=1), hit(line=2)))])
+    two = analyze(run_of(), rules=[rule("x", yields(hit(line=1), hit(line=2)))])
     assert len({f.fingerprint for f in two.findings}) == 2
 
 
 def test_anchors_are_unique() -> None:
-    analysis = engine.analyze(run_of(), rules=[rule("x", yields(hit(line=1), hit(line=2)), code="NI998")])
+    analysis = analyze(run_of(), rules=[rule("x", yields(hit(line=1), hit(line=2)), code="NI998")])
     assert [f.anchor for f in analysis.findings] == ["NI998-1", "NI998-2"]
 
 
@@ -210,10 +210,10 @@ def test_policy_silences_visibly_and_changes_severity() -> None:
     policy = Policy(
         ignore=(Ignore("x", "known"),), severity={"y": Severity.WARNING}, select=frozenset({"x", "y"})
     )
-    analysis = engine.analyze(run_of(), policy, rules)
+    analysis = analyze(run_of(), policy, rules)
     assert names(analysis) == [("y", "warning", "independent", None)]
     assert [(s.finding.name, s.reason) for s in analysis.suppressed] == [("x", "known")]
-    only = engine.analyze(run_of(), Policy(select=frozenset({"y"})), rules)
+    only = analyze(run_of(), Policy(select=frozenset({"y"})), rules)
     assert [f.name for f in only.findings] == ["y"]
     assert "1 rule not selected" in only.notes[0]
 
@@ -223,17 +223,17 @@ def test_policy_silences_visibly_and_changes_severity() -> None:
     [(Severity.ERROR, "findings"), (Severity.WARNING, "findings"), (Severity.INFO, "inconclusive")],
 )
 def test_status(severity: Severity, status: str) -> None:
-    assert engine.analyze(run_of(), rules=[rule("x", yields(hit(severity=severity)))]).status == status
+    assert analyze(run_of(), rules=[rule("x", yields(hit(severity=severity)))]).status == status
 
 
 def test_nothing_to_judge() -> None:
     empty = pl.DataFrame(
         {"input_id": [0], "path": ["x"], "kind": ["unknown"], "lines": [3], "nccl_lines": [0]}
     )
-    analysis = engine.analyze(build_run({"inputs": empty}), rules=[rule("x", yields(hit()))])
+    analysis = analyze(build_run({"inputs": empty}), rules=[rule("x", yields(hit()))])
     assert analysis.status == "not_judged"
     assert analysis.findings == ()
-    assert engine.analyze(run_of(), Policy(min_coverage=0.5), rules=[]).status == "not_judged"
+    assert analyze(run_of(), Policy(min_coverage=0.5), rules=[]).status == "not_judged"
 
 
 @pytest.mark.parametrize(("groups", "expected"), [(3, (6, 3)), (1, (2, 1))])
@@ -247,7 +247,7 @@ def test_groups_side_by_side_are_counted_together(groups: int, expected: tuple[i
     ]
     ranks = pl.DataFrame(rows, schema=["comm_id", "host", "pid", "rank", "nranks", "bus_id"], orient="row")
     comms = pl.DataFrame({"comm_id": sorted({r[0] for r in rows}), "nranks": 2, "n_nodes": 1})
-    job = engine.analyze(build_run({"ranks": ranks, "communicators": comms}), rules=[]).job
+    job = analyze(build_run({"ranks": ranks, "communicators": comms}), rules=[]).job
     assert (job.nranks, job.n_nodes) == expected
 
 
@@ -262,9 +262,7 @@ def test_job_is_the_largest_communicator() -> None:
     processes = pl.DataFrame(
         {"host": ["h10", "h9"], "pid": [1, 2], "nccl_version": ["2.21.5", None], "network": ["IB", "IB"]}
     )
-    job = engine.analyze(
-        build_run({"ranks": ranks, "communicators": comms, "processes": processes}), rules=[]
-    ).job
+    job = analyze(build_run({"ranks": ranks, "communicators": comms, "processes": processes}), rules=[]).job
     assert (job.nranks, job.n_nodes, job.gpus, job.communicators) == (2, 2, 2, 2)
     assert job.hosts == ("h9", "h10")
     assert (job.nccl_versions, job.networks) == (("2.21.5",), ("IB",))

@@ -11,7 +11,7 @@ from nccl_insight.inputs.chunks import ChunkIndex
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.log import read_logs
+from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 from nccl_insight.tables.assemble.tables import assemble
 from tests import message_samples
 from tests.runs import RUNS
@@ -65,7 +65,7 @@ def test_mutated_logs(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     corpus = seeds()
     catalog = default_catalog()
-    classifier = Classifier(catalog)
+    reader = chunk_reader(Classifier(catalog))
     ends = time.monotonic() + SECONDS
     rounds = 0
     while time.monotonic() < ends or rounds < 3:
@@ -76,7 +76,7 @@ def test_mutated_logs(tmp_path: Path) -> None:
         parts = []
         for file in files:
             index = ChunkIndex()
-            part = read_logs([(file, index)], classifier, 1)
+            part = read_logs([(file, index)], reader, 1)
             fate = part.fate
             counted = fate.parsed + fate.unknown + fate.foreign + fate.torn
             assert counted == fate.lines == index.lines, (SEED, rounds)
@@ -88,7 +88,7 @@ def test_mutated_logs(tmp_path: Path) -> None:
             )
             parts.append(part)
         if len(files) > 1:
-            together = read_logs([(file, ChunkIndex()) for file in files], classifier)
+            together = read_logs([(file, ChunkIndex()) for file in files], reader)
             assert [together.fates[file.input_id] for file in files] == [p.fate for p in parts], (
                 SEED,
                 rounds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -75,6 +76,14 @@ def exit_code(analysis: Analysis, policy: Policy, strict: bool = False) -> ExitC
     ):
         return ExitCode.FINDINGS
     return ExitCode.OK
+
+
+def _prepare() -> None:
+    """Imports what judges, which takes as long as reading some ten MB."""
+    from nccl_insight.rules import discover
+
+    importlib.import_module("nccl_insight.api")
+    discover()
 
 
 def register(app: typer.Typer) -> None:
@@ -153,7 +162,6 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """
-        from nccl_insight import api
         from nccl_insight.cli.output import (
             check_outputs,
             parse_output,
@@ -165,8 +173,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.progress import progress
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.inputs.limits import changed, parsed
-        from nccl_insight.report import text
-        from nccl_insight.rules import discover
+        from nccl_insight.loading import load
 
         outputs = [parse_output(o) for o in output]
         check_outputs(
@@ -190,14 +197,17 @@ def register(app: typer.Typer) -> None:
         kind = None if input_format == "auto" else input_format
 
         def judge(watch: Tasks | None = None) -> tuple[Analysis, Run]:
-            run = api.load(
+            run = load(
                 paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
-                watch=watch, meanwhile=discover,
+                watch=watch, meanwhile=_prepare,
             )  # fmt: skip
+            from nccl_insight import api
+
             return api.analyze(run, policy, symptom=symptom or ""), run
 
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs
+            from nccl_insight.report import text
 
             def show(seen: Analysis) -> None:
                 line = text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))
@@ -236,6 +246,8 @@ def register(app: typer.Typer) -> None:
             write_bundle(bundle, analysis, run, redactor)
         if not any(target == "-" for _, target in outputs) and quiet < 2:
             if format_ == "text":
+                from nccl_insight.report import text
+
                 width = terminal_width()
                 shown = text.render(
                     analysis, color=colored, verbosity=verbose - quiet, width=width,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.errors import UsageError
-from nccl_insight.inputs.chunks import FileLines
+from nccl_insight.inputs.chunks import Chunk, FileLines
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.joining import join_parts
-from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
+from nccl_insight.loading.reading import LOG, Part, chosen_format, log_reader, read_log_groups, read_with
 from nccl_insight.loading.spread import Watch, read_on_ray
 from nccl_insight.readers import discover
+from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.tables import schema
 from nccl_insight.tables.assemble.milestones import Milestones
@@ -29,26 +30,47 @@ from nccl_insight.tables.run import Run, build_run
 _LONG_BYTES: Final = 32 << 20
 
 
+def _made_by(thread: Executor, details: bool) -> Callable[[Chunk], Kept]:
+    """What takes chunks apart, being made by another thread: the first chunk waits for it."""
+    made = thread.submit(log_reader, details)
+
+    def read(chunk: Chunk) -> Kept:
+        return made.result()(chunk)
+
+    return read
+
+
 def read_inputs(
     files: Sequence[InputFile],
     kind: str | None = None,
     details: bool = True,
     engine: str = "local",
     watch: Watch | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[list[Part], list[LogPart]]:
     """Reads every input: parts in the order of the inputs, and what the logs gave."""
     if engine == "ray":
-        return read_on_ray(files, kind, details, watch)
+        with beside(meanwhile):
+            return read_on_ray(files, kind, details, watch)
     if engine != "local":
         raise UsageError(f"unknown engine {engine!r}; known: local, ray")
     formats = discover()
     chosen = {file.input_id: chosen_format(file, formats, kind) for file in files}
-    parts, logs = read_log_groups([file for file in files if chosen[file.input_id] is None], details)
-    traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
-    small = [pair for pair in traces if pair[0].small]
-    with ThreadPoolExecutor(cores()) as pool:
-        parts += pool.map(lambda pair: read_with(*pair), small)
-    parts += [read_with(*pair) for pair in traces if not pair[0].small]
+    plain = [file for file in files if chosen[file.input_id] is None]
+    parts: list[Part] = []
+    logs: list[LogPart] = []
+    with ThreadPoolExecutor(1) as aside:
+        # The grammar takes longer than a small trace, and as long as the first chunk of a large log.
+        reader = _made_by(aside, details) if plain else None
+        if meanwhile is not None:
+            aside.submit(meanwhile)
+        if reader is not None:
+            parts, logs = read_log_groups(plain, reader)
+        traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
+        small = [pair for pair in traces if pair[0].small]
+        with ThreadPoolExecutor(cores()) as pool:
+            parts += pool.map(lambda pair: read_with(*pair), small)
+        parts += [read_with(*pair) for pair in traces if not pair[0].small]
     return sorted(parts, key=lambda part: part.file.input_id), logs
 
 
@@ -91,8 +113,9 @@ def load(
     files = find_inputs(paths, limits, in_place=engine == "ray")
     if communication:
         files = [replace(file, communication=tuple(communication)) for file in files]
-    with beside(meanwhile if sum(file.size_bytes for file in files) > _LONG_BYTES else None):
-        parts, logs = read_inputs(files, input_format, details, engine, watch)
+    if sum(file.size_bytes for file in files) <= _LONG_BYTES:
+        meanwhile = None
+    parts, logs = read_inputs(files, input_format, details, engine, watch, meanwhile)
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = join_parts(parts, logs, lazy)
     milestones = Milestones(tables.get("ranks", schema.empty("ranks")))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.errors import UsageError
-from nccl_insight.inputs.chunks import ChunkIndex, file_sha256
+from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format
 from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.log import LogPart, neighbours, read_logs
+from nccl_insight.readers.nccl_log.keep import Kept
+from nccl_insight.readers.nccl_log.log import LogPart, chunk_reader, neighbours, read_logs
 from nccl_insight.tables.run import Partial
 
 LOG: Final = "nccl_log"
@@ -66,14 +67,18 @@ def read_with(file: InputFile, format_: Format) -> Part:
     return Part(file, format_.kind, index, partial=format_.read(file))
 
 
-def read_log_groups(files: Sequence[InputFile], details: bool) -> tuple[list[Part], list[LogPart]]:
+def log_reader(details: bool) -> Callable[[Chunk], Kept]:
+    """What takes chunks of logs apart by the packaged grammar. ``details``: see :func:`chunk_reader`."""
+    return chunk_reader(Classifier(default_catalog(), details), details)
+
+
+def read_log_groups(
+    files: Sequence[InputFile], reader: Callable[[Chunk], Kept]
+) -> tuple[list[Part], list[LogPart]]:
     """Logs, small neighbors together."""
-    if not files:
-        return [], []  # the grammar takes longer than a small trace
-    classifier = Classifier(default_catalog(), details)
     parts = {file.input_id: Part(file, LOG, ChunkIndex()) for file in files}
     logs = [
-        read_logs([(file, parts[file.input_id].index) for file in group], classifier, None, details)
+        read_logs([(file, parts[file.input_id].index) for file in group], reader)
         for group in neighbours(files)
     ]
     return list(parts.values()), logs

@@ -190,23 +190,28 @@ class Merger:
         )
 
 
+def chunk_reader(classifier: Classifier, details: bool = True) -> Callable[[Chunk], Kept]:
+    """Takes a chunk apart and keeps what is needed.
+
+    ``details``: keep the rows of the large tables of inner workings too.
+    """
+    keeper = Keeper(classifier.catalog.grammar, details)
+    return lambda chunk: keeper.keep(read_chunk(chunk, classifier))
+
+
 def read_logs(
     sources: Sources,
-    classifier: Classifier,
+    reader: Callable[[Chunk], Kept],
     workers: int | None = None,
-    details: bool = True,
     span: Span | None = None,
     templates: int | None = None,
 ) -> LogPart:
-    """Reads one log, or several small ones together.
+    """Reads one log, or several small ones together, with what :func:`chunk_reader` gave.
 
-    Never raises for bad content; ``index.damage`` tells a broken stream. ``details``: keep the rows of the large
-    tables of inner workings too. ``span``: the part of a log to read. ``templates``: as in :meth:`Merger.done`.
+    Never raises for bad content; ``index.damage`` tells a broken stream. ``span``: the part of a log to read.
+    ``templates``: as in :meth:`Merger.done`.
     """
-    keeper = Keeper(classifier.catalog.grammar, details)
     merger = Merger([file.input_id for file, _ in sources])
-    for kept, before in _results(
-        sources, lambda chunk: keeper.keep(read_chunk(chunk, classifier)), workers or cores(), span
-    ):
+    for kept, before in _results(sources, reader, workers or cores(), span):
         merger.add(kept, before)
     return merger.done(templates)
