@@ -95,6 +95,12 @@ def _run(
     return float(wall), float(cpu), float(peak), int(status)
 
 
+def _read(path: Path) -> None:
+    with path.open("rb") as file:
+        while file.read(1 << 20):
+            pass
+
+
 def _commands(names: Sequence[str], path: Path, out: Path) -> Iterator[tuple[str, list[str]]]:
     tool = [sys.executable, "-m", "nccl_insight"]
     every: Mapping[str, list[str]] = {
@@ -124,7 +130,7 @@ def measure(
     ``hta``: the Python of HolisticTraceAnalysis, for traces.
     """
     found: list[Measured] = []
-    single = next(p for p in sorted(path.rglob("*")) if p.is_file()) if path.is_dir() else path
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     with tempfile.TemporaryDirectory() as folder:
         compiled = Path(folder) / "compiled"
         small = Path(folder) / ("small.json" if trace else "small.log")
@@ -132,28 +138,34 @@ def measure(
             bench_traces.generate(small, 1, packed=False)
         else:
             write_log(small, Shape("mixed", 0.5, 4))
-        for label, code in codes.items():
-            for _, arguments in _commands(commands, small, Path(folder) / f"{label}-small"):
-                (Path(folder) / f"{label}-small").mkdir(exist_ok=True)
-                _run(arguments, code, compiled)
+
+        def timed(
+            command: str, label: str, code: Path, arguments: Sequence[str], before: Sequence[str]
+        ) -> None:
+            # Some systems take back the memory of files that nobody read for half a minute, as another program runs:
+            # the program is started once, and the input read once, so that no disk is measured.
+            _run(before, code, compiled)
+            for file in files:
+                _read(file)
+            found.append(Measured(name, command, label, megabytes, *_run(arguments, code, compiled)))
+
         for turn in range(runs):
             if not path.is_dir():
-                floor = [sys.executable, "-c", _TRACE_FLOOR if trace else _LOG_FLOOR, str(single)]
-                found.append(Measured(name, "floor", "-", megabytes, *_run(floor, _ROOT)))
+                floor = [sys.executable, "-c", _TRACE_FLOOR if trace else _LOG_FLOOR]
+                timed("floor", "-", _ROOT, [*floor, str(path)], [*floor, str(small)])
             if peer and not trace:
-                files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-                found.append(
-                    Measured(name, "xcl-lens", "-", megabytes, *_run([peer, "-s", *map(str, files)], _ROOT))
-                )
+                timed("xcl-lens", "-", _ROOT, [peer, "-s", *map(str, files)], [peer, "-s", str(small)])
             if hta and trace:
-                found.append(
-                    Measured(name, "hta", "-", megabytes, *_run([hta, "-c", _HTA, str(single)], _ROOT))
-                )
+                timed("hta", "-", _ROOT, [hta, "-c", _HTA, str(files[0])], [hta, "-c", _HTA, str(small)])
             for label, code in codes.items():
-                out = Path(folder) / f"{label}-{turn}"
+                out, rehearsal = Path(folder) / f"{label}-{turn}", Path(folder) / f"{label}-{turn}-small"
                 out.mkdir()
-                for command, arguments in _commands(commands, path, out):
-                    found.append(Measured(name, command, label, megabytes, *_run(arguments, code, compiled)))
+                rehearsal.mkdir()
+                pairs = zip(
+                    _commands(commands, path, out), _commands(commands, small, rehearsal), strict=True
+                )
+                for (command, arguments), (_, before) in pairs:
+                    timed(command, label, code, arguments, before)
     return found
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.stream import Stream
 
-CHUNK_BYTES = 24 * 1024 * 1024
+CHUNK_BYTES = 20 * 1024 * 1024
 # Of all chunks in memory together; less where much of an input waits beside them to be judged.
-_AT_ONCE_BYTES = 72 * 1024 * 1024
+_AT_ONCE_BYTES = 60 * 1024 * 1024
 _AT_ONCE_LARGE_BYTES = 48 * 1024 * 1024
 _LARGE_BYTES = 512 * 1024 * 1024
 _LEAST_BYTES = 4 * 1024 * 1024
@@ -151,7 +151,7 @@ def chunk_size(size_bytes: int, workers: int) -> int:
     """Bytes of a chunk of inputs of that size (unpacked), of which one more than workers are in memory.
 
     Every rule costs time in every chunk, so large ones are best; but each worker should have some to read, and
-    memory is finite: a chunk takes about ten times its size. Beyond 24 MiB the time gained is not worth the memory.
+    memory is finite: a chunk takes about ten times its size. Beyond 20 MiB the time gained is not worth the memory.
     """
     at_once = _AT_ONCE_BYTES if size_bytes <= _LARGE_BYTES else _AT_ONCE_LARGE_BYTES
     most = min(CHUNK_BYTES, at_once // (workers + 1))
