@@ -143,6 +143,40 @@ def test_one_rank_that_is_not_destroyed_with_the_others(tmp_path: Path) -> None:
     assert "rank 1 silent while others go on" in analysis.reasons
 
 
+def _calling(counts: list[int], members: list[int]) -> list[str]:
+    """Inits of the ranks of a job of eight, then those of a communicator of some of them, which prints calls."""
+    head = [f"node1:{100 + r}:{200 + r} [{r}] NCCL INFO " for r in range(8)]
+    out = [f"{head[r]}NCCL version 2.30.7+cuda13.0" for r in (0,)]
+    for comm, of in ((0xA0, list(range(8))), (0xB0, members)):
+        for place, rank in enumerate(of):
+            what = (
+                f"comm 0x{comm:x}{rank} rank {place} nranks {len(of)} cudaDev {rank} nvmlDev {rank} busId {rank}000 "
+                f"commId 0x{comm:x}00"
+            )
+            out += [f"{head[rank]}ncclCommInitRank {what} - Init {state}" for state in ("START", "COMPLETE")]
+    for place, rank in enumerate(members):
+        out += [
+            f"{head[rank]}AllReduce: opCount {n:x} sendbuff 0x7f0000000{n:03x} recvbuff 0x7f0000000{n:03x} count 1024 "
+            f"datatype 7 op 0 root 0 comm 0x{0xB0:x}{rank} [nranks={len(members)}] stream 0x55{rank}"
+            for n in range(counts[place])
+        ]
+    return out
+
+
+def test_who_is_behind_is_a_rank_of_the_job(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, _calling([9, 9, 4, 9], [4, 5, 6, 7]))
+    assert analysis.progress is not None
+    assert "rank 6 behind" in analysis.progress.line
+
+
+def test_where_few_are_ahead_nobody_is_silent(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, _calling([8, 8, 9, 8], [4, 5, 6, 7]))
+    assert analysis.status != "ok"
+    assert analysis.progress is not None
+    assert "behind" not in analysis.progress.line
+    assert "the log ends while a few ranks are ahead of the others" in analysis.reasons
+
+
 def test_a_log_of_versions_only_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
     analysis = judge(tmp_path, ["NCCL version 2.27.7+cuda12.8"])
     assert analysis.status == "inconclusive"

@@ -10,13 +10,14 @@ import polars as pl
 
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import BENIGN, causes
+from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural, rank_words
+from nccl_insight.units import plural, rank_words
 from nccl_insight.versions import version_key
 
 _ROWS: Final = 4096
@@ -94,10 +95,8 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     parts.append(f"connected: {connected:,} of {total:,}" if connected else "no connection in the log")
     if counts["first_call"]:
         calls = run.height("calls")
-        silent = _silent(rows)
-        parts.append(
-            f"{plural(calls, 'call')} logged" + (f", ranks {format_ranks(silent)} behind" if silent else "")
-        )
+        silent = _silent(run, rows)
+        parts.append(f"{plural(calls, 'call')} logged" + (f", {rank_words(silent)} behind" if silent else ""))
     ends = rows.filter(pl.col("destroyed").is_not_null())["end"].cast(pl.String)
     aborted = int((ends == "aborted").sum())
     gone = counts["destroyed"] - aborted
@@ -108,10 +107,29 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     return ", ".join(parts)
 
 
-def _silent(rows: pl.DataFrame) -> list[int]:
-    return sorted(
-        int(r) for r in rows.filter(pl.col("end").cast(pl.String) == "silent")["rank"].drop_nulls().unique()
-    )
+def _silent(run: Run, rows: pl.DataFrame) -> list[int]:
+    """Ranks of the job that say nothing more while others of a communicator got further.
+
+    Where most members are behind, the log ends in the middle of the work: a few are ahead, and nobody is silent.
+    """
+    quiet = pl.col("end").cast(pl.String) == "silent"
+    few = 2 * quiet.sum().over("comm_id") <= pl.len().over("comm_id")
+    found = rows.filter(quiet & few).select("comm_id", "rank").drop_nulls().unique()
+    alone = rows["comm_id"].n_unique() == 1
+    ranks: set[int] = set()
+    for comm, rank in found.iter_rows():
+        of_job = rank_in_job(run, comm, int(rank))
+        if of_job is not None or alone:
+            ranks.add(int(rank) if of_job is None else of_job)
+    return sorted(ranks)
+
+
+def _apart(run: Run, rows: pl.DataFrame) -> str:
+    """That some ranks got further than others, in words."""
+    silent = _silent(run, rows)
+    if silent:
+        return f"{rank_words(silent)} silent while others go on"
+    return "the log ends while a few ranks are ahead of the others"
 
 
 def _without_ranks(run: Run) -> str:
@@ -187,8 +205,7 @@ def _ending(run: Run) -> str:
         if ends <= {"destroyed", "aborted"}:
             return "the log ends after all communicators were closed"
         if "silent" in ends:
-            silent = _silent(rows)
-            return f"{rank_words(silent)} silent while others go on"
+            return _apart(run, rows)
         if goes_on(run):
             return "the program's own output goes on"
         if counts_none(rows, "connected", "first_call"):
@@ -274,9 +291,8 @@ def _doubts(run: Run) -> Iterator[str]:
         verb = "is" if others == 1 else "are"
         more = f" (and {plural(others, 'more communicator')} {verb} incomplete)" if others else ""
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
-    silent = _silent(rows)
-    if silent:
-        yield f"{rank_words(silent)} silent while others go on"
+    if rows["end"].cast(pl.String).eq("silent").any():
+        yield _apart(run, rows)
     gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
     if not gone.any():
         if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
