@@ -538,6 +538,18 @@ def test_a_kernel_with_the_name_of_a_call_is_taken_once(tmp_path: Path) -> None:
     assert (row["gpu_events"], row["duplicate_events"]) == (1, 0)
 
 
+def test_a_call_with_correlation_0_launched_nothing_in_any_layout(tmp_path: Path) -> None:
+    events = [
+        event("kernel", "gemm", 5, 2, device=0, stream=7, correlation=0),
+        event("cuda_runtime", "cudaLaunchKernel", 1, 2, correlation=0),
+        event("cpu_op", "aten::mm", 9, 2),
+    ]
+    for options in ({}, {"separators": (",", ":")}):
+        path = tmp_path / "t_rank0.json"
+        path.write_text(json.dumps(trace(0, 1, events), **options))  # type: ignore[arg-type]
+        assert "idle_host_ns" not in read(path).tables["steps"].columns
+
+
 @settings(deadline=None, max_examples=40)
 @given(_ODD_EVENTS)
 def test_what_is_read_does_not_depend_on_the_layout(events: list[dict[str, Any]]) -> None:
