@@ -242,7 +242,8 @@ class Milestones:
 class Progress:
     """How far the job got. ``text``: one line; ``end``: how the output ends; ``total``: ranks of all communicators.
 
-    ``counts``: ranks by step; ``ranks``: one row per rank, the first some thousand.
+    ``counts``: ranks by step; ``ranks``: one row per rank, the first some thousand; ``silent``: ranks of the job that
+    say nothing more while others go on.
     """
 
     text: str
@@ -250,6 +251,7 @@ class Progress:
     total: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     ranks: tuple[Milestones, ...] = ()
+    silent: tuple[int, ...] = ()
 
     @property
     def line(self) -> str:

@@ -167,6 +167,7 @@ def test_who_is_behind_is_a_rank_of_the_job(tmp_path: Path) -> None:
     analysis = judge(tmp_path, _calling([9, 9, 4, 9], [4, 5, 6, 7]))
     assert analysis.progress is not None
     assert "rank 6 behind" in analysis.progress.line
+    assert analysis.progress.silent == (6,)
 
 
 def test_where_few_are_ahead_nobody_is_silent(tmp_path: Path) -> None:
@@ -174,6 +175,7 @@ def test_where_few_are_ahead_nobody_is_silent(tmp_path: Path) -> None:
     assert analysis.status != "ok"
     assert analysis.progress is not None
     assert "behind" not in analysis.progress.line
+    assert analysis.progress.silent == ()
     assert "the log ends while a few ranks are ahead of the others" in analysis.reasons
 
 

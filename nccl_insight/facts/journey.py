@@ -50,7 +50,7 @@ def _progress(run: Run) -> Progress | None:
         return Progress(text, end, 0, {}, ()) if text else None
     total = _world(run)
     counts = _ranks_by_step(rows)
-    return Progress(_sentence(run, rows, counts, total), end, total, counts, tuple(_rows(rows)))
+    return Progress(_sentence(run, rows, counts, total), end, total, counts, tuple(_rows(rows)), _silent(run))
 
 
 def _world(run: Run) -> int:
@@ -95,7 +95,7 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     parts.append(f"connected: {connected:,} of {total:,}" if connected else "no connection in the log")
     if counts["first_call"]:
         calls = run.height("calls")
-        silent = _silent(run, rows)
+        silent = _silent(run)
         parts.append(f"{plural(calls, 'call')} logged" + (f", {rank_words(silent)} behind" if silent else ""))
     ends = rows.filter(pl.col("destroyed").is_not_null())["end"].cast(pl.String)
     aborted = int((ends == "aborted").sum())
@@ -107,11 +107,16 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     return ", ".join(parts)
 
 
-def _silent(run: Run, rows: pl.DataFrame) -> list[int]:
+def _silent(run: Run) -> tuple[int, ...]:
     """Ranks of the job that say nothing more while others of a communicator got further.
 
     Where most members are behind, the log ends in the middle of the work: a few are ahead, and nobody is silent.
     """
+    return run.memo("journey.silent", _find_silent)
+
+
+def _find_silent(run: Run) -> tuple[int, ...]:
+    rows = run.table("milestones")
     quiet = pl.col("end").cast(pl.String) == "silent"
     few = 2 * quiet.sum().over("comm_id") <= pl.len().over("comm_id")
     found = rows.filter(quiet & few).select("comm_id", "rank").drop_nulls().unique()
@@ -121,12 +126,12 @@ def _silent(run: Run, rows: pl.DataFrame) -> list[int]:
         of_job = rank_in_job(run, comm, int(rank))
         if of_job is not None or alone:
             ranks.add(int(rank) if of_job is None else of_job)
-    return sorted(ranks)
+    return tuple(sorted(ranks))
 
 
-def _apart(run: Run, rows: pl.DataFrame) -> str:
+def _apart(run: Run) -> str:
     """That some ranks got further than others, in words."""
-    silent = _silent(run, rows)
+    silent = _silent(run)
     if silent:
         return f"{rank_words(silent)} silent while others go on"
     return "the log ends while a few ranks are ahead of the others"
@@ -205,7 +210,7 @@ def _ending(run: Run) -> str:
         if ends <= {"destroyed", "aborted"}:
             return "the log ends after all communicators were closed"
         if "silent" in ends:
-            return _apart(run, rows)
+            return _apart(run)
         if goes_on(run):
             return "the program's own output goes on"
         if counts_none(rows, "connected", "first_call"):
@@ -292,7 +297,7 @@ def _doubts(run: Run) -> Iterator[str]:
         more = f" (and {plural(others, 'more communicator')} {verb} incomplete)" if others else ""
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
     if rows["end"].cast(pl.String).eq("silent").any():
-        yield _apart(run, rows)
+        yield _apart(run)
     gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
     if not gone.any():
         if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from nccl_insight.model import Analysis, Milestones
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.units import format_ranks, rank_words
+from nccl_insight.units import rank_words
 
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
@@ -75,8 +75,7 @@ def journey(analysis: Analysis) -> Figure | None:
     if len(rows) > _SHOWN:
         parts.append(svg.text(left, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))
         height += 24
-    behind = sorted({m.rank for m in progress.ranks if m.end == "silent"})
-    summary = progress.line + (f". Behind: ranks {format_ranks(behind)}" if behind else "")
+    summary = progress.line + (f". Behind: {rank_words(progress.silent)}" if progress.silent else "")
     return Figure(
         id="journey", title="How far each rank got", summary=summary + ".",
         columns=("rank", *(label for _, label in steps), "ends"), rows=tuple(table[:MAX_ROWS]), total=len(rows),
