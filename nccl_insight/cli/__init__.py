@@ -145,7 +145,7 @@ def _silence() -> None:
 
 
 def main() -> None:
-    """Entry point of the ``nccl-insight`` command; every way out has a documented exit code."""
+    """Runs the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(*_GARBAGE_AFTER)
     _prepare()

@@ -201,7 +201,7 @@ def register(app: typer.Typer) -> None:
                 paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
                 watch=watch, meanwhile=_prepare,
             )  # fmt: skip
-            from nccl_insight import api
+            from nccl_insight import api  # by now :func:`_prepare` has imported it, where the input is large
 
             return api.analyze(run, policy, symptom=symptom or ""), run
 

@@ -15,11 +15,11 @@ from nccl_insight.inputs.chunks import Chunk, FileLines
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.joining import join_parts
-from nccl_insight.loading.reading import LOG, Part, chosen_format, log_reader, read_log_groups, read_with
+from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
 from nccl_insight.loading.spread import Watch, read_on_ray
 from nccl_insight.readers import discover
 from nccl_insight.readers.nccl_log.keep import Kept
-from nccl_insight.readers.nccl_log.log import LogPart, cores
+from nccl_insight.readers.nccl_log.log import LogPart, cores, log_reader
 from nccl_insight.tables import schema
 from nccl_insight.tables.assemble.milestones import Milestones
 from nccl_insight.tables.assemble.tables import FloodTable

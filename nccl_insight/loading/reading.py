@@ -10,11 +10,9 @@ from typing import Final
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers import Format
-from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.keep import Kept
-from nccl_insight.readers.nccl_log.log import LogPart, chunk_reader, neighbours, read_logs
+from nccl_insight.readers.nccl_log.log import LogPart, neighbours, read_logs
 from nccl_insight.tables.run import Partial
 
 LOG: Final = "nccl_log"
@@ -65,11 +63,6 @@ def read_with(file: InputFile, format_: Format) -> Part:
     index = ChunkIndex()
     index.sha256 = file_sha256(file)
     return Part(file, format_.kind, index, partial=format_.read(file))
-
-
-def log_reader(details: bool) -> Callable[[Chunk], Kept]:
-    """What takes chunks of logs apart by the packaged grammar. ``details``: see :func:`chunk_reader`."""
-    return chunk_reader(Classifier(default_catalog(), details), details)
 
 
 def read_log_groups(

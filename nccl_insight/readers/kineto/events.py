@@ -130,7 +130,7 @@ class Events:
         self._frames.append(rows.select(list(_RAW)))
 
     def add_launches(self, rows: pl.DataFrame) -> None:
-        """Takes calls that launched something: ``correlation, start_ns``."""
+        """Takes calls that may have launched something: ``correlation, start_ns``."""
         self._launches.append(rows)
 
     def name_id(self, name: str) -> int:
@@ -141,7 +141,7 @@ class Events:
         args = event.get("args")
         correlation = args.get("correlation") if type(args) is dict else None
         start = to_ns(event.get("ts"))
-        if type(correlation) is int and 0 < correlation < _LARGEST and start is not None:
+        if type(correlation) is int and 0 <= correlation < _LARGEST and start is not None:
             self._launched.append(correlation)
             self._launched_at.append(start)
 
@@ -250,9 +250,9 @@ class Events:
             column.clear()
 
     def launches(self) -> pl.DataFrame:
-        """Calls that launched something on the GPU: ``correlation, start_ns``."""
+        """Calls that launched something on the GPU, so that their correlation is not 0: ``correlation, start_ns``."""
         self._flush()
-        return pl.concat(self._launches)
+        return pl.concat(self._launches).filter(pl.col("correlation") > 0)
 
     def activity(self) -> pl.DataFrame:
         """GPU activity with ``name_id``, ``correlation`` and ``meta`` (index into :attr:`metas`, -1 = none).

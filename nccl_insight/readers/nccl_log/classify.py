@@ -56,12 +56,12 @@ class Classifier:
 
     ``heads``: what heads said.
 
-    ``details``: take all values of floods, also those that no diagnosis needs.
+    ``details``: take all values of floods and the large tables of inner workings, also what no diagnosis needs.
     """
 
     def __init__(self, catalog: Catalog, details: bool = True) -> None:
         self.catalog = catalog
-        self._details = details
+        self.details = details
         self._guesses: dict[str, Guess | None] = {}
         self.names = list(catalog.grammar.messages)
         self._number = {name: i for i, name in enumerate(self.names)}
@@ -78,7 +78,7 @@ class Classifier:
 
     def unwanted(self, rule: str) -> frozenset[str]:
         """Columns of a rule that nobody will ask for."""
-        if self._details:
+        if self.details:
             return frozenset()
         table = self.catalog.grammar.messages[rule].table
         if table is None or table in UNNEEDED_TABLES:

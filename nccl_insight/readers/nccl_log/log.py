@@ -14,6 +14,7 @@ import polars as pl
 
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, Span, read_chunks, read_together
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.chunk import read_chunk
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.keep import Keeper, Kept, fold, processes_of
@@ -190,13 +191,15 @@ class Merger:
         )
 
 
-def chunk_reader(classifier: Classifier, details: bool = True) -> Callable[[Chunk], Kept]:
-    """Takes a chunk apart and keeps what is needed.
-
-    ``details``: keep the rows of the large tables of inner workings too.
-    """
-    keeper = Keeper(classifier.catalog.grammar, details)
+def chunk_reader(classifier: Classifier) -> Callable[[Chunk], Kept]:
+    """Takes a chunk apart and keeps what is needed."""
+    keeper = Keeper(classifier.catalog.grammar, classifier.details)
     return lambda chunk: keeper.keep(read_chunk(chunk, classifier))
+
+
+def log_reader(details: bool) -> Callable[[Chunk], Kept]:
+    """The same by the packaged grammar. ``details``: see :class:`Classifier`."""
+    return chunk_reader(Classifier(default_catalog(), details))
 
 
 def read_logs(
@@ -206,7 +209,7 @@ def read_logs(
     span: Span | None = None,
     templates: int | None = None,
 ) -> LogPart:
-    """Reads one log, or several small ones together, with what :func:`chunk_reader` gave.
+    """Reads one log, or several small ones together, with what :func:`chunk_reader` or :func:`log_reader` gave.
 
     Never raises for bad content; ``index.damage`` tells a broken stream. ``span``: the part of a log to read.
     ``templates``: as in :meth:`Merger.done`.

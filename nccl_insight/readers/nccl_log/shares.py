@@ -13,9 +13,7 @@ from typing import Final
 
 from nccl_insight.inputs.chunks import ChunkIndex, Span, boundary
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.language.catalog import default_catalog
-from nccl_insight.readers.nccl_log.classify import Classifier
-from nccl_insight.readers.nccl_log.log import LogPart, Merger, chunk_reader, read_logs
+from nccl_insight.readers.nccl_log.log import LogPart, Merger, log_reader, read_logs
 
 _ALL: Final = 1 << 62
 
@@ -86,8 +84,7 @@ def take(share: Share, details: bool, workers: int | None = None) -> Taken:
         (file,) = share.files
         end = boundary(file, share.end) if share.end >= 0 else -1
         span = Span(boundary(file, share.begin), end)
-    reader = chunk_reader(Classifier(default_catalog(), details), details)
-    return Taken(read_logs(sources, reader, workers, span, _ALL), indexes)
+    return Taken(read_logs(sources, log_reader(details), workers, span, _ALL), indexes)
 
 
 def join(taken: Sequence[Taken], final: bool = False) -> Taken:
