@@ -55,18 +55,18 @@ def test_a_flood_gives_the_rows_that_its_lines_give_one_by_one(
 
     def read(least: int) -> tuple[dict[str, object], int]:
         seen: list[str] = []
-        real = floods.floods
+        real = floods.openings
 
-        def counted(bodies):  # type: ignore[no-untyped-def]
-            for opening, mask in real(bodies):
-                seen.append(opening)
-                yield opening, mask
+        def counted(bodies: pl.Series) -> dict[str, str]:
+            found = real(bodies)
+            seen.extend(found)
+            return found
 
         monkeypatch.setattr(floods, "LEAST", least)
         monkeypatch.setattr(work, "LEAST", least)
-        monkeypatch.setattr(work, "floods", counted)
+        monkeypatch.setattr(work, "openings", counted)
         run = load([str(log)], details=details)
-        monkeypatch.setattr(work, "floods", real)
+        monkeypatch.setattr(work, "openings", real)
         return {name: run.table(name) for name in run.tables}, len(seen)
 
     (slow, none), (quick, some) = read(10**9), read(50)
@@ -108,10 +108,26 @@ def test_what_only_tables_show_is_read_for_tables_only(tmp_path: Path) -> None:
 
 def test_hexadecimal_numbers_without_a_digit_are_no_part_of_how_a_flood_begins() -> None:
     texts = pl.Series([CALL.replace("opCount 1f", f"opCount {i:x}") for i in range(6000)])
-    ((opening, mask),) = floods.floods(texts)
-    assert opening == "AllReduce: opCount "
-    # Numbers of one letter (a to f) are left to classification, as "a" is a word.
-    assert texts.filter(~mask).to_list() == [CALL.replace("opCount 1f", f"opCount {c}") for c in "abcdef"]
+    assert list(floods.openings(texts)) == ["AllReduce: opCount "]
+    # Those of one letter (a to f) begin with it, too.
+    assert floods.begin_with(texts, ["AllReduce: opCount "]).all()
+
+
+def test_a_text_of_two_floods_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The opening of one flood may begin the other's."""
+    head = "node0:100:100 [0] NCCL INFO "
+    calls = [head + CALL.replace("opCount 1f", f"opCount {i:x}") for i in range(200)]
+    others = [
+        head + f"AllReduce: {i} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..1}}" for i in range(300)
+    ]
+    log = tmp_path / "two.log"
+    log.write_text("\n".join(line for pair in zip(calls, others, strict=False) for line in pair) + "\n")
+    monkeypatch.setattr(floods, "LEAST", 50)
+    monkeypatch.setattr(work, "LEAST", 50)
+    run = load([str(log)])
+    assert run.table("calls").height == 200
+    assert run.table("tuning_choice").height == 200
+    assert run.table("inputs").select("lines", "parsed_lines").rows() == [(400, 400)]
 
 
 def _choices_by_one_sign(pattern: str) -> list[str]:

@@ -82,7 +82,7 @@ def _prepare() -> None:
     """Imports what judges, which takes as long as reading some ten MB."""
     from nccl_insight.rules import discover
 
-    importlib.import_module("nccl_insight.api")
+    importlib.import_module("nccl_insight.engine.analyze")
     discover()
 
 
@@ -201,9 +201,9 @@ def register(app: typer.Typer) -> None:
                 paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
                 watch=watch, meanwhile=_prepare,
             )  # fmt: skip
-            from nccl_insight import api  # by now :func:`_prepare` has imported it, where the input is large
+            from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
 
-            return api.analyze(run, policy, symptom=symptom or ""), run
+            return judging.analyze(run, policy, symptom=symptom or ""), run
 
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs

@@ -18,18 +18,18 @@ from nccl_insight.facts.settings import refs
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
+from nccl_insight.tables.schema import OWNER, owner
 
 POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal")
 BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 # What all ranks of a communicator have to agree on.
 CALL: Final = ("op", "count", "dtype", "root")
-_OWNER: Final = ("comm_id", "rank", "host", "pid")
 _PROCESS: Final = ("comm_id", "host", "pid", "rank")
+_LOOKED_AT: Final = (*_PROCESS, OWNER, *CALL, "size_bytes", "peer", "input_id", "line")
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
 _SUMS: Final = "facts.call_sums"
 _SMALL_CALLS: Final = "facts.small_calls"
-_NTH: Final = ["_comm", "nth"]
 _SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
 
 
@@ -78,17 +78,15 @@ class _Numbers:
     """Counts the collectives of each rank from piece to piece."""
 
     def __init__(self) -> None:
-        self._seen = pl.DataFrame(schema={"_owner": pl.UInt64, "_before": pl.UInt32})
+        self._seen = pl.DataFrame(schema={OWNER: pl.UInt64, "_before": pl.UInt32})
 
     def of(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with ``_owner`` (a number for rank, process and communicator) and ``nth``."""
-        # One number for each group: millions of calls need not be grouped by their names.
-        rows = rows.with_columns(pl.struct(_OWNER).hash().alias("_owner"))
-        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).over("_owner").alias("nth"))
-        now = rows.group_by("_owner").agg(pl.len().alias("_before"))
-        rows = rows.join(self._seen, on="_owner", how="left", maintain_order="left")
+        """The rows with ``nth``, their number among those of their rank, process and communicator."""
+        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).over(OWNER).alias("nth"))
+        now = rows.group_by(OWNER).agg(pl.len().alias("_before"))
+        rows = rows.join(self._seen, on=OWNER, how="left", maintain_order="left")
         rows = rows.with_columns(pl.col("nth") + pl.col("_before").fill_null(0)).drop("_before")
-        self._seen = pl.concat([self._seen, now]).group_by("_owner").agg(pl.col("_before").sum())
+        self._seen = pl.concat([self._seen, now]).group_by(OWNER).agg(pl.col("_before").sum())
         return rows
 
 
@@ -100,7 +98,7 @@ def sums(run: Run) -> CallSums:
 def _sums(run: Run) -> CallSums:
     last = (pl.col("last_op").last(), pl.col("input_id").last(), pl.col("line").last())
     progress = _Sum(("comm_id", "rank"), (pl.col("host").first(), pl.col("calls").sum(), *last))
-    same = _Sum(_NTH, (pl.col("comm_id").first(), pl.col("low").min(), pl.col("high").max()))
+    same = _Sum(("_nth",), (pl.col("comm_id", "nth").first(), pl.col("low").min(), pl.col("high").max()))
     pairs = _Sum(
         ("comm_id", "src", "dst"),
         (pl.col("sends").sum(), pl.col("recvs").sum(), pl.col("lines").explode().tail(3)),
@@ -112,17 +110,7 @@ def _sums(run: Run) -> CallSums:
     for frame in _in_order(run):
         rows = numbers.of(_collective(frame))
         progress.add(_far(rows))
-        same.add(
-            rows.select(
-                "comm_id", "nth", pl.col("comm_id").hash().alias("_comm"), pl.struct(CALL).hash().alias("_call")
-            )
-            .group_by(_NTH)
-            .agg(
-                pl.col("comm_id").first(),
-                pl.col("_call").min().alias("low"),
-                pl.col("_call").max().alias("high"),
-            )
-        )  # fmt: skip
+        same.add(_alike(rows))
         transfers = _transfers(frame)
         pairs.add(_paired(transfers))
         speaking.add(transfers.select("comm_id", "rank").unique(maintain_order=True))
@@ -137,13 +125,25 @@ def _sums(run: Run) -> CallSums:
     )
 
 
+def _alike(rows: pl.DataFrame) -> pl.DataFrame:
+    """Smallest and largest hash of the n-th call of each communicator; ``_nth`` is a number for both."""
+    # One number to group by: twice as fast as two columns.
+    nth = pl.col("comm_id").hash() ^ pl.col("nth").hash()
+    hashes = rows.select("comm_id", "nth", nth.alias("_nth"), pl.struct(CALL).hash().alias("_call"))
+    return hashes.group_by("_nth").agg(
+        pl.col("comm_id", "nth").first(),
+        pl.col("_call").min().alias("low"),
+        pl.col("_call").max().alias("high"),
+    )
+
+
 def _in_order(run: Run) -> Iterator[pl.DataFrame]:
     """The calls in line order. Logs give them so; of what others give there is one piece."""
-    pieces = run.pieces("calls")
+    pieces = run.pieces("calls", *_LOOKED_AT)
     first = next(pieces, None)
     second = next(pieces, None)
     if first is None:
-        yield run.table("calls").clear()
+        yield run.table("calls").clear().with_columns(owner()).select(_LOOKED_AT)
     elif second is None:
         # Millions of rows that are in order need not be sorted again.
         place = first.select(pl.col("input_id").cast(pl.UInt64) * (1 << 44) + pl.col("line")).to_series()
@@ -158,9 +158,8 @@ def _in_order(run: Run) -> Iterator[pl.DataFrame]:
 
 def _collective(calls: pl.DataFrame) -> pl.DataFrame:
     wanted = pl.col("comm_id").is_not_null() & pl.col("rank").is_not_null() & pl.col("op").is_not_null()
-    rows = calls.select(*_OWNER, "op", "count", "dtype", "root", "input_id", "line")
-    return rows.filter(wanted & ~pl.col("op").is_in(list(POINT_TO_POINT))).with_columns(
-        pl.col("op").cast(pl.String)
+    return calls.select(*_PROCESS, OWNER, *CALL, "input_id", "line").filter(
+        wanted & ~pl.col("op").is_in(list(POINT_TO_POINT))
     )
 
 
@@ -176,17 +175,22 @@ def collectives_at(run: Run, wanted: Iterable[tuple[str, int]]) -> pl.DataFrame:
         numbers.of(_collective(frame)).join(asked, on=["comm_id", "nth"], how="semi", maintain_order="left")
         for frame in _in_order(run)
     ]
-    return pl.concat(found).drop("_owner", "pid")
+    named = pl.concat(found).with_columns(pl.col("op").cast(pl.String))
+    return named.select("comm_id", "rank", "host", "nth", *CALL, "input_id", "line")
 
 
 def _far(rows: pl.DataFrame) -> pl.DataFrame:
     """How far each rank of a piece comes."""
-    key = pl.struct("comm_id", "rank").hash().alias("_rank")
-    each = rows.with_columns(key).group_by("_rank", maintain_order=True).agg(
-        pl.col("comm_id", "rank", "host").first(), pl.len().alias("calls"), pl.col("op").last().alias("last_op"),
-        pl.col("input_id", "line").last(),
+    key, place = ("comm_id", "rank"), ("input_id", "line")
+    # By number first: millions of calls need not be grouped by names.
+    each = rows.group_by(OWNER, maintain_order=True).agg(
+        pl.col(*key, "host").first(), pl.len().alias("calls"), pl.col("op").last().alias("last_op"),
+        pl.col(place).last(),
     )  # fmt: skip
-    return each.drop("_rank")
+    return each.group_by(key, maintain_order=True).agg(
+        pl.col("host").first(), pl.col("calls").sum(), pl.col("last_op").cast(pl.String).sort_by(place).last(),
+        pl.col(place).sort_by(place).last(),
+    )  # fmt: skip
 
 
 def progress(run: Run) -> pl.DataFrame:
@@ -273,23 +277,27 @@ def _small_limit(run: Run) -> float:
 def _small(frame: pl.DataFrame, limit: float) -> pl.DataFrame:
     small = pl.col("size_bytes") < limit
     return (
-        _sized(frame.select(*_PROCESS, "op", "size_bytes"))
-        .with_columns(pl.struct(_PROCESS).hash().alias("_group"))
-        .group_by("_group", maintain_order=True)
+        _sized(frame.select(*_PROCESS, OWNER, "op", "size_bytes"))
+        .group_by(OWNER, maintain_order=True)
         .agg(
             pl.col(_PROCESS).first(),
             pl.len().alias("calls"),
             small.sum().alias("small"),
             pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
         )
-        .drop("_group")
+        .drop(OWNER)
     )
 
 
 def median_size(run: Run, rank: dict[str, object]) -> float | None:
     """Median of the sizes in bytes that :func:`small_calls` counts for one of its rows."""
     mine = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(rank[c])) for c in _PROCESS)
-    sizes = pl.concat([_sized(frame).filter(mine)["size_bytes"] for frame in run.pieces("calls")])
+    sizes = pl.concat(
+        [
+            _sized(frame).filter(mine)["size_bytes"]
+            for frame in run.pieces("calls", *_PROCESS, "op", "size_bytes")
+        ]
+    )
     middle = sizes.median()
     return float(middle) if isinstance(middle, (int, float)) else None
 
@@ -297,7 +305,7 @@ def median_size(run: Run, rank: dict[str, object]) -> float | None:
 def first_small(run: Run, limit: float, count: int) -> pl.DataFrame:
     """The first ``count`` calls of fewer than ``limit`` bytes."""
     found: list[pl.DataFrame] = []
-    for frame in run.pieces("calls"):
+    for frame in run.pieces("calls", *_PROCESS, "op", "size_bytes", "input_id", "line"):
         found.append(frame.filter(pl.col("size_bytes") < limit).head(count))
         if sum(rows.height for rows in found) >= count:
             break

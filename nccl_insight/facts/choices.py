@@ -19,12 +19,17 @@ _LARGE, _SMALL = 16 << 20, 4 << 10
 # What a rank sends in a step: of many ranks the pieces are small, and LL is right for them.
 _PER_RANK: Final = 256 << 10
 _KIND: Final = ("algorithm", "protocol")
+_LOOKED_AT: Final = (*_KIND, "op", "size_bytes", "channels_lo", "channels_hi", "input_id", "line")
+_LINE: Final = ["input_id", "line"]
 _LINES: Final = 2
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Choices of one kind: how many, and the rows of the table ``tuning_choice`` of the first lines that show them."""
+    """Choices of one kind: how many, and rows of the first lines that show them.
+
+    ``rows``: ``algorithm, protocol, op, size_bytes, channels_lo, channels_hi, input_id, line, comm_id``.
+    """
 
     count: int
     rows: pl.DataFrame
@@ -51,20 +56,40 @@ def _choices(run: Run) -> Choices:
     kinds = _unusual(run)
     parts: list[pl.DataFrame] = []
     rows: dict[str, pl.DataFrame] = {}
-    for frame in run.pieces("tuning_choice"):
+    for frame in run.pieces("tuning_choice", *_LOOKED_AT):
         meets = frame.select(*_KIND, **kinds)
         counted = meets.group_by(_KIND).agg(pl.len(), *(pl.col(name).sum() for name in kinds))
         parts.append(counted)
         for name in kinds:
             known = [rows[name]] if name in rows else []
             if counted[name].sum() and (not known or known[0].height < _LINES):
-                both = pl.concat([*known, frame.filter(meets[name]).head(100 * _LINES)])
-                rows[name] = both.unique(["input_id", "line"], keep="first", maintain_order=True).head(_LINES)
+                both = pl.concat([*known, frame[meets[name].arg_true().head(100 * _LINES)]])
+                rows[name] = both.unique(_LINE, keep="first", maintain_order=True).head(_LINES)
+    owners = _owners(run, rows)
     counts = pl.concat(parts).group_by(_KIND).agg(pl.exclude(_KIND).sum())
     return Choices(
         counts.drop_nulls("algorithm").select(*_KIND, "len"),
-        {name: Chosen(int(counts[name].sum()), rows[name]) for name in kinds if name in rows},
+        {
+            name: Chosen(
+                int(counts[name].sum()), rows[name].join(owners, on=_LINE, how="left", maintain_order="left")
+            )
+            for name in kinds
+            if name in rows
+        },
     )
+
+
+def _owners(run: Run, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The communicators of some lines: ``input_id, line, comm_id``. Nobody asks for those of all choices."""
+    found: list[pl.DataFrame] = []
+    if rows:
+        left = pl.concat([frame.select(_LINE) for frame in rows.values()]).unique()
+        for frame in run.pieces("tuning_choice", *_LINE, "comm_id"):
+            found.append(frame.join(left, on=_LINE, how="semi").unique(_LINE, keep="first"))
+            left = left.join(found[-1], on=_LINE, how="anti")
+            if left.is_empty():
+                break
+    return pl.concat(found) if found else pl.DataFrame()
 
 
 def _unusual(run: Run) -> dict[str, pl.Expr]:

@@ -172,7 +172,7 @@ def _goes_on(run: Run) -> bool:
         frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
         for name in run.having("input_id", "line")
         if name not in _OUTSIDE
-        for frame in run.pieces(name)
+        for frame in run.pieces(name, "input_id", "line")
     ]
     if not parts:
         return False

@@ -64,6 +64,9 @@ class Catalog:
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
         self._headless_pairs = [(e.name, e.prefix) for e in self._headless]
+        self._headless_keys = sorted(
+            {e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless}
+        )
         self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
 
     def _place(self, entry: _Entry) -> None:
@@ -94,7 +97,7 @@ class Catalog:
 
     def headless_keys(self) -> list[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
-        return sorted({e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless})
+        return self._headless_keys
 
     def headless_prefixes(self) -> list[str]:
         """Leading literals of headless rules that are long enough to be looked for inside a line."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -16,7 +16,6 @@ from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.joining import join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
-from nccl_insight.loading.spread import Watch, read_on_ray
 from nccl_insight.readers import discover
 from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, cores, log_reader
@@ -25,6 +24,9 @@ from nccl_insight.tables.assemble.milestones import Milestones
 from nccl_insight.tables.assemble.tables import FloodTable
 from nccl_insight.tables.once import beside
 from nccl_insight.tables.run import Run, build_run
+
+if TYPE_CHECKING:
+    from nccl_insight.loading.spread import Watch
 
 # Inputs of more bytes take longer to read than another thread takes to be worth its while.
 _LONG_BYTES: Final = 32 << 20
@@ -50,6 +52,8 @@ def read_inputs(
 ) -> tuple[list[Part], list[LogPart]]:
     """Reads every input: parts in the order of the inputs, and what the logs gave."""
     if engine == "ray":
+        from nccl_insight.loading.spread import read_on_ray
+
         with beside(meanwhile):
             return read_on_ray(files, kind, details, watch)
     if engine != "local":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -61,6 +61,14 @@ def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             yield frame
 
 
+def picked(name: str, frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Some columns of a table, in that order and type, :data:`schema.OWNER` among them; missing ones null."""
+    if schema.OWNER in columns and schema.OWNER not in frame.columns:
+        frame = frame.with_columns(schema.owner())
+    kinds = {**(schema.SCHEMA.get(name) or frame.schema), schema.OWNER: pl.UInt64}
+    return schema.shaped(frame, {column: kinds[column] for column in columns})
+
+
 class Deferred(Protocol):
     """A table that is put together when it is asked for."""
 
@@ -70,8 +78,8 @@ class Deferred(Protocol):
     streams: bool
     """Whether each line gives one row, in frames of bounded size."""
 
-    def frames(self) -> Iterator[pl.DataFrame]:
-        """The rows in order, in frames of the same columns."""
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+        """The rows in order, in frames of the same columns. ``columns``: all that will be looked at, if not all."""
 
     def last(self) -> Iterator[pl.DataFrame]:
         """Like :meth:`frames`, for the last time: lets go of what the rows are made from on the way."""
@@ -142,13 +150,19 @@ class Tables(TableMap):
         """A table that was not asked for yet."""
         return self._deferred.get(name)
 
-    def frames(self, name: str) -> Iterator[pl.DataFrame]:
-        """The table in pieces of the same columns, for those who need not have it whole."""
+    def frames(self, name: str, *columns: str) -> Iterator[pl.DataFrame]:
+        """The table, or some of its columns, in pieces, for those who need not have it whole."""
         table = self._deferred.get(name)
-        return iter([self[name]]) if table is None or name in self._made else self._frames(name, table)
+        if table is None or name in self._made:
+            whole = self[name]
+            return iter([picked(name, whole, columns) if columns else whole])
+        return self._frames(name, table, columns)
 
-    def _frames(self, name: str, table: Deferred) -> Iterator[pl.DataFrame]:
-        frames = (schema.complete(name, frame) for frame in table.frames())
+    def _frames(self, name: str, table: Deferred, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        frames = (
+            picked(name, frame, columns) if columns else schema.complete(name, frame)
+            for frame in table.frames(columns)
+        )
         return _ahead(frames) if table.streams and table.height > _LARGE else frames
 
 
@@ -225,11 +239,15 @@ class Run:
             return self.tables.height(name)
         return self.table(name).height
 
-    def pieces(self, name: str) -> Iterator[pl.DataFrame]:
-        """A table in frames of the same columns, for those who need not have a large one whole."""
+    def pieces(self, name: str, *columns: str) -> Iterator[pl.DataFrame]:
+        """A table in frames of the same columns, for those who need not have a large one whole.
+
+        ``columns``: those of the contract that are asked for, and :data:`schema.OWNER`; all of the table for none. A
+        large table is faster to look at where few are.
+        """
         if isinstance(self.tables, Tables) and name in self.tables:
-            return self.tables.frames(name)
-        return iter([self.table(name)])
+            return self.tables.frames(name, *columns)
+        return iter([picked(name, self.table(name), columns) if columns else self.table(name)])
 
     def deferred(self, name: str) -> Deferred | None:
         """A table that is put together when it is asked for, and was not yet."""

@@ -314,6 +314,17 @@ def complete(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     return _with(frame, SCHEMA.get(name))
 
 
+OWNER: Final = "_owner"
+"""A number for rank, process and communicator of a row, for those who group millions; made where it is asked for."""
+
+
+def owner() -> pl.Expr:
+    """The column :data:`OWNER` of rows with ``comm_id, rank, host, pid``."""
+    names = ("comm_id", "rank", "host", "pid")
+    types = (pl.String, pl.Int32, pl.String, pl.Int64)
+    return pl.struct(pl.col(n).cast(t) for n, t in zip(names, types, strict=True)).hash().alias(OWNER)
+
+
 def shaped(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """The frame with exactly these columns, in order and type; missing ones null. For rows of several tables in one."""
     return _with(frame, columns).select(list(columns))

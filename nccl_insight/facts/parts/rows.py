@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.run import Run, Tables
+from nccl_insight.tables.run import Run, Tables, picked
 from nccl_insight.tables.schema import FLOODS
 
 END: Final = 1 << 62
@@ -58,11 +58,15 @@ class PartTables(Tables):
         """Whether a row of the table is in these lines."""
         return name in self and any(frame.height for frame in self.frames(name))
 
-    def frames(self, name: str) -> Iterator[pl.DataFrame]:
-        """The rows in these lines of each piece of the table; a large one is not kept."""
+    def frames(self, name: str, *columns: str) -> Iterator[pl.DataFrame]:
+        """The rows in these lines of each piece of the table, or some of its columns; a large one is not kept."""
         if name in FLOODS and name not in self._cut:
-            return (self._select(name, frame) for frame in self._run.pieces(name))
-        return iter([self[name]])
+            asked = dict.fromkeys((*columns, "input_id", "line")) if columns else ()
+            for frame in self._run.pieces(name, *asked):
+                rows = self._select(name, frame)
+                yield rows.select(columns) if columns else rows
+        else:
+            yield picked(name, self[name], columns) if columns else self[name]
 
     def _select(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         if not self._run.has_columns(name, "input_id") or frame.is_empty():

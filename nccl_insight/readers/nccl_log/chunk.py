@@ -124,10 +124,18 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     if likely.is_empty():
         return
-    likely = likely.select(
-        "_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"),
-        pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present"),
-    )  # fmt: skip
+    likely = likely.select("_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"))
+    # Of many all has been said before: an automaton of a thousand literals would cost more than these lines.
+    hopeful = [
+        _is_open(number, text, thrown or "", shape, seen, foreign)
+        for number, text, thrown, shape in likely.iter_rows()
+    ]
+    likely = likely.filter(pl.Series(hopeful, dtype=pl.Boolean))
+    if likely.is_empty():
+        return
+    likely = likely.with_columns(
+        pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present")
+    )
     rows: list[recover.Piece] = []
     found: list[Match] = []
     tries = 0
@@ -182,6 +190,15 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             again = work.classifier.catalog.match_collapsed(row["_body"][0])
             if again is not None:
                 take_one(work, row, again)
+
+
+def _is_open(number: int, text: str, thrown: str, shape: int, seen: set[int], foreign: set[int]) -> bool:
+    """Whether a line may say more than what its records said, and looks like none that was taken for no message."""
+    if _QUOTE in text:
+        return True
+    if shape in foreign:
+        return False
+    return number not in seen or bool(recover.before_records(recover.labeled(text, thrown)[1]))
 
 
 def _level_of(match: Match, announced: bool) -> str:

@@ -10,7 +10,7 @@ these. All else is left to classification.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,9 @@ from nccl_insight.language.catalog import Catalog
 _NUMBER: Final = r"[0-9]|(?-u:\b)[0-9a-f]{2,}(?-u:\b)"
 # Fewer lines than this cost less by shape than by an own pass.
 LEAST: Final = 2_000
-_SAMPLED: Final = 1000
-# Of a sample this share must differ, else the few distinct texts are cheaper.
+# So many texts, evenly spread, tell how the floods of a chunk begin.
+_SAMPLED: Final = 4096
+# Of those that begin alike this share must differ, else the few distinct texts are cheaper.
 _DISTINCT: Final = 0.5
 
 
@@ -53,23 +54,29 @@ def guess(catalog: Catalog, opening: str, sample: str) -> Guess | None:
     return None
 
 
-def floods(bodies: pl.Series) -> Iterator[tuple[str, pl.Series]]:
-    """Openings that many different texts share, each with a mask of the texts that have it."""
+def openings(bodies: pl.Series) -> dict[str, str]:
+    """Openings that many different texts likely share, the most frequent first, each with a text that has it."""
     if bodies.len() < LEAST:
-        return
-    at = bodies.str.find(_NUMBER).fill_null(0)
-    openings = pl.DataFrame({"o": bodies, "at": at}).select(pl.col("o").str.head("at")).to_series()
-    counts = openings.value_counts()
-    frequent = counts.filter(pl.col("count") >= LEAST).sort("count", "o", descending=[True, False])
-    for opening in frequent["o"].to_list():
-        if not opening:
-            continue
-        mask = openings == opening
-        # The first of them, evenly spread, are enough to see whether they repeat.
-        found = bodies.filter(mask)
-        sample = found.gather_every(max(1, found.len() // _SAMPLED))
-        if sample.n_unique() >= _DISTINCT * sample.len():
-            yield opening, mask
+        return {}
+    step = max(1, bodies.len() // _SAMPLED)
+    sample = bodies.gather_every(step)
+    found = (
+        pl.DataFrame({"text": sample, "at": sample.str.find(_NUMBER).fill_null(0)})
+        .group_by(pl.col("text").str.head("at").alias("opening"))
+        .agg(pl.len(), pl.col("text").n_unique().alias("distinct"), pl.col("text").first())
+        .filter((pl.col("len") * step >= LEAST) & (pl.col("distinct") >= _DISTINCT * pl.col("len")))
+        .sort("len", "opening", descending=[True, False])
+    )
+    return {opening: text for opening, text in found.select("opening", "text").iter_rows() if opening}
+
+
+def begin_with(texts: pl.Series, starts: Sequence[str]) -> pl.Series:
+    """Which texts begin with one of some openings."""
+    return (
+        texts.to_frame("text")
+        .select(pl.any_horizontal(pl.col("text").str.starts_with(start) for start in starts))
+        .to_series()
+    )
 
 
 def holds_any(texts: pl.Series, literals: Sequence[str]) -> bool:

@@ -67,7 +67,7 @@ def lines_of(chunk: Chunk) -> pl.Series:
             # Lines that point into the bytes, without a copy.
             lines = _read_lines(data).to_series().alias("_text")
             chunk.marks.extend(_marks(lines))
-            return unwrapped(envelope.opened(lines, partial(_holds, chunk)), chunk.starts)
+            return unwrapped(envelope.opened(lines, partial(_holds, chunk)), chunk.starts, ascii_only=True)
         whole = pl.Series([data]).cast(pl.String)
         ended = data[-1:] == b"\n"
     else:

@@ -11,7 +11,7 @@ from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.extract import extract, row_of
-from nccl_insight.readers.nccl_log.floods import LEAST, floods, holds_any
+from nccl_insight.readers.nccl_log.floods import LEAST, begin_with, holds_any, openings
 from nccl_insight.readers.nccl_log.records import HEAD, RECORD, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
@@ -112,26 +112,21 @@ def _distinct(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 @dataclass
 class _Flood:
-    """The texts of a chunk that are likely of one rule: which they are, and literals that none of them may hold."""
+    """The texts of a chunk that are likely of one rule: how they begin, and literals that none of them may hold."""
 
-    mask: pl.Series
-    without: dict[str, None]
+    openings: list[str] = field(default_factory=list)
+    without: dict[str, None] = field(default_factory=dict)
 
 
 def _floods(work: Work, bodies: pl.Series) -> dict[str, _Flood]:
     """The floods of a chunk by rule: texts of one rule may begin in several ways, as calls do with their operation."""
     found: dict[str, _Flood] = {}
-    for opening, mask in floods(bodies):
-        first = mask.arg_max()
-        guessed = None if first is None else work.classifier.guess(opening, bodies[first])
-        if guessed is None:
-            continue
-        known = found.get(guessed.rule)
-        if known is None:
-            found[guessed.rule] = _Flood(mask, dict.fromkeys(guessed.without))
-        else:
-            known.mask = known.mask | mask
-            known.without |= dict.fromkeys(guessed.without)
+    for opening, sample in openings(bodies).items():
+        guessed = work.classifier.guess(opening, sample)
+        if guessed is not None:
+            flood = found.setdefault(guessed.rule, _Flood())
+            flood.openings.append(opening)
+            flood.without |= dict.fromkeys(guessed.without)
     return found
 
 
@@ -142,7 +137,9 @@ def _take_floods(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     taken: pl.Series | None = None
     some_loud = has_loud(frame["_level"])
     for name, flood in _floods(work, frame["_body"]).items():
-        mask = flood.mask
+        mask = begin_with(frame["_body"], flood.openings)
+        if taken is not None:
+            mask &= ~taken
         rows = frame.filter(mask)
         texts = rows["_body"]
         if holds_any(texts, list(flood.without)):

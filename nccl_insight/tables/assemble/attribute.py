@@ -14,6 +14,7 @@ import polars as pl
 
 from nccl_insight.tables.assemble.comms import Pointers, asof, keyed, parted
 from nccl_insight.tables.assemble.feeds import THREAD
+from nccl_insight.tables.schema import OWNER, owner
 
 _KEYS: Final = (
     ["input_id", "_host", "_pid", "_tid", "_dev"],
@@ -32,10 +33,23 @@ _NONE_KNOWN: Final = pl.DataFrame(schema={"_key": pl.UInt64, "comm_id": pl.Strin
 
 @dataclass(frozen=True)
 class Kinds:
-    """Lines by thread and pointer: ``numbers`` tells which row of ``owners`` (``comm_id, _own_rank``) each has."""
+    """Lines by thread and pointer: ``numbers`` tells which row of ``owners`` (``comm_id, _own_rank``) each has.
+
+    ``processes``: ``_host, _pid`` of each row of ``owners``.
+    """
 
     numbers: pl.Series
     owners: pl.DataFrame
+    processes: pl.DataFrame
+
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Adds ``host, pid, comm_id`` and ``rank``, and :data:`OWNER` where the message has no rank of its own."""
+        names = {"_own_rank": "rank", "_host": "host", "_pid": "pid"}
+        owners = self.owners.hstack(self.processes).rename(names)
+        owners = owners.with_columns(owner())[self.numbers]
+        if "rank" not in rows.columns:
+            return rows.hstack(owners)
+        return rows.hstack(owners.drop("rank", OWNER)).with_columns(rank=pl.coalesce("rank", owners["rank"]))
 
 
 class Owners:
@@ -109,7 +123,9 @@ class Owners:
             asked = self._each(rows[more]).select(keys["_key"].gather(more), "comm_id", "_own_rank")
             known = self._known[epoch] = pl.concat([known, asked])
         owners = kinds.join(known, on="_key", how="left", maintain_order="left")
-        return Kinds(numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"))
+        return Kinds(
+            numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"), rows[firsts][["_host", "_pid"]]
+        )
 
     def _each(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the owner of each: ``comm_id`` and ``_own_rank``."""

@@ -12,11 +12,15 @@ from nccl_insight.readers.nccl_log import hexadecimal
 from nccl_insight.readers.nccl_log.records import attach_heads, with_constants
 from nccl_insight.tables.normalise import NORMALISERS
 from nccl_insight.tables.normalise.meaning import with_meaning
+from nccl_insight.tables.schema import CONTRACT, Columns
 
 POSITION: Final = (
     (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")
 ).alias("_pos")
 
+
+# Where the line of a row stands.
+_PLACE: Final = ("_line", "_sub", "_hid", "input_id")
 
 Frames: TypeAlias = Mapping[str, Sequence[pl.DataFrame]]
 
@@ -29,11 +33,15 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames, how="vertical" if same else "diagonal_relaxed")
 
 
-def _words(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the words that they were kept without."""
+def _words(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """Rows with the words that they were kept without; words of an enum of the table are made that at once."""
     numbers = [rows[c] for c in hexadecimal.PREFIXES if rows.schema.get(c) == pl.UInt64]
-    if pl.Categorical in rows.schema.dtypes():
-        rows = rows.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    words = [name for name, dtype in rows.schema.items() if dtype == pl.Categorical]
+    if words:
+        enums = {name: kind for name, kind in columns.items() if isinstance(kind, pl.Enum)}
+        rows = rows.with_columns(
+            pl.col(name).cast(enums.get(name, pl.String), strict=False) for name in words
+        )
     return rows.with_columns(map(hexadecimal.unpacked, numbers)) if numbers else rows
 
 
@@ -43,19 +51,28 @@ def table_rows(
     heads: pl.DataFrame,
     fields: Sequence[str],
     captured: Collection[str] | None = None,
+    wanted: Collection[str] | None = None,
 ) -> pl.DataFrame:
     """Rows of one table from those of its rules in reading order, normalised.
 
     They have the rule's name as ``message`` and the columns ``fields`` of their heads. ``captured``: only these of
-    the values that the rules captured, as they were printed.
+    the values that the rules captured, as they were printed. ``wanted``: of the columns at least these.
     """
     parts: list[pl.DataFrame] = []
     for name, found in frames.items():
         rule = grammar.messages[name]
-        if captured is not None:
-            known = {"_line", "_sub", "_hid", "input_id", *captured}
+        steps = rule.directives.get("normalise", "").replace(",", " ").split()
+        # Values of other columns may be made of those that are not asked for.
+        kept = captured if captured is not None else None if steps else wanted
+        if kept is not None:
+            known = {*_PLACE, *kept}
             found = [rows[[c for c in rows.columns if c in known]] for rows in found]
-        rows = stack([_words(rows) for rows in found])
+        elif wanted is not None:
+            found = [
+                rows[[c for c in rows.columns if c in _PLACE or not c.startswith("_")]] for rows in found
+            ]
+        columns = CONTRACT.get(rule.table or "", {})
+        rows = stack([_words(rows, columns) for rows in found])
         if captured is not None:
             parts.append(rows.with_columns(POSITION))
             continue
@@ -63,13 +80,13 @@ def table_rows(
         if rule.table == "errors" and rule.meaning is not None:
             headed = attach_heads(rows, heads, ["_source"]) if "_hid" in rows.columns else rows
             rows = rows.hstack(with_meaning(headed, rule.meaning).select("diagnosis", "role"))
-        for step in rule.directives.get("normalise", "").replace(",", " ").split():
+        for step in steps:
             if step in NORMALISERS:
                 rows = NORMALISERS[step](rows)
         parts.append(rows.with_columns(message=pl.lit(name), _pos=POSITION))
     rows = stack(parts)
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
-    return attach_heads(rows, heads, fields) if "_hid" in rows.columns else rows
+    return attach_heads(rows, heads, fields) if "_hid" in rows.columns and fields else rows
 
 
 def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.DataFrame:

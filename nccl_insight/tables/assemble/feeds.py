@@ -59,7 +59,7 @@ class Feeds:
     def whole(self, table: str, fields: Sequence[str] = PROCESS) -> pl.DataFrame | None:
         """All rows of a table in reading order, with ``fields`` of their heads; None when there are none."""
         chunks = self._chunks.get(table)
-        return self._rows(_by_rule(chunks), fields) if chunks else None
+        return self.rows(_by_rule(chunks), fields) if chunks else None
 
     def pieces(
         self,
@@ -72,6 +72,10 @@ class Feeds:
 
         ``captured``: only these of the captured values, not normalised.
         """
+        return (self.rows(group, fields, captured) for group in self.groups(table, last))
+
+    def groups(self, table: str, last: bool = False) -> Iterator[Frames]:
+        """What the pieces of a table are made from. ``last``: lets go of it."""
         group: list[dict[str, pl.DataFrame]] = []
         rows = 0
         chunks = self._chunks.pop(table) if last else list(self._chunks[table])
@@ -81,10 +85,10 @@ class Feeds:
             group.append(chunk)
             rows += sum(frame.height for frame in chunk.values())
             if rows >= _PIECE_ROWS:
-                yield self._rows(_by_rule(group), fields, captured)
+                yield _by_rule(group)
                 group, rows = [], 0
         if group:
-            yield self._rows(_by_rule(group), fields, captured)
+            yield _by_rule(group)
 
     def levels(self, table: str) -> set[str]:
         """The levels of a table's rows, where they are kept."""
@@ -98,12 +102,17 @@ class Feeds:
             for rule, rows in chunk.items():
                 kind = tuple((name, str(dtype)) for name, dtype in rows.schema.items())
                 kinds.setdefault(rule, {}).setdefault(kind, rows.clear())
-        return self._rows({rule: list(found.values()) for rule, found in sorted(kinds.items())}, fields)
+        return self.rows({rule: list(found.values()) for rule, found in sorted(kinds.items())}, fields)
 
-    def _rows(
-        self, frames: Frames, fields: Sequence[str], captured: Collection[str] | None = None
+    def rows(
+        self,
+        frames: Frames,
+        fields: Sequence[str],
+        captured: Collection[str] | None = None,
+        wanted: Collection[str] | None = None,
     ) -> pl.DataFrame:
-        return table_rows(frames, self._grammar, self._heads, fields, captured)
+        """See :func:`table_rows`."""
+        return table_rows(frames, self._grammar, self._heads, fields, captured, wanted)
 
 
 def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:
@@ -124,7 +133,7 @@ class DetailTable:
         self._table = table
         self.height = feeds.height(table)
 
-    def frames(self) -> Iterator[pl.DataFrame]:
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
         """The rows in reading order, in frames of the same columns."""
         schema = finish(self._feeds.sample(self._table)).schema
         for piece in self._feeds.pieces(self._table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import polars as pl
@@ -42,7 +42,7 @@ class Milestones:
         self._pieces = pieces
         self._calls = calls
 
-    def frames(self) -> Iterator[pl.DataFrame]:
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
         """All rows, in one frame, in the order of ``ranks``."""
         pieces = self._pieces
         yield empty("milestones") if pieces is None else milestone_rows(self._ranks, pieces, self._calls())

@@ -21,7 +21,7 @@ from nccl_insight.tables.assemble.milestones import extent
 from nccl_insight.tables.assemble.topology import topology_tables
 from nccl_insight.tables.assemble.trouble import error_rows
 from nccl_insight.tables.assemble.watchdog import watchdog_rows
-from nccl_insight.tables.schema import FLOODS, conform
+from nccl_insight.tables.schema import FLOODS, OWNER, conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
 _OWNED: Final = (
@@ -36,6 +36,7 @@ _MODEL_TALK: Final = "predictions"
 _SHARED: Final = ("tuning_choice", "tuning_model")
 _API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
+_OF_OWNER: Final = frozenset({"comm_id", "rank", OWNER})
 _OWNER: Final = (*_THREAD, THREAD)
 _ERROR_HEADS: Final = {
     "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
@@ -150,7 +151,7 @@ class LogTable:
         self._build = build
         self.height = height
 
-    def frames(self) -> Iterator[pl.DataFrame]:
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
         """All rows, in one frame."""
         yield self._build(False)
 
@@ -174,8 +175,11 @@ class FloodTable:
         self._kinds: dict[int, Kinds | None] = {}
         self.height = feeds.height(name)
 
-    def frames(self) -> Iterator[pl.DataFrame]:
-        """The rows in reading order, in frames of the same columns."""
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+        """The rows in reading order, in frames of the same columns; with ``columns``, others may be missing."""
+        if columns:
+            yield from self._narrow(columns)
+            return
         made = self._rows(self._feeds.sample(self._name, _OWNER))
         for number, piece in enumerate(self._feeds.pieces(self._name, _OWNER)):
             rows = self._rows(piece, self._kinds_of(number, piece))
@@ -185,6 +189,21 @@ class FloodTable:
                 else pl.lit(None, dtype).alias(name)
                 for name, dtype in made.schema.items()
             )  # fmt: skip
+
+    def _narrow(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Rows without what only other columns need: words, heads, owners."""
+        owned = not _OF_OWNER.isdisjoint(columns)
+        fields = () if owned or {"host", "pid"}.isdisjoint(columns) else PROCESS
+        for number, group in enumerate(self._feeds.groups(self._name)):
+            if owned and number not in self._kinds:
+                self._kinds_of(number, self._feeds.rows(group, _OWNER, captured=("comm",)))
+            kinds = self._kinds[number] if owned else None
+            if owned and kinds is None:
+                rows = self._feeds.rows(group, _OWNER, wanted={*columns, "comm", "rank"})
+                yield finish(self._owners.attribute(rows))
+            else:
+                rows = finish(self._feeds.rows(group, fields, wanted={*columns, "rank"}))
+                yield rows if kinds is None else kinds.placed(rows)
 
     def last(self) -> Iterator[pl.DataFrame]:
         """All rows in one frame, for the last time."""
@@ -333,7 +352,9 @@ def assemble(
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
         chosen = later.get("tuning_choice")
-        pieces = chosen.frames if chosen is not None else lambda: iter(())
+        pieces: Callable[[], Iterator[pl.DataFrame]] = (
+            chosen.frames if chosen is not None else lambda: iter(())
+        )
         comms_of = out.get("communicators", pl.DataFrame())
         table = partial(_predicted, feeds, owners, build_any, pieces, names, comms_of)
         later["predicted"] = LogTable(table, height)

@@ -67,7 +67,7 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
         ),
     ]
     if "root" in frame.columns and "peer" not in frame.columns:
-        point = pl.col("op").is_in(["Send", "Recv"])
+        point = pl.col("op").is_in(["Send", "Recv"]).fill_null(False)
         columns += [
             pl.when(point).then("root").alias("peer"),
             pl.when(~point).then("root").alias("root"),
