@@ -127,13 +127,8 @@ def algorithms(run: Run) -> Algorithms:
     support = run.table("nvls").filter(pl.col("message") == "nvls_support").get_column("nvls_not")
     shape = ["algorithm", "n_channels", "bw_intra_gbps", "bw_inter_gbps", "type_intra", "type_inter"]
     graphs = run.table("graphs").unique(shape, maintain_order=True).select(shape)
-    chosen = (
-        run.lazy("tuning_choice")
-        .group_by("op", "algorithm", "protocol", maintain_order=True)
-        .agg(pl.len(), pl.col("size_bytes").min().alias("low"), pl.col("size_bytes").max().alias("high"))
-        .sort("op", "low", nulls_last=True, maintain_order=True)
-        .collect()
-    )
+    kind = ["op", "algorithm", "protocol"]
+    chosen = _sizes(run, "tuning_choice", kind).sort("op", "low", nulls_last=True, maintain_order=True)
     milestones = run.table("connected").get_column("milestone").drop_nulls().unique(maintain_order=True)
     limits = {(s.name, s.value): None for s in user_settings(run) if s.name in _LIMITING}
     return Algorithms(
@@ -145,7 +140,7 @@ def algorithms(run: Run) -> Algorithms:
         nvls=(support.null_count(), support.len()) if support.len() else None,
         graphs=tuple(Graph(*row) for row in graphs.iter_rows() if row[1]),
         one_node=world is not None and world.single_node,
-        chosen=tuple(Chosen(*row) for row in chosen.iter_rows()),
+        chosen=tuple(Chosen(*row) for row in chosen.select(*kind, "n", "low", "high").iter_rows()),
         modeled=_modeled(run),
         limits=tuple(limits),
         memory=next(iter(device_memory(run)), None),
@@ -190,15 +185,26 @@ def calls(run: Run) -> tuple[Calls, ...] | None:
     """What was called, the most bytes first; None when the log has no calls."""
     if not run.has("calls"):
         return None
+    table = _sizes(run, "calls", ["op"]).with_columns(pl.col("op").cast(pl.String))
+    table = table.sort("bytes", "n", "op", descending=[True, True, False], nulls_last=True)
+    rows = table.select("op", "n", "low", "high").iter_rows()
+    return tuple(Calls(op, n, low or 0, high or 0) for op, n, low, high in rows)
+
+
+def _sizes(run: Run, name: str, kind: list[str]) -> pl.DataFrame:
+    """Rows of a large table by kind: ``n``, and their sizes: ``bytes, low, high``; kinds in order of appearance."""
     size = pl.col("size_bytes")
-    table = (
-        run.lazy("calls")
-        .group_by(pl.col("op").cast(pl.String))
-        .agg(pl.len(), size.sum().alias("bytes"), size.min().alias("low"), size.max().alias("high"))
-        .sort("bytes", "len", "op", descending=[True, True, False], nulls_last=True)
-        .collect()
+    parts = [
+        frame.group_by(kind, maintain_order=True).agg(
+            pl.len().alias("n"), size.sum().alias("bytes"), size.min().alias("low"), size.max().alias("high")
+        )
+        for frame in run.pieces(name, *kind, "size_bytes")
+    ]
+    return (
+        pl.concat(parts)
+        .group_by(kind, maintain_order=True)
+        .agg(pl.col("n", "bytes").sum(), pl.col("low").min(), pl.col("high").max())
     )
-    return tuple(Calls(op, n, low or 0, high or 0) for op, n, _, low, high in table.iter_rows())
 
 
 def limits(run: Run) -> Limits | None:

@@ -99,11 +99,6 @@ def communicators(run: Run) -> Communicators | None:
 
 
 def _operations(run: Run) -> Mapping[str, frozenset[str]]:
-    rows = (
-        run.lazy("calls")
-        .filter(pl.col("comm_id").is_not_null() & pl.col("op").is_not_null())
-        .group_by("comm_id")
-        .agg(pl.col("op").cast(pl.String).unique())
-        .collect()
-    )
+    parts = [frame.drop_nulls().unique() for frame in run.pieces("calls", "comm_id", "op")]
+    rows = pl.concat(parts).group_by("comm_id").agg(pl.col("op").cast(pl.String).unique())
     return {name: frozenset(found) for name, found in rows.iter_rows()}
