@@ -12,10 +12,11 @@ import pytest
 from nccl_insight.api import analyze, load
 from nccl_insight.facts import ahead
 from nccl_insight.facts import calls as facts
-from nccl_insight.facts.choices import choices
+from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, choices
 from nccl_insight.inputs import chunks
 from nccl_insight.tables.assemble import attribute, feeds
 from nccl_insight.tables.run import Tables
+from nccl_insight.tables.schema import OWNER
 
 _RANKS = 4
 _STEPS = 60
@@ -143,6 +144,54 @@ def test_pieces_are_the_table(tmp_path: Path) -> None:
         whole = run.table(name)
         assert len(pieces) > 1
         assert pl.concat(pieces).select(whole.columns).equals(whole)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("line", "op"), ("rank", "size_bytes"), ("host",), ("comm_id", "pid", "host", "rank"),
+        ("dtype", "root", "peer", "count"), ("algorithm", "protocol", "channels_hi", "comm_id"),
+    ],
+)  # fmt: skip
+def test_pieces_of_some_columns_are_those_of_the_table(columns: tuple[str, ...], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_job(_unpaired))
+    run = load(str(log))
+    for name in ("calls", "tuning_choice"):
+        asked = [column for column in columns if run.has_columns(name, column)]
+        pieces = list(run.pieces(name, *asked)) if asked else []
+        whole = load(str(log)).table(name)
+        assert not asked or len(pieces) > 1
+        assert not asked or pl.concat(pieces).equals(whole.select(asked))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_owners_are_ranks_of_processes_in_communicators(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_job(_none))
+    names = ["comm_id", "rank", "host", "pid"]
+    for run in (load(str(log)), load(str(log), lazy=True)):
+        rows = pl.concat(list(run.pieces("calls", *names, OWNER)))
+        assert rows.select(names).n_unique() == 2 * _RANKS
+        assert (
+            rows.group_by(OWNER).agg(pl.struct(names).n_unique().alias("n"))["n"].to_list()
+            == [1] * 2 * _RANKS
+        )
+        run.table("calls")
+        again = pl.concat(list(run.pieces("calls", *names, OWNER)))
+        assert again.equals(rows)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_unusual_choices_name_their_communicator(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_job(_none))
+    found = choices(load(str(log), lazy=True)).unusual
+    assert {kind: (chosen.count, chosen.rows["comm_id"].to_list()) for kind, chosen in found.items()} == {
+        LATENCY_PROTOCOL: (2 * _RANKS, ["0xa1", "0xa1"]),
+        ONE_CHANNEL: (_STEPS // 4 * _RANKS, ["0xa1", "0xa1"]),
+    }
 
 
 @pytest.mark.usefixtures("small_pieces")
