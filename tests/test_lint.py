@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccl_insight.cli import cmd_lint
 from nccl_insight.errors import UsageError
+from nccl_insight.inputs.spool import start_of
 from nccl_insight.model import Severity
 from nccl_insight.settings.lint import KINDS, kind_of, lint_environment, lint_text
 from nccl_insight.settings.lint.words import expand, tokenize
@@ -389,9 +389,9 @@ def test_a_pipe_is_read_and_one_that_nobody_writes_to_is_told(tmp_path: Path) ->
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="nobody wrote to this pipe"):
-        cmd_lint._read_pipe(pipe, 0)
+        start_of(pipe, 100, 0)
     writer = subprocess.Popen(["sh", "-c", 'echo "export NCCL_DEBUG=INFO" > "$0"', pipe])
-    assert cmd_lint._read_pipe(pipe, 60) == b"export NCCL_DEBUG=INFO\n"
+    assert start_of(pipe, 100, 60) == b"export NCCL_DEBUG=INFO\n"
     assert writer.wait(60) == 0
 
 

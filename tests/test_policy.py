@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from datetime import date
 from pathlib import Path
 
@@ -188,3 +190,12 @@ def test_an_option_is_named_once_in_its_error(tmp_path: Path) -> None:
 def test_one_option_may_hold_several_names() -> None:
     policy = load_policy({"select": ["shm-too-small,NI106", "peer-died"]})
     assert policy.select == {"shm-too-small", "env-deprecated", "peer-died"}
+
+
+def test_a_configuration_may_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    written(tmp_path, '[analyze]\nfail-on = "info"\n')
+    writer = subprocess.Popen(["sh", "-c", "cat nccl-insight.toml > pipe"], cwd=tmp_path)
+    assert load_policy(config=pipe).fail_on is Severity.INFO
+    assert writer.wait(60) == 0

@@ -82,26 +82,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _read(path: str) -> str:
+    from nccl_insight.inputs.spool import start_of
+
     try:
-        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if path == "-" else _read_file(Path(path))
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if path == "-" else start_of(Path(path), _MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES >> 20} MiB, which is no launch script")
     return data.decode("utf-8", errors="replace")
-
-
-def _read_file(path: Path) -> bytes:
-    if path.is_fifo():
-        from nccl_insight.inputs.limits import Limits
-
-        return _read_pipe(path, Limits().pipe_wait_s)
-    with path.open("rb") as file:
-        return file.read(_MAX_BYTES + 1)
-
-
-def _read_pipe(path: Path, wait_s: float) -> bytes:
-    from nccl_insight.inputs.spool import open_pipe
-
-    with open_pipe(path, str(path), wait_s) as pipe:
-        return pipe.read(_MAX_BYTES + 1)

@@ -64,6 +64,17 @@ def open_pipe(path: Path, display: str, wait_s: float, hint: str = "") -> Iterat
         yield stream
 
 
+def start_of(path: Path, most_bytes: int, wait_s: float = Limits().pipe_wait_s) -> bytes:
+    """The first bytes of a file, or of a pipe to which somebody writes in time.
+
+    Raises:
+        UsageError: nobody writes to the pipe.
+        OSError: it cannot be read.
+    """
+    with open_pipe(path, str(path), wait_s) if path.is_fifo() else path.open("rb") as stream:
+        return stream.read(most_bytes)
+
+
 def downloaded(file: Remote, most_bytes: int) -> Copy:
     """A copy of a file behind a URL; what a broken transfer gave before it broke is kept. Raises OSError at once."""
     with file.open() as stream:

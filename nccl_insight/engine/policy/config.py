@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 from nccl_insight.engine.policy.model import Ignore, Policy
 from nccl_insight.errors import UsageError
 from nccl_insight.inputs.limits import NAMES, changed
+from nccl_insight.inputs.spool import start_of
 from nccl_insight.model import Confidence, Severity
 from nccl_insight.rules import Rule, discover
 
@@ -209,8 +210,7 @@ def read_file(path: Path) -> Mapping[str, Any] | None:
         UsageError: the file cannot be read or is not TOML.
     """
     try:
-        with path.open("rb") as handle:
-            raw = handle.read(_MAX_BYTES + 1)
+        raw = start_of(path, _MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the configuration: {error.strerror or error}") from error
     if len(raw) > _MAX_BYTES:
