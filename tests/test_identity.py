@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nccl_insight.facts.identity import identities
+import polars as pl
+import pytest
+
+import nccl_insight
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.loading import load
 
 _INIT = (
@@ -40,3 +45,70 @@ def test_attempts_on_the_same_gpus_are_not_side_by_side(tmp_path: Path) -> None:
     second = [("node0", 200 + n, n, 1 - n, "a2", "") for n in range(2)]
     known = identities(load(str(_log(tmp_path / "run.log", *first, *second))))
     assert known.rank_of_process == {("node0", 200): 1, ("node0", 201): 0}
+
+
+def test_a_machine_named_after_its_address_is_the_host_that_has_it() -> None:
+    known = Identities(names={"trainer-1": "trainer-1"}, addresses={"10.8.4.12": "trainer-1"})
+    assert known.host("ip-10-8-4-12") == known.host("ip-10-8-4-12.ec2.internal") == "trainer-1"
+    assert known.host("ip-10-8-4-13") == "ip-10-8-4-13"
+    own = Identities(names={"ip-10-8-4-12": "ip-10-8-4-12"}, addresses={"10.8.4.12": "other"})
+    assert own.host("ip-10-8-4-12.ec2.internal") == "ip-10-8-4-12"
+
+
+def test_syslog_names_the_host_of_any_program_when_the_job_knows_it() -> None:
+    known = Identities(names={"gpu02": "gpu02"})
+    assert known.host_in_tag("May  4 14:20:01 gpu02 kubelet[900]:") == "gpu02"
+    assert known.host_in_tag("2026-05-04 14:18:01 gpu02.example.org termination-handler:") == "gpu02"
+    assert known.host_in_tag("May  4 14:20:01 login1 kubelet[900]:") is None
+    assert known.host_in_tag("14:20:01 INFO trainer:") is None
+
+
+def test_nccl_tests_name_the_process_behind_the_failure(tmp_path: Path) -> None:
+    members = [(f"t{n // 2}", 100 + n, n % 2, n, "a1", "") for n in range(4)]
+    path = _log(tmp_path / "run.log", *members)
+    path.write_text(
+        path.read_text().replace("nranks 2", "nranks 4")
+        + "t0: Test NCCL failure common.cu:408 'unhandled cuda error / '\n"
+        + "t1: Test CUDA failure common.cu:413 'an illegal memory access was encountered'\n"
+        + " .. t1 pid 103: Test failure common.cu:598\n"
+    )
+    rows = causes(load(str(path))).filter(pl.col("message").str.starts_with("tests_"))
+    assert rows.select("message", "host", "rank").rows() == [
+        ("tests_nccl_failure", "t0", None),
+        ("tests_cuda_failure", "t1", 3),
+        ("tests_failure", "t1", 3),
+    ]
+
+
+def test_who_names_the_dead_child_is_its_parent(tmp_path: Path) -> None:
+    members = [(f"node{n // 2}", 100 + n, n % 2, n, "a1", "") for n in range(4)]
+    path = _log(tmp_path / "run.log", *members)
+    path.write_text(
+        path.read_text().replace("nranks 2", "nranks 4")
+        + "May  4 14:20:01 node1 kernel: Out of memory: Killed process 99887 (pt_data_worker) total-vm:1kB, "
+        "anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0\n"
+        + "[rank3]: Traceback (most recent call last):\n"
+        + '[rank3]:   File "/job/train.py", line 9, in <module>\n'
+        + "[rank3]: RuntimeError: DataLoader worker (pid(s) 99887) exited unexpectedly\n"
+    )
+    first = nccl_insight.analyze([path]).findings[0]
+    assert (first.name, first.ranks, first.hosts) == ("process-killed", (3,), ("node1",))
+
+
+@pytest.mark.parametrize(
+    "tag", ["[1,3]<stderr>:", "3: ", "[default3]:", "[pod/node1/main] ", "node1: ", "node1  | ", "[rank3]: "]
+)
+def test_what_a_dying_process_prints_is_read_behind_every_tag(tag: str, tmp_path: Path) -> None:
+    members = [(f"node{n // 2}", 100 + n, n % 2, n, "a1", "") for n in range(4)]
+    path = _log(tmp_path / "run.log", *members)
+    for text, name in (
+        (
+            "*** SIGSEGV (@0x18) received by PID 103 (TID 0x7f9d2a7fc700) from PID 24; stack trace: ***",
+            "crashed",
+        ),
+        ("/entry.sh: line 4:   103 Killed                  python3 train.py", "killed"),
+    ):
+        written = path.read_text().replace("nranks 2", "nranks 4") + tag + text + "\n"
+        (tmp_path / name).write_text(written)
+        first = nccl_insight.analyze([tmp_path / name]).findings[0]
+        assert (first.name, first.ranks, first.hosts) == (f"process-{name}", (3,), ("node1",))

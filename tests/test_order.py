@@ -92,3 +92,34 @@ def test_a_collector_of_another_zone_does_not_put_the_cause_behind_its_effect(tm
     found = {f.name: (f.role, f.caused_by) for f in analysis.findings}
     assert found["shm-too-small"][0] is Role.ROOT
     assert found["bootstrap-connect-refused"] == (Role.CASCADE, "shm-too-small")
+
+
+XID = "[{at}] NVRM: Xid (PCI:0000:43:00): 94, pid=2201, name=python3, Contained: SM (0x1)."
+RAISED = [
+    "[rank2]: Traceback (most recent call last):",
+    '[rank2]:   File "/job/train.py", line 9, in <module>',
+    "[rank2]: ValueError: shape mismatch",
+]
+
+
+def _with_kernel_log(tmp_path: Path, at: str, *more: str) -> list[tuple[str, str]]:
+    lines = [INIT.format(r=r, state=s) for r in range(3) for s in ("START", "COMPLETE")]
+    lines += [XID.format(at=at), CLOSED.format(at="[2026-05-04 14:20:01] "), *more]
+    (tmp_path / "run.log").write_text("\n".join([*lines, ""]))
+    findings = nccl_insight.analyze([tmp_path / "run.log"]).findings
+    return [(f.name, f.severity.value) for f in findings if f.severity.value != "info"]
+
+
+def test_what_the_kernel_logged_days_ago_does_not_come_first(tmp_path: Path) -> None:
+    loud = _with_kernel_log(tmp_path, "Sat May  2 02:11:40 2026", *RAISED)
+    assert loud == [("application-exception", "error"), ("xid-error", "warning")]
+
+
+def test_a_kernel_clock_of_another_zone_is_no_earlier_job(tmp_path: Path) -> None:
+    loud = _with_kernel_log(tmp_path, "Mon May  4 03:20:01 2026", *RAISED)
+    assert ("xid-error", "error") in loud
+
+
+def test_a_gpu_broken_for_days_can_still_fail_cuda(tmp_path: Path) -> None:
+    loud = _with_kernel_log(tmp_path, "Sat May  2 02:11:40 2026", CUDA.format(at="[2026-05-04 14:20:00] "))
+    assert ("xid-error", "error") in loud

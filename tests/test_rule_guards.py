@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import nccl_insight
-from nccl_insight.model import CannotJudge, Hit
-from nccl_insight.rules.network import ni211_net_socket_by_config
-from nccl_insight.rules.runtime import ni513_collective_not_reached
+from nccl_insight.facts.ends import ends
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules.network import ni211_net_socket_by_config, ni271_ib_gid_changed
+from nccl_insight.rules.runtime import (
+    ni501_peer_died,
+    ni513_collective_not_reached,
+    ni551_process_killed,
+    ni553_job_ended_by_scheduler,
+)
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
 
@@ -38,3 +46,102 @@ def test_sockets_are_no_choice_where_the_plugin_failed(tmp_path: Path) -> None:
     failed = "NET/OFI aws-ofi-nccl initialization failed"
     log.write_text(whole + f"{head}NCCL INFO {failed}\n")
     assert list(ni211_net_socket_by_config.check(nccl_insight.load(log))) == []
+
+
+HEADS = ("gpu01:4121:4190 [0] NCCL INFO", "gpu02:5121:5190 [0] NCCL INFO")
+CLOSED_BY_PEER = (
+    "gpu02:5121:5190 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+    "gpu01<40101>"
+)
+GID_CHANGED = (
+    "gpu01:4121:4190 [0] transport/net_ib.cc:170 NCCL WARN NET/IB : mlx5_2:1 Got async event : GID table change"
+)
+TIME_LIMIT = (
+    "slurmstepd: error: *** STEP 91.0 ON gpu01 CANCELLED AT 2025-03-02T11:00:07 DUE TO TIME LIMIT ***"
+)
+
+
+def _said(rank: int, what: str, size: int = 2) -> str:
+    comm = f"comm 0x5{rank}00 rank {rank} nranks {size} cudaDev 0 busId 1b000"
+    return f"{HEADS[rank]} {comm} commId 0xfeed - {what} COMPLETE"
+
+
+def _run(tmp_path: Path, *lines: str, size: int = 2) -> nccl_insight.Run:
+    log = tmp_path / "run.log"
+    start = [f"{head} NCCL version 2.27.7+cuda12.8" for head in HEADS]
+    log.write_text("\n".join([*start, _said(0, "Init", size), _said(1, "Init", size), *lines]) + "\n")
+    return nccl_insight.load(log)
+
+
+def _severities(run: nccl_insight.Run, check: object) -> list[Severity | None]:
+    found = list(check(run))  # type: ignore[operator]
+    return [hit.severity for hit in found if isinstance(hit, Hit)]
+
+
+def test_ranks_that_leave_one_after_another_lost_nobody(tmp_path: Path) -> None:
+    check, gone = ni501_peer_died.check, _said(0, "Destroy")
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [Severity.INFO]
+    # A rank that says nothing of its end, one that aborts, one that is not in the log, and another failure.
+    assert _severities(_run(tmp_path, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [None]
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Abort")), check) == [None]
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy"), size=4), check) == [None]
+    crash = "[gpu01:04121] *** Process received signal ***\n[gpu01:04121] Signal: Segmentation fault (11)"
+    assert _severities(_run(tmp_path, gone, crash, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [None]
+
+
+def test_an_address_that_changed_is_noted_where_the_job_went_on(tmp_path: Path) -> None:
+    check, done = ni271_ib_gid_changed.check, (_said(0, "Destroy"), _said(1, "Destroy"))
+    assert _severities(_run(tmp_path, GID_CHANGED, *done), check) == [Severity.INFO]
+    assert _severities(_run(tmp_path, GID_CHANGED), check) == [None]
+    assert _severities(_run(tmp_path, GID_CHANGED, done[1]), check) == [None]
+    assert _severities(_run(tmp_path, GID_CHANGED, CLOSED_BY_PEER, *done), check) == [None]
+
+
+def test_a_limit_after_the_last_communicator_cut_off_no_collective(tmp_path: Path) -> None:
+    check, done = ni553_job_ended_by_scheduler.check, (_said(0, "Destroy"), _said(1, "Destroy"))
+    assert _severities(_run(tmp_path, *done, TIME_LIMIT), check) == [Severity.WARNING]
+    assert _severities(_run(tmp_path, TIME_LIMIT, *done), check) == [None]
+    assert _severities(_run(tmp_path, done[0], TIME_LIMIT), check) == [None]
+    # Who cancels what is left of a job that closed everything chose to.
+    cancelled = TIME_LIMIT.replace(" DUE TO TIME LIMIT", "")
+    assert _severities(_run(tmp_path, *done, cancelled), check) == [Severity.INFO]
+    assert _severities(_run(tmp_path, cancelled), check) == [Severity.WARNING]
+
+
+def test_a_killed_process_is_none_of_the_ranks_that_closed_later(tmp_path: Path) -> None:
+    check, done = ni551_process_killed.check, (_said(0, "Destroy"), _said(1, "Destroy"))
+    kernel = "[ 4021.118233] Out of memory: Killed process {} (indexer) total-vm:81920kB, anon-rss:4096kB, file-rss:0kB"
+    other, own = kernel.format(901), kernel.format(4121)
+    assert _severities(_run(tmp_path, other, *done), check) == [Severity.INFO]
+    assert _severities(_run(tmp_path, other, done[1]), check) == [None]
+    assert _severities(_run(tmp_path, *done, other), check) == [None]
+    assert _severities(_run(tmp_path, own, *done), check) == [None]
+
+
+def test_a_session_that_was_closed_is_no_scheduler(tmp_path: Path) -> None:
+    line = (
+        "W0302 11:00:07.100000 812 torch/distributed/elastic/agent/server/api.py:704] Received {} death signal, "
+        "shutting down workers"
+    )
+    (hit,) = ni553_job_ended_by_scheduler.check(_run(tmp_path, line.format(1)))
+    assert isinstance(hit, Hit)
+    assert "session" in hit.title
+    assert "sacct" not in hit.next_step
+    (hit,) = ni553_job_ended_by_scheduler.check(_run(tmp_path, line.format(15)))
+    assert isinstance(hit, Hit)
+    assert "session" not in hit.title
+
+
+@pytest.mark.parametrize(
+    ("block", "kinds"),
+    [
+        ("  Local host:    gpu01\n  Local device:  mlx5_4", []),
+        ("  Local host:   gpu01\n  Local adapter: bnxt_re0\n  Local port:    1", []),
+        ("  Local host: gpu01\n  Local PID:  7721\n  Peer host:  gpu02", ["process-crashed"]),
+        ("    State:          Waiting\n      Reason:       PodInitializing", []),
+        ("    State:          Waiting", []),
+        ("    State:          Waiting\n      Reason:       CrashLoopBackOff", ["application-exception"]),
+    ],
+)
+def test_the_first_line_of_a_block_proves_nothing(block: str, kinds: list[str], tmp_path: Path) -> None:
+    assert [e.kind for e in ends(_run(tmp_path, block))] == kinds

@@ -57,6 +57,42 @@ SAID: Final = {
                    "Page not present or supervisor privilege.", "cuda-unhandled"),
     "HIP, hang": ("99%|### | 366/903 [5:15:39<6:53:09, 46.16s/it]HW Exception by GPU node-9 (Agent handle: 0x64ff2728) "
                   "reason :GPU Hang", "cuda-unhandled"),
+    "HIP, driver": ("[ 8812.114201] amdgpu 0000:8b:00.0: {14}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) "
+                    "detected!", "cuda-hardware-error"),
+    "linker, program": ("./build/sendrecv_perf: symbol lookup error: ./build/sendrecv_perf: undefined symbol: "
+                        "ncclMemAlloc", "library-version-mismatch"),
+    "linker, import": ('[rank2]: Traceback (most recent call last):\n[rank2]:   File "/srv/go.py", line 4, in run\n'
+                       "[rank2]: ImportError: /opt/lib/libtorch_cuda.so: undefined symbol: ncclCommShrink",
+                       "library-version-mismatch"),
+    "linker, ctypes": ('Traceback (most recent call last):\n  File "/srv/wrap.py", line 88, in load\n'
+                       "AttributeError: /usr/lib/libnccl.so.2: undefined symbol: ncclCommWindowRegister",
+                       "library-version-mismatch"),
+    "linker, other library": ('Traceback (most recent call last):\n  File "/srv/go.py", line 4, in run\n'
+                              "ImportError: /srv/ops.so: undefined symbol: _ZN3c104cuda9getDeviceEv",
+                              "application-exception"),
+    "store barrier": ("RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: "
+                      "store_based_barrier_key:3 (world_size=12, worker_count=9, timeout=0:10:00)",
+                      "rank-missing-in-init"),
+    "custom all-reduce": ("(Worker_TP1 pid=90) Failed: Cuda error /csrc/custom_all_reduce.cuh:370 'invalid resource "
+                          "handle'\n(EngineCore_DP0 pid=80) ERROR 01-02 10:00:01 [multiproc_executor.py:154] Worker "
+                          "proc VllmWorker-1 died unexpectedly, shutting down executor.", "p2p-ipc-handle-failed"),
+    "CUDA check of a program": ("Failed: Cuda error heat.cu:210 'an illegal memory access was encountered'",
+                                "cuda-unhandled"),
+    "CUDA memory of a program": ("Failed: Cuda error heat.cu:77 'out of memory'", "application-exception"),
+    "Horovod stalled": ('[1,0]<stderr>:3!: [grads_7]\n[1,0]<stderr>:One or more rank (marked by "!") is stalled for '
+                        "longer than 120 seconds. Will shutdown.\n[1,2]<stderr>:HorovodInternalError: Horovod has been "
+                        "shut down. This was caused by an exception on one of the ranks or an attempt to allreduce",
+                        "watchdog-timeout"),
+    "Ray, check": ("(RayWorkerWrapper pid=71, ip=10.4.4.9) RpcError: RPC Error message: Socket closed\n"
+                   "(raylet, ip=10.4.4.8) [2026-02-03 11:12:13,100 C 90 90] (raylet) a.cc:1:  An unexpected system "
+                   "state has occurred. You have likely discovered a bug in Ray. Please report it. Check failed: "
+                   "x Status not OK: ChannelError: Channel closed.", "process-crashed"),
+    "store gone, last": ("RuntimeError: [/src/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 900000ms for "
+                         "recv operation to complete\nelastic.rendezvous.api.RendezvousConnectionError"
+                         ": The connection to the C10d store has failed. See inner exception for details.",
+                         "watchdog-timeout"),
+    "store gone, alone": ("torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the "
+                          "C10d store has failed. See inner exception for details.", "bootstrap-failed"),
     "cut traceback": ('  File "/usr/lib/python3/torch/utils/data/_utils/signal_handling.py", line 66, in handler\n'
                       "    _error_if_any_worker_fails()\nRuntimeError: DataLoader worker (pid 56811) is killed by "
                       "signal: Bus error.", "application-exception"),
@@ -72,6 +108,25 @@ def _findings(text: str, path: Path) -> list[Finding]:
 def test_it_is_told_by_its_name(kind: str, tmp_path: Path) -> None:
     text, name = SAID[kind]
     assert [f.name for f in _findings(text, tmp_path / "run.log")][:1] == [name]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "^CAbort is in progress...hit ctrl-c again to forcibly terminate",
+        "[mpiexec@n1] Sending Ctrl-C to processes as requested",
+        "^Csrun: sending Ctrl-C to StepId=4127.0",
+        "mpirun: Forwarding signal 2 to job",
+    ],
+)
+def test_ctrl_c_at_the_launcher_is_no_fault_and_no_proof_of_health(line: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    who = "ncclCommInitRank comm 0x55 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1000 commId 0xab"
+    log.write_text(f"{HEAD} NCCL INFO {who} - Init START\n{HEAD} NCCL INFO {who} - Init COMPLETE\n{line}\n")
+    found = nccl_insight.analyze(str(log))
+    assert found.status == "inconclusive"
+    assert "ended by the user with Ctrl-C" in found.to_json()
+    assert [f.severity.value for f in found.findings if f.name == "job-ended-by-scheduler"] == ["info"]
 
 
 def test_the_tag_of_the_launcher_names_the_rank(tmp_path: Path) -> None:
@@ -114,3 +169,44 @@ def test_a_port_that_came_back_is_not_the_reason_of_a_doubt(tmp_path: Path) -> N
     analysis = nccl_insight.analyze(nccl_insight.load([path]))
     assert analysis.status == "inconclusive"
     assert "port error" not in analysis.headline
+
+
+def test_a_count_past_the_size_of_the_job_names_an_earlier_start(tmp_path: Path) -> None:
+    found = _findings(
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
+        "store_based_barrier_key:1 (world_size=4, worker_count=6, timeout=0:30:00)",
+        tmp_path / "run.log",
+    )
+    assert [f.name for f in found] == ["rank-missing-in-init"]
+    assert "the store counts 6, the job has 4" in found[0].title
+
+
+def test_waiting_in_the_store_is_no_failure(tmp_path: Path) -> None:
+    found = _findings(
+        "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: "
+        "3, key: store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)\n"
+        "INFO:torch.distributed.distributed_c10d:Rank 3: Completed store-based barrier for key:"
+        "store_based_barrier_key:1 with 8 nodes.\nstep 1 loss 2.31",
+        tmp_path / "run.log",
+    )
+    assert found == []
+
+
+def test_of_a_worker_that_is_gone_no_signal_is_known(tmp_path: Path) -> None:
+    found = _findings(
+        "(EngineCore_DP0 pid=80) ERROR 01-02 10:00:01 [multiproc_executor.py:154] Worker proc VllmWorker-2 died "
+        "unexpectedly, shutting down executor.",
+        tmp_path / "run.log",
+    )
+    assert [f.name for f in found] == ["process-crashed"]
+    assert found[0].ranks == (2,)
+    assert "signal" not in found[0].title
+
+
+def test_a_time_out_of_gloo_has_no_gap_in_its_headline(tmp_path: Path) -> None:
+    found = _findings(
+        "[rank2]: RuntimeError: [/src/gloo/tcp/unbound_buffer.cc:81] Timed out waiting 900000ms for recv operation to "
+        "complete",
+        tmp_path / "run.log",
+    )
+    assert "collective after 900 s" in found[0].title

@@ -7,8 +7,9 @@ after its effect: by the clocks of their lines where both have one, allowing for
 means anything. A link event explains an error only on the same device of the same host and near in time. Among
 several candidates the one that is itself unexplained wins, then what lies nearer to a first cause, the more severe,
 the one that others do not precede in a process, and the one on the host of the effect: never the place in a file that
-many processes wrote. Links never form a circle. Failures that explain the same effect equally well, and that neither
-clocks nor a process put in order, are no root: the first of them is the first error in the log, no more.
+many processes wrote. What the kernel logged more than a day before all else does not come first (:func:`old`).
+Links never form a circle. Failures that explain the same effect equally well, and that neither clocks nor a process put
+in order, are no root: the first of them is the first error in the log, no more.
 """
 
 from __future__ import annotations
@@ -98,6 +99,45 @@ def _after(cause: Draft, effect: Draft) -> bool:
         return False
     one_host = len(cause.hit.hosts) == 1 and cause.hit.hosts == effect.hit.hosts
     return cause.first_s > effect.first_s + (SAME_HOST_SKEW_S if one_host else SKEW_S)
+
+
+# No zone of time is further off, and no job waits so long for a process that is gone.
+_OLD_S: Final = 26 * 3600.0
+# What the kernel's log still holds of earlier days.
+_LOGGED: Final = ("xid-error", "process-killed", "process-crashed")
+
+
+def old(drafts: Sequence[Draft]) -> set[int]:
+    """Ends and errors that the kernel's log holds of earlier days: stamped more than a day before all other failures.
+
+    Not where a failure other than an exception of the program is on the same host, or on none known: it may come from
+    a GPU that has been broken since.
+    """
+    rest = [d for d in drafts if d.name not in _LOGGED]
+    failed = [
+        d for d in rest if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
+    ]
+    begun = min((d.first_s for d in rest if d.first_s is not None), default=None)
+    found: set[int] = set()
+    for i, draft in enumerate(drafts):
+        last = draft.last_s if draft.last_s is not None else draft.first_s
+        if draft.name not in _LOGGED or last is None or begun is None or begun < last + _OLD_S:
+            continue
+        here = set(draft.hit.hosts)
+        elsewhere = here and all(d.hit.hosts and here.isdisjoint(d.hit.hosts) for d in failed)
+        if failed and (elsewhere or all(d.name == "application-exception" for d in failed)):
+            found.add(i)
+    return found
+
+
+def _aged(draft: Draft) -> Draft:
+    """The draft of an old event: worth to know, and no error of this job."""
+    said = " It is stamped more than a day before the other failures: it seems to be of an earlier job."
+    hit = replace(
+        draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said
+    )
+    lowest = max(draft.severity, Severity.WARNING, key=lambda s: s.order)
+    return replace(draft, hit=hit, severity=lowest)
 
 
 def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
@@ -319,6 +359,8 @@ def _told(effect: Draft, cause: Draft) -> bool:
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
     drafts = [timed(draft, times(run)) for draft in drafts]
+    past = old(drafts)
+    drafts = [_aged(d) if i in past else d for i, d in enumerate(drafts)]
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
     lines = first_lines(run)

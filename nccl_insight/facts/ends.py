@@ -38,8 +38,8 @@ _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
 # Lines of a launcher or service that lost a process and does not know of what.
 SILENT: Final = ("vllm_engine_died", "ray_worker_exit", "ray_actor_dead", "ray_worker_gone", "ompi_peer_gone",
-                 "sglang_dead", "jax_unhealthy", "jax_heartbeat", "jax_missing", "jax_restarted",
-                 "jax_leader_gone")  # fmt: skip
+                 "sglang_dead", "vllm_worker_died", "jax_unhealthy", "jax_heartbeat", "jax_missing",
+                 "jax_restarted", "jax_leader_gone")  # fmt: skip
 
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
@@ -265,7 +265,7 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
                   "hydra_killed", "hydra_exit",
                   "elastic_failure", "elastic_failure_joined",
                   "elastic_root_cause", "spawn_signal", "spawn_exit", "paddle_exit", "lightning_child", "horovod_exit",
-                  "vllm_worker_died", "mpi_abort", "mpich_abort", "mpirun_killed_masked",
+                  "mpi_abort", "mpich_abort", "mpirun_killed_masked",
                   "sglang_died", "horovod_first", "pals_signal", "pals_exit", "jsrun_signal", "mvapich_signal",
                   "mvapich_ended", *SILENT[5:])  # fmt: skip
 
@@ -273,7 +273,7 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 # What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
                "tf_signal", "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed",
-               "shell_crashed", "shell_core")  # fmt: skip
+               "shell_crashed", "shell_core", "ray_check")  # fmt: skip
 # What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
 _LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_")
 _LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")

@@ -22,6 +22,11 @@ from nccl_insight.tables.schema import is_loud
 # torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
 _RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
 
+# nccl-tests: "gpu01: Test CUDA failure ..", and behind it " .. gpu01 pid 4100: Test failure ..".
+_TESTS: Final = ("tests_cuda_failure", "tests_nccl_failure", "tests_failure")
+_TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
+_TEST_HOST: Final = r"(\S+):\s*$"
+
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = "error-propagated"
 OTHER: Final = "unexplained-failure"
@@ -37,7 +42,7 @@ _NOTEWORTHY: Final = (
 
 
 def _build(run: Run) -> pl.DataFrame:
-    errors = _with_raised(run, _placed(run, run.table("errors")))
+    errors = _with_raised(run, _placed(run, _with_test_pids(run.table("errors"))))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
@@ -57,7 +62,30 @@ def _build(run: Run) -> pl.DataFrame:
         .otherwise(diagnosis)
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
-    return _late_use(_host_memory(_peer_address(run, errors.with_columns(cause=cause, loud=loud))))
+    rows = errors.with_columns(cause=cause, loud=loud)
+    return _stall_ended(_late_use(_host_memory(_peer_address(run, rows))))
+
+
+def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
+    """Failures that nccl-tests print with a host alone, with the process that the line behind them names."""
+    if errors.filter(pl.col("message") == "tests_failure").is_empty():
+        return errors
+    place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
+    lines = errors.filter(pl.col("message").is_in(_TESTS)).select(
+        "input_id",
+        "line",
+        pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)).alias("_host"),
+        place.struct.field("2").cast(pl.Int64, strict=False).alias("_pid"),
+    )
+    # Processes of one host write at the same time: the next line counts only right behind its failure.
+    behind = (pl.col("_host").shift(-1) == pl.col("_host")) & (pl.col("line").shift(-1) - pl.col("line") <= 1)
+    follows = pl.when(behind.over("input_id")).then(pl.col("_pid").shift(-1).over("input_id"))
+    named = lines.with_columns(_pid=pl.coalesce("_pid", follows)).drop_nulls()
+    rows = errors.join(named, on=["input_id", "line"], how="left", maintain_order="left")
+    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("_pid").is_not_null()
+    return rows.with_columns(
+        host=pl.when(bare).then("_host").otherwise("host"), pid=pl.when(bare).then("_pid").otherwise("pid")
+    ).drop("_host", "_pid")
 
 
 def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
@@ -154,10 +182,14 @@ def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
 
 
 def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
-    """NCCL refuses a communicator that failed before: the caller is to blame only where nothing failed before."""
-    late = (pl.col("message") == "err_internal") & pl.col("text").str.starts_with(
+    """NCCL refuses a communicator that failed before: the caller is to blame only where nothing failed before.
+
+    An agent of torch elastic that reaches no store has lost it where its ranks failed before.
+    """
+    used = (pl.col("message") == "err_internal") & pl.col("text").str.starts_with(
         "Attempt to use communicator"
     )
+    late = (used | (pl.col("message") == "elastic_no_store")).fill_null(False)
     if rows.filter(late).is_empty():
         return rows
     failed = pl.col("loud") & ~late & ~pl.col("cause").is_in([BENIGN, CONSEQUENCE, "plain-note"])
@@ -165,6 +197,14 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause")
     )
+
+
+def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
+    """Horovod tells every rank that one of them ended; where it ended the job for ranks that stalled, none did."""
+    if rows.filter(pl.col("message") == "horovod_stalled").is_empty():
+        return rows
+    told_so = pl.when(pl.col("message") == "horovod_down").then(pl.lit(CONSEQUENCE))
+    return rows.with_columns(told_so.otherwise("cause").alias("cause"))
 
 
 def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:

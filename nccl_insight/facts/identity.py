@@ -33,7 +33,16 @@ _HOST_TAGS: Final = (
     re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
     # Docker Compose: worker-1  | ...
     re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),
+    # syslog of any other program: May  4 14:20:01 gpu02 kubelet[900]:
+    re.compile(
+        r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
+        r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"
+    ),
 )
+# The last of them are so wide that they count for hosts of the job only.
+_WIDE: Final = 3
+# EC2 names a machine after its private address.
+_IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,12 @@ class Identities:
         """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none."""
         if not name:
             return None
-        return self.names.get(short(name)) or self.addresses.get(name) or name
+        return self.names.get(short(name)) or self.addresses.get(name) or self._at_own_address(name) or name
+
+    def _at_own_address(self, name: str) -> str | None:
+        """The host whose address a machine's name is: ``ip-10-0-0-12`` is 10.0.0.12."""
+        found = _IP_NAME.fullmatch(short(name))
+        return self.addresses.get(found[1][1:].replace("-", ".")) if found is not None else None
 
     def hosts_at(self, rows: pl.DataFrame, column: str = "peer") -> set[str]:
         """The hosts that the addresses in a column of rows mean; the address itself where NCCL's lines have none."""
@@ -76,8 +90,11 @@ class Identities:
         """The host that a launcher, syslog or pdsh put in front of a line."""
         for pattern in _HOST_TAGS:
             found = pattern.search(tag or "")
-            if found is not None and (pattern not in _HOST_TAGS[-2:] or short(found[1]) in self.names):
-                return self.host(found[1])
+            if found is None:
+                continue
+            host = self.host(found[1])
+            if pattern not in _HOST_TAGS[-_WIDE:] or short(found[1]) in self.names or host != found[1]:
+                return host
         return None
 
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Connections that were closed while NCCL was accepting them, told from peers that went away."""
+"""Connections closed while NCCL was accepting them, and jobs that closed in order, told from peers that went away."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
+from nccl_insight.model import Ref
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
 
@@ -47,3 +48,40 @@ def _accepting(run: Run) -> pl.DataFrame:
         .filter((pl.col("frames") >= _FRAMES) & pl.col("bootstrap"))
         .select("input_id", "line")
     )
+
+
+def in_order(run: Run) -> bool:
+    """Whether the log holds every rank of every communicator, and each destroyed its communicators (no abort).
+
+    Then no process was lost: what is said of closed connections beside that is how the others left.
+    """
+    return run.memo("rules.in_order", _in_order)
+
+
+def _in_order(run: Run) -> bool:
+    ends = run.table("milestones")
+    if ends.is_empty() or not (ends["end"].cast(pl.String) == "destroyed").fill_null(False).all():
+        return False
+    ranks = run.table("ranks").drop_nulls(["comm_id", "rank", "nranks"])
+    sizes = ranks.group_by("comm_id").agg(pl.col("rank").n_unique().alias("_seen"), pl.col("nranks").max())
+    return sizes.height > 0 and bool((sizes["_seen"] >= sizes["nranks"]).all())
+
+
+def after_the_close(run: Run, ref: Ref) -> bool:
+    """Whether a line stands behind the last communicator that its input closes, in a job that closed in order."""
+    last = _last_close(run, ref)
+    return last is not None and ref.line > last
+
+
+def before_the_close(run: Run, ref: Ref) -> bool:
+    """Whether a line stands in front of the last communicator that its input closes, in a job that closed in order."""
+    last = _last_close(run, ref)
+    return last is not None and ref.line < last
+
+
+def _last_close(run: Run, ref: Ref) -> int | None:
+    if not in_order(run):
+        return None
+    closed = run.table("milestones").filter(pl.col("input_id") == ref.input_id)["destroyed"].drop_nulls()
+    last = closed.max() if closed.len() else None
+    return last if isinstance(last, int) else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import polars as pl
 
@@ -83,13 +85,27 @@ def times_of(found: Sequence[End]) -> tuple[float | None, float | None]:
     return (min(times), max(times)) if times else (None, None)
 
 
-def placed(hit: Hit, first: End, found: Sequence[End]) -> Hit:
+_PID: Final = re.compile(r"(?i)\b(?:killed process|pid(?:\(s\))?)[ :=]+([0-9]{2,9})\b")
+
+
+def _parents(run: Run, found: Sequence[End]) -> tuple[int, ...]:
+    """The rank whose exception names the process that ended: a data loader's worker, say, is no rank by itself."""
+    pids, hosts = {pid for e in found for pid in _PID.findall(e.text)}, hosts_of(found)
+    named_it = [
+        e
+        for e in ends(run)
+        if e.exception and e.ranks and e.hosts == hosts and not pids.isdisjoint(_PID.findall(e.text))
+    ]
+    return ranks_of(named_it)
+
+
+def placed(run: Run, hit: Hit, first: End, found: Sequence[End]) -> Hit:
     """The hit with what ``first`` says, and ranks, hosts, lines and times of all ends found."""
     begin, end = times_of(found)
     return replace(
         hit,
         observed=first.text,
-        ranks=ranks_of(found),
+        ranks=ranks_of(found) or _parents(run, found),
         hosts=hosts_of(found),
         evidence=refs_of([first, *(e for e in found if e is not first)]),
         first_s=begin,

@@ -43,8 +43,8 @@ _PREFIX: Final = re.compile(
     # Before the bare stamp, which is its beginning.
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
     r"|\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
-    r"|[0-9]{1,5}: |> ?|\*\*|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
-    r"|\[-?[0-9]{1,5}\] "
+    r"|[0-9]{1,5}: |> ?|\*\*(?!\*)|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
+    r"|\[-?[0-9]{1,5}\] |\^C"
     # The script that a shell names.
     r"|[^\s:]{1,255}: (?=line [0-9]{1,6}: )"
     # vLLM's logger.
@@ -53,6 +53,10 @@ _PREFIX: Final = re.compile(
     # The kernel's log, plain, with a clock (dmesg -T), or through syslog and the journal.
     r"|\[ {0,9}[0-9]+\.[0-9]+\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [0-9]{4}\] ?"
     r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
+)
+# A name in front of a line: kubectl's of a pod, Docker Compose's of a container, pdsh's of a host (with a number).
+_NAME: Final = re.compile(
+    r"\s*(?:\[pods?/[^\[\]\s]{1,255}\] |[A-Za-z0-9][\w.-]{0,99} +\| |(?=[^\s:]*[0-9])[A-Za-z][\w.-]{0,99}: )"
 )
 _LABEL_MOST: Final = 300
 _LABEL_ENDS: Final = " \t:|>)]"
@@ -232,6 +236,9 @@ def match_headless(
     candidates = [bare, text.strip()]
     if thrown and _TRACE_BEHIND in bare:
         candidates.append(bare[: bare.find(_TRACE_BEHIND)].rstrip(", "))
+    named = _NAME.match(text)
+    if named is not None:
+        candidates.append(strip_prefix(text[named.end() :]))
     for candidate in dict.fromkeys(candidates):
         found = catalog.match(candidate)
         if found is not None and (found.message.headless or thrown):

@@ -54,8 +54,8 @@ NEEDS = ("ranks", "errors")
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
-_MEETINGS: Final = ("c10d_clients", "elastic_too_few", "jax_barrier", "jax_barrier_old", "jax_not_registered",
-                    "jax_key")  # fmt: skip
+_MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "jax_barrier", "jax_barrier_old",
+                    "jax_not_registered", "jax_key")  # fmt: skip
 # cuda:local_topology/cuda/3: what process 3 leaves for the others.
 _TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 
@@ -127,6 +127,9 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     ranks = tuple(sorted(late))
     first = found.rows.row(0, named=True)
     came, all_ = first.get("n_joined"), first.get("n_expected")
+    if came and all_ and came > all_:
+        yield from _too_many(run, found, came, all_)
+        return
     who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
     yield from report(
@@ -139,5 +142,20 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
         expected="all processes within the time-out",
         ranks=ranks,
         hosts=identities(run).hosts(ranks),
+        rows=found,
+    )
+
+
+def _too_many(run: Run, found: Trouble, came: int, all_: int) -> Iterator[Hit]:
+    """A count in the store that is past the size of the job: processes of another start used the store as well."""
+    yield from report(
+        run,
+        "rank-missing-in-init",
+        f"The ranks did not meet at the start of the job: the store counts {came}, the job has {all_}",
+        "start the job again with another MASTER_PORT, and no process of an earlier start left; "
+        "ss -tlnp | grep $MASTER_PORT   # on the first host",
+        explanation="Each process adds itself to a count in the store, and goes on when the count is the size of the "
+        "job. Processes of another start, or ranks that were restarted, added themselves to the same count.",
+        expected=f"a count of {all_}",
         rows=found,
     )

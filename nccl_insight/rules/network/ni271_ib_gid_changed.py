@@ -12,6 +12,7 @@ another one stands there.
 How it decides
 --------------
 The message decides. Alone it is a warning; with exhausted retries on the same device afterwards it is their cause.
+It is noted only where the job went on to its end: every rank closed its communicators and nothing else failed.
 
 What to do
 ----------
@@ -32,7 +33,9 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.links import devices_of
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._closed import in_order
 from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._outside import loud_besides
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
@@ -50,10 +53,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     devices = devices_of(run, found.rows)
     names = ", ".join(sorted({d.split("/", 1)[1] for d in devices})[:4])
+    harmless = in_order(run) and not loud_besides(run, ("ib-gid-changed",))
     yield from report(
         run,
         "ib-gid-changed",
-        f"The GID table of {names or 'a NIC'} changed while the job ran",
+        f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
         "show_gids; journalctl -u NetworkManager -u systemd-networkd --since <time>   # on the host named: which "
         "address "
         "came or went",
@@ -62,4 +66,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         expected="a GID table that does not change during the job",
         rows=found,
         devices=devices,
+        severity=Severity.INFO if harmless else None,
     )

@@ -20,7 +20,7 @@ peers: exceptions, OOM killer, preemption, Xid.
 
 False positives
 ---------------
-Connections closed in the course of an orderly end of the job.
+Connections closed in the course of an orderly end of the job: noted where every rank destroyed its communicators.
 
 References
 ----------
@@ -34,13 +34,15 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.ends import ends
+from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._closed import accepting
+from nccl_insight.rules._closed import accepting, in_order
 from nccl_insight.rules._errors import Trouble, report
 from nccl_insight.rules._faults import ANY
+from nccl_insight.rules._outside import loud_besides
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
 
@@ -86,7 +88,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         rows=found,
         hosts=gone,
         ranks=_only_rank(run, gone) if gone else None,
-        severity=Severity.INFO if _restarted(run, found) or _finished(run, found) else None,
+        severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(run) else None,
     )
 
 
@@ -147,6 +149,12 @@ def _finished(run: Run, found: Trouble) -> bool:
     told = found.rows.join(last, on="input_id", how="left")
     aborted = (known["end"].cast(pl.String) == "aborted").any()
     return not aborted and bool((told["_last"].is_not_null() & (told["line"] > told["_last"])).all())
+
+
+def _left(run: Run) -> bool:
+    """Whether nothing was lost: every rank closed in order, and nothing else failed. Ranks leave one after another."""
+    quiet = ("peer-died", CONSEQUENCE, "ib-libibverbs-missing")
+    return in_order(run) and not ends(run) and not loud_besides(run, quiet)
 
 
 def _silent(run: Run, found: Trouble) -> list[int]:

@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         else ""
     )
     after = f" after {int(limit) / 1000:,g} s" if limit and len(limit) < 12 else ""
-    headline = f"The watchdog timed out on {what or 'a collective '}{seq}{after}".rstrip()
+    headline = " ".join(f"The watchdog timed out on {what or 'a collective '}{seq}{after}".split())
     yield from report(
         run,
         "watchdog-timeout",

@@ -32,6 +32,7 @@ CUDA runtime API, error codes; NCCL user guide, error handling.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
@@ -132,11 +133,17 @@ def _quoted(found: Trouble) -> str | None:
     return said.partition("error: ")[2].partition(" was encountered")[0][:90] or said[:90] if said else None
 
 
+# Lines of programs and of runtimes below them, of which NCCL's calls are a part.
+_PROGRAM: Final = ("program_cuda_failed", "program_cuda_check", "thc_error", "rocr_memory_fault", "rocr_exception",
+                   "hip_queue_abort")  # fmt: skip
+
+
 def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
     reason = found.value("error_text") or _quoted(found) or "CUDA error"
     own = bool(found.rows["message"].is_in(["tests_cuda_failure"]).all())
     thrown = bool(found.rows["message"].is_in(["watchdog_terminated"]).any())
-    where = "nccl-tests" if own else "NCCL or the program" if thrown else "NCCL"
+    program = bool(found.rows["message"].is_in(list(_PROGRAM)).all())
+    where = "nccl-tests" if own else "NCCL or the program" if thrown else "the program" if program else "NCCL"
     kinds = set(told(found.rows, "cuda-kind").drop_nulls())
     meaning, step = next(
         ((text, step) for kind, text, step in _KNOWN if kind in kinds),

@@ -65,7 +65,7 @@ _PATH_MOST = 48
 _TEXT_MOST = 120
 # Lines that say of the job that it failed, not how: what does goes before.
 _VAGUE = (
-    "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting_crashed", "k8s_job_failed", "kubeflow_failed",
+    "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
 )  # fmt: skip
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
 
@@ -153,7 +153,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,
     )
-    return placed(hit, first, found)
+    return placed(run, hit, first, found)
 
 
 def _brief(text: str) -> str:
@@ -187,4 +187,4 @@ def _exit(run: Run, first: End) -> Hit:
         confidence=Confidence.MEDIUM,
         caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
     )
-    return placed(hit, first, [first])
+    return placed(run, hit, first, [first])

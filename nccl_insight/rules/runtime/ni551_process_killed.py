@@ -13,7 +13,8 @@ How it decides
 --------------
 The line of the kernel, launcher or scheduler decides, and the rank and host are those in the line, never the
 reporter's. Lines that say that memory ran out come before a bare signal 9, which launchers also send to the rest of a
-job after its first failure.
+job after its first failure. Where every rank in the log closed its communicators later, no rank was killed: then it is
+noted only.
 
 What to do
 ----------
@@ -35,6 +36,7 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules._outside import (
     CRASHED,
     ENDED,
@@ -84,6 +86,10 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     who = subject(chosen)
     if worker:
         who = f"A data loader worker of {who[0].lower()}{who[1:]}"
+    # Every rank in the log closed its communicators later on: it was not one of them.
+    other = not ranks_of(chosen) and all(before_the_close(run, e.ref) for e in chosen)
+    if other:
+        who = "A process that is none of the ranks"
     hit = Hit(
         title=f"{who} {'were' if len(ranks_of(chosen)) > 1 else 'was'} killed"
         + (" by signal 9" if worker else "")
@@ -99,8 +105,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
         + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
         expected="no process is killed",
-        severity=Severity.INFO if before or bare_echo(run, first) else None,
+        severity=Severity.INFO if before or other or bare_echo(run, first) else None,
         confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
         caused_by=before,
     )
-    yield placed(hit, first, chosen)
+    yield placed(run, hit, first, chosen)

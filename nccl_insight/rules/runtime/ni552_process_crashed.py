@@ -140,7 +140,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
     else:
         hit = _crashed(first, chosen, bool(hard), before)
-    yield replace(placed(hit, first, chosen), severity=Severity.INFO if echo else None)
+    yield replace(placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
 
 
 def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:

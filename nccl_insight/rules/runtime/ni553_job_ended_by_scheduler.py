@@ -13,7 +13,8 @@ How it decides
 --------------
 The line decides. One that gives a reason (time limit, preemption, node failure) is the cause, unless another failure
 came more than a minute before it. A step that is cancelled without a reason is usually the launcher cleaning up after
-a failed rank: then it is only noted.
+a failed rank: then it is only noted. Where every rank had closed its communicators before, an end for a reason is a
+warning, and a cancelled job is noted.
 
 What to do
 ----------
@@ -39,6 +40,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._closed import after_the_close
 from nccl_insight.rules._faults import ECHOES, STARTUP
 from nccl_insight.rules._outside import (
     BARE,
@@ -116,15 +118,26 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
     cancelled = not strong and first.message == "slurm_cancelled"
+    said = pl.DataFrame({"text": [first.text]})
+    hangup = not strong and told(said, "hangup").item() is not None
+    late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:
         what = f"{_LOST[lost[0].message]} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
     elif cancelled:
         what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
         # The user's own choice is no fault, and who chose is not in the log.
         severity = severity or Severity.WARNING
+    elif hangup:
+        what = f"The terminal or login session that the job ran in was closed{since([first])} (SIGHUP)"
+    if late:
+        # What the job still had to do, such as saving, is not in the log; who cancels it knows.
+        what += ", after all its communicators were closed"
+        severity = Severity.INFO if cancelled else severity or Severity.WARNING
     yield Hit(
         title=what,
-        next_step="sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
+        next_step="start it so that it outlives the session: sbatch, tmux, or nohup <command> &"
+        if hangup
+        else "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
         "bhist, qstat -xf",
         explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
         "after it are "

@@ -3,7 +3,7 @@
 What it finds
 -------------
 CUDA errors that mean hardware: 214 (uncorrectable ECC error), 220 (uncorrectable NVLink error), "GPU is lost", from
-NCCL's lines or from a Python exception.
+NCCL's lines or from a Python exception; uncorrectable hardware errors that the amdgpu driver resets a GPU for.
 
 Why it matters
 --------------
@@ -48,6 +48,10 @@ _NEXT = (
     "drain it, wait "
     "until it is idle, then dcgmi diag -r 3 and reset the GPU"
 )
+_NEXT_AMD = (
+    "dmesg -T | grep -iE 'amdgpu|ras|mce'; amd-smi metric --ecc; amd-smi bad-pages   # on the host named; drain it, "
+    "wait until it is idle, then reset the GPU or reboot"
+)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -55,11 +59,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = trouble(run, "cuda-hardware-error")
     if found is not None:
         reason = found.value("error_text") or found.text
+        amd = "kernel_amdgpu" in found.rows["message"].to_list()
         yield from report(
             run,
             "cuda-hardware-error",
-            f"CUDA reported broken hardware: {reason}",
-            _NEXT,
+            f"{'The amdgpu driver' if amd else 'CUDA'} reported broken hardware: {reason}",
+            _NEXT_AMD if amd else _NEXT,
             explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "
             "NCCL's nor the "
             "program's.",
