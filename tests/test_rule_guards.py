@@ -54,7 +54,8 @@ CLOSED_BY_PEER = (
     "gpu01<40101>"
 )
 GID_CHANGED = (
-    "gpu01:4121:4190 [0] transport/net_ib.cc:170 NCCL WARN NET/IB : mlx5_2:1 Got async event : GID table change"
+    "gpu01:4121:4190 [0] transport/net_ib.cc:170 NCCL WARN NET/IB : mlx5_2:1 Got async event : "
+    "GID table change"
 )
 TIME_LIMIT = (
     "slurmstepd: error: *** STEP 91.0 ON gpu01 CANCELLED AT 2025-03-02T11:00:07 DUE TO TIME LIMIT ***"
