@@ -303,9 +303,9 @@ def median_size(run: Run, rank: dict[str, object]) -> float | None:
 
 
 def first_small(run: Run, limit: float, count: int) -> pl.DataFrame:
-    """The first ``count`` calls of fewer than ``limit`` bytes."""
+    """The first ``count`` calls of fewer than ``limit`` bytes: ``size_bytes, input_id, line``."""
     found: list[pl.DataFrame] = []
-    for frame in run.pieces("calls", *_PROCESS, "op", "size_bytes", "input_id", "line"):
+    for frame in run.pieces("calls", "size_bytes", "input_id", "line"):
         found.append(frame.filter(pl.col("size_bytes") < limit).head(count))
         if sum(rows.height for rows in found) >= count:
             break

@@ -71,15 +71,17 @@ def calls(run: Run) -> Calls | None:
 
 def _sizes(run: Run) -> pl.DataFrame:
     # A row of collectives may stand for several calls.
-    name, weight = (
-        ("calls", pl.len()) if run.has("calls") else ("collectives", pl.col("calls").fill_null(1).sum())
-    )
     kind = ["op", "size_bytes"]
+    frames, weight = (
+        (run.pieces("calls", *kind), pl.len())
+        if run.has("calls")
+        else (run.pieces("collectives"), pl.col("calls").fill_null(1).sum())
+    )
     parts = [
         frame.drop_nulls(kind)
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
         .agg(weight.cast(pl.Int64).alias("calls"))
-        for frame in run.pieces(name)
+        for frame in frames
     ]
     whole = pl.concat(parts).group_by(kind).agg(pl.col("calls").sum())
     return whole.sort("calls", "op", "size_bytes", descending=[True, False, False])

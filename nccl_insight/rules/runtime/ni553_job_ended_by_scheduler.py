@@ -100,7 +100,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         others = any(e.kind != ENDED for e in ends(run)) or bare_echo(run, first)
         severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
     begin, end = times_of([first])
-    if not strong and told(pl.DataFrame({"text": [first.text]}), "interrupted").item() is not None:
+    said = pl.DataFrame({"text": [first.text]})
+    if not strong and told(said, "interrupted").item() is not None:
         yield Hit(
             title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
             next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since <the time>",
@@ -118,7 +119,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
     cancelled = not strong and first.message == "slurm_cancelled"
-    said = pl.DataFrame({"text": [first.text]})
     hangup = not strong and told(said, "hangup").item() is not None
     late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:

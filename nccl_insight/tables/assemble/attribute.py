@@ -14,7 +14,7 @@ import polars as pl
 
 from nccl_insight.tables.assemble.comms import Pointers, asof, keyed, parted
 from nccl_insight.tables.assemble.feeds import THREAD
-from nccl_insight.tables.schema import OWNER, owner
+from nccl_insight.tables.schema import owner
 
 _KEYS: Final = (
     ["input_id", "_host", "_pid", "_tid", "_dev"],
@@ -42,14 +42,11 @@ class Kinds:
     owners: pl.DataFrame
     processes: pl.DataFrame
 
-    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Adds ``host, pid, comm_id`` and ``rank``, and :data:`OWNER` where the message has no rank of its own."""
+    def hashed(self) -> pl.Series:
+        """The column :data:`OWNER` of the lines, where their messages name no rank, host or process themselves."""
         names = {"_own_rank": "rank", "_host": "host", "_pid": "pid"}
-        owners = self.owners.hstack(self.processes).rename(names)
-        owners = owners.with_columns(owner())[self.numbers]
-        if "rank" not in rows.columns:
-            return rows.hstack(owners)
-        return rows.hstack(owners.drop("rank", OWNER)).with_columns(rank=pl.coalesce("rank", owners["rank"]))
+        each = self.owners.hstack(self.processes).rename(names).select(owner()).to_series()
+        return each.gather(self.numbers)
 
 
 class Owners:

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.schema import conform, empty
+from nccl_insight.tables.schema import OWNER, conform, empty, owner
 
 _PROCESS: Final = ("host", "pid")
 _RANK: Final = ("comm_id", "rank")
@@ -129,15 +129,15 @@ def extent(frame: pl.DataFrame) -> pl.DataFrame:
     """``comm_id, rank, host, pid, first, last, rows``: first and last line and number of rows by rank and process."""
     # One number for each group: millions of calls need not be grouped by their names.
     return (
-        frame.select(*_KEY, "line", pl.struct(_KEY).hash().alias("_group"))
-        .group_by("_group", maintain_order=True)
+        frame.select(*_KEY, "line", owner())
+        .group_by(OWNER, maintain_order=True)
         .agg(
             pl.col(_KEY).first(),
             pl.col("line").min().alias("first"),
             pl.col("line").max().alias("last"),
             pl.len().cast(pl.Int64).alias("rows"),
         )
-        .drop("_group")
+        .drop(OWNER)
     )
 
 

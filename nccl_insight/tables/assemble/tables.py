@@ -201,9 +201,14 @@ class FloodTable:
             if owned and kinds is None:
                 rows = self._feeds.rows(group, _OWNER, wanted={*columns, "comm", "rank"})
                 yield finish(self._owners.attribute(rows))
-            else:
-                rows = finish(self._feeds.rows(group, fields, wanted={*columns, "rank"}))
-                yield rows if kinds is None else kinds.placed(rows)
+                continue
+            rows = self._feeds.rows(group, fields, wanted={*columns, "rank"})
+            if kinds is None:
+                yield finish(rows)
+                continue
+            named = {"rank", "host", "pid"} & set(rows.columns)
+            rows = finish(self._owners.attribute(rows.hstack(kinds.processes[kinds.numbers]), kinds))
+            yield rows.with_columns(kinds.hashed()) if OWNER in columns and not named else rows
 
     def last(self) -> Iterator[pl.DataFrame]:
         """All rows in one frame, for the last time."""
