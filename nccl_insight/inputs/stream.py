@@ -28,6 +28,9 @@ _BLOCK: Final = 1 << 20
 _STEP: Final = 4096
 _SHORT: Final = "the compressed stream ends too early"
 _TRAILING: Final = "bytes of another kind follow the compressed data"
+_EMPTY: Final = "thousands of empty members follow each other; the rest was not read"
+# Writers of logs flush now and then; each member costs a decoder and a copy of what is behind it.
+_MOST_EMPTY: Final = 2_000
 _XZ_MEMORY: Final = 256 << 20
 _ZSTD_BLOCK: Final = 128 * 1024
 
@@ -72,7 +75,7 @@ def _skippable(head: bytes) -> bool:
 
 def _gzip(raw: IO[bytes]) -> _Blocks:
     inflate = zlib.decompressobj(wbits=31)
-    data, ended = b"", False
+    data, ended, empty = b"", False, 0
     while True:
         data = data or raw.read(_RAW_BYTES)
         if not data:
@@ -83,7 +86,9 @@ def _gzip(raw: IO[bytes]) -> _Blocks:
                 continue
             if data[:1] != b"\x1f":
                 return _TRAILING
-            inflate, ended = zlib.decompressobj(wbits=31), False
+            if empty > _MOST_EMPTY:
+                return _EMPTY
+            inflate, ended, empty = zlib.decompressobj(wbits=31), False, empty + 1
         before = inflate.copy()
         try:
             block = inflate.decompress(data, _BLOCK)
@@ -93,6 +98,7 @@ def _gzip(raw: IO[bytes]) -> _Blocks:
         ended = inflate.eof
         data = inflate.unused_data if ended else inflate.unconsumed_tail
         if block:
+            empty = 0
             yield block
     if ended:
         return ""
@@ -184,9 +190,13 @@ def _zstd_frame(raw: IO[bytes], frame: Any) -> Generator[bytes, None, bool]:
 def _several(raw: IO[bytes], make: Callable[[], Any], magic: bytes) -> _Blocks:
     """Streams of xz or bzip2, one behind the other."""
     data = raw.read(_RAW_BYTES)
+    empty = 0
     while data:
         if not data.startswith(magic):
             return "" if not data.strip(b"\0") else _TRAILING
+        if empty > _MOST_EMPTY:
+            return _EMPTY
+        empty += 1
         unpack = make()
         while not unpack.eof:
             if unpack.needs_input and not (data := data or raw.read(_RAW_BYTES)):
@@ -197,6 +207,7 @@ def _several(raw: IO[bytes], make: Callable[[], Any], magic: bytes) -> _Blocks:
                 return _broken(error)
             data = b""
             if block:
+                empty = 0
                 yield block
         data = unpack.unused_data
         data += raw.read(_RAW_BYTES - len(data) if len(data) < _RAW_BYTES else 0)

@@ -11,7 +11,9 @@ import atexit
 import contextlib
 import fcntl
 import os
+import re
 import shutil
+import stat
 import tempfile
 import threading
 from pathlib import Path
@@ -20,7 +22,9 @@ from typing import Final
 from nccl_insight.errors import UsageError
 
 _PREFIX: Final = "nccl-insight-"
-_LOCK: Final = ".lock"
+_LOCK: Final = ".nccl-insight.lock"
+# What `tempfile.mkdtemp` adds to the prefix, and what a workspace holds: directories with a number for a name.
+_OWN_NAME: Final = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 
 
 class _Workspace:
@@ -66,7 +70,7 @@ def _sweep(base: Path) -> None:
     """Removes directories whose owner is gone."""
     for path in base.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
-            if path.parent.is_symlink() or path.parent.lstat().st_uid != os.getuid():
+            if not _is_workspace(path.parent):
                 continue
             lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
@@ -78,6 +82,18 @@ def _sweep(base: Path) -> None:
             pass
         finally:
             os.close(lock)
+
+
+def _is_workspace(path: Path) -> bool:
+    """Whether a directory is one that this module made: by owner, mode, name, and by what it holds. Raises OSError."""
+    status = path.lstat()
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and stat.S_IMODE(status.st_mode) == 0o700
+        and _OWN_NAME.fullmatch(path.name) is not None
+        and all(item.name == _LOCK or (item.name.isdecimal() and item.is_dir()) for item in path.iterdir())
+    )
 
 
 _WORKSPACE: Final = _Workspace()

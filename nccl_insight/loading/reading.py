@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.errors import UsageError
+from nccl_insight.errors import InsightError, UsageError
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, neighbours, read_logs
+from nccl_insight.readers.unreadable import FORMAT as UNREADABLE
+from nccl_insight.readers.unreadable import failed
 from nccl_insight.tables.run import Partial
 
 LOG: Final = "nccl_log"
@@ -59,10 +61,15 @@ def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) 
 
 
 def read_with(file: InputFile, format_: Format) -> Part:
-    """An input by the reader of its format."""
+    """An input by the reader of its format; ``unreadable`` where the reader fails."""
     index = ChunkIndex()
     index.sha256 = file_sha256(file)
-    return Part(file, format_.kind, index, partial=format_.read(file))
+    try:
+        return Part(file, format_.kind, index, partial=format_.read(file))
+    except (InsightError, MemoryError):
+        raise
+    except Exception as error:
+        return Part(file, UNREADABLE.kind, index, partial=failed(file, format_.kind, error))
 
 
 def read_log_groups(

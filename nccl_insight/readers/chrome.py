@@ -24,6 +24,7 @@ import orjson
 import polars as pl
 
 from nccl_insight.inputs.blocks import DamagedStream
+from nccl_insight.readers.side import whole_characters
 
 CHUNK_BYTES: Final = 1 << 20
 _HEADER_LIMIT: Final = 64 << 20
@@ -234,7 +235,7 @@ class ChromeScan:
                 .lstrip(" \t\r\n,")
             )
             try:
-                event, _ = _STRICT.raw_decode(text)
+                event, _ = _STRICT.raw_decode(whole_characters(text))
             except (ValueError, RecursionError):
                 self.damage.unreadable_events += 1
                 if self.damage.first_unreadable is None:
@@ -259,7 +260,8 @@ def header_values(head: bytes, tail: bytes, keys: tuple[str, ...]) -> dict[str, 
             if match is None:
                 continue
             try:
-                values[key], _ = _STRICT.raw_decode(part[match.end() :].decode("utf-8", "replace"))
+                text = part[match.end() :].decode("utf-8", "replace")
+                values[key], _ = _STRICT.raw_decode(whole_characters(text))
             except (ValueError, RecursionError):
                 continue
     return values

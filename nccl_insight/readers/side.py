@@ -14,6 +14,17 @@ from nccl_insight.tables import schema
 _NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL|ATTN|ERROR) |\[[0-9]+\] (?:INFO|WARN) ")
 
 
+# Writers that cut a JSON string may cut a character beyond 16 bits in two; no table takes half of one.
+_HALF = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+def whole_characters(text: str) -> str:
+    """JSON text with halves of surrogate pairs replaced by U+FFFD, so that what is decoded is Unicode."""
+    return _HALF.sub(r"\\ufffd", text) if "\\ud" in text or "\\uD" in text else text
+
+
 @dataclass(frozen=True)
 class Content:
     """Bytes of an input as far as they could be read; ``problem`` says why they may be incomplete."""
@@ -23,8 +34,8 @@ class Content:
 
     @property
     def text(self) -> str:
-        """The bytes as text, undecodable ones replaced, a byte order mark removed."""
-        return self.data.decode("utf-8", "replace").removeprefix("\ufeff")
+        """The bytes as text, undecodable ones and halves of characters in JSON replaced, a byte order mark removed."""
+        return whole_characters(self.data.decode("utf-8", "replace").removeprefix("\ufeff"))
 
 
 def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:

@@ -182,13 +182,18 @@ def sniff(head: bytes, name: str) -> float:
 def read(source: InputFile) -> Partial:
     """One row of ``unreadable``: what the file is, why it is not read, and the command."""
     found = known(source.head(), source.display) or _BINARY
-    row = pl.DataFrame(
-        {
-            "what": [found.what],
-            "why": [found.why],
-            "command": [found.command.replace("{path}", source.display)],
-        }
-    )
+    return _refused(source, found.what, found.why, found.command.replace("{path}", source.display))
+
+
+def failed(source: InputFile, kind: str, error: Exception) -> Partial:
+    """One row of ``unreadable`` for an input whose reader failed: it costs what it holds, never the run."""
+    reason = str(error).splitlines()[0][:200] if str(error) else ""
+    why = f"its reader failed ({type(error).__name__}{': ' if reason else ''}{reason}); please report this"
+    return _refused(source, kind.replace("_", " "), why, "")
+
+
+def _refused(source: InputFile, what: str, why: str, command: str) -> Partial:
+    row = pl.DataFrame({"what": [what], "why": [why], "command": [command]})
     return Partial({"unreadable": _side.with_input(row, source.input_id)})
 
 

@@ -221,7 +221,12 @@ def _inputs(analysis: Analysis) -> list[str]:
     if not analysis.inputs:
         return []
     rows = [
-        [code_span(one_line(i.path, 200)), i.kind, format_bytes(i.size_bytes), f"`{i.sha256[:16]}`"]
+        [
+            code_span(one_line(i.path, 200)),
+            i.kind,
+            format_bytes(i.size_bytes),
+            f"`{i.sha256[:16]}`" if i.sha256 else "",
+        ]
         for i in analysis.inputs[:20]
     ]
     left = len(analysis.inputs) - len(rows)

@@ -13,32 +13,107 @@ from nccl_insight.language.load import default_grammar
 from nccl_insight.tables import schema
 from nccl_insight.tables.run import Run, near
 
-# Comments and texts in quotes: what stands in them is no SQL. A doubled quote goes on.
-_SKIPPED: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*(?:'|\Z)", re.S)
-_READER: Final = re.compile(r"\b(?:read|scan|load|copy|attach|install)\w*[\"`\]]?\s*\(", re.I)
-_QUOTED_PLACE: Final = re.compile(r"\b(?:from|join)\s*'", re.I)
-_ENDLESS: Final = re.compile(r"\bwith\s+recursive\b", re.I)
+# One alternative for each way in which SQL quotes: the parser of polars is of the generic dialect, without backslashes.
+_TOKEN: Final = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*)|(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)"""
+    r"""|(?P<word>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<sign>[-+*/%<>=!|&~^(),.;:?\[\]])""",
+)
+_STATEMENTS: Final = frozenset({"select", "with", "show", "explain"})
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+# Words that stand before a parenthesis and call nothing.
+_BEFORE_PARENTHESIS: Final = frozenset(
+    _words("""
+all and any as between by case distinct else except exclude exists filter from having ilike in intersect is
+join like limit not offset on or over partition qualify regexp rename replace rlike select then union using
+values when where with
+""")
+)
+# What polars calls functions but for those that read, that repeat, and that make rows out of nothing.
+_FUNCTIONS: Final = frozenset(
+    _words("""
+abs acos acosd any_value array_agg array_contains array_get array_length array_lower array_max array_mean
+array_min array_reverse array_sum array_to_string array_unique array_upper asin asind atan atan2 atan2d atand
+avg bit_and bit_count bit_length bit_not bit_or bit_xor bool_and bool_or btrim cast cbrt ceil ceiling char
+char_length character_length coalesce columns concat concat_ws corr cos cosd cot cotd count covar covar_pop
+covar_samp cube date date_part date_trunc datetime decimal degrees dense_rank div ends_with exp extract first
+first_value float floor greatest grouping if ifnull initcap int lag last last_value lead least left length
+listagg ln log log10 log1p log2 lower ltrim max mean median min mod mode normalize nth_value ntile nullif
+numeric octet_length overlay percent_rank pi position pow power quantile_cont quantile_disc radians rank
+regexp_like regexp_replace replace reverse right rollup round row_number rtrim sets sign sin sind split_part
+sqrt starts_with stddev stddev_pop stddev_samp stdev strftime string_agg string_to_array strpos strptime
+substr substring sum tan tand time timestamp total trim trunc truncate try_cast unnest upper var var_pop
+var_samp varchar variance
+""")
+)
 _UNKNOWN_TABLE: Final = re.compile(r"relation '([^']{1,80})' was not found")
 _UNKNOWN_COLUMN: Final = re.compile(r"unable to find column \"([^\"]{1,80})\"")
 _TEXT: Final = re.compile(r"'([a-z][a-z0-9_]{2,80})'")
-_LONGEST: Final = 100_000
+# A source in a plan that is no table of the run: "Csv SCAN [file]", "PYTHON SCAN".
+_SCAN: Final = re.compile(r"^\W*(?:[A-Z][A-Za-z]* +)?SCAN\b", re.M)
+_LONGEST: Final = 20_000
+# The parser goes down once for each of these; thousands end the process.
+_DEEPEST: Final = 50
+_MOST_TOKENS: Final = 4_000
+_MOST_IN_A_ROW: Final = 500
 
 
 def check_sql(sql: str) -> None:
-    """Refuses SQL that could read anything but the tables of the run.
+    """Refuses SQL that could read anything but the tables of the run, or bring the process down.
+
+    The text is cut into the tokens of polars' parser, all ways of quoting among them; what is no token is refused.
+    Then a list of what is allowed decides: kinds of statement, functions, and lengths.
 
     Raises:
-        UsageError: it names a function that reads files, a file in the place of a table, or recursion.
+        UsageError: why it is refused.
     """
     if len(sql) > _LONGEST:
         raise UsageError(f"query: the SQL is longer than {_LONGEST:,} characters")
-    bare = _SKIPPED.sub(lambda m: "''" if m[0].startswith("'") else " ", sql)
-    if _READER.search(bare) or _QUOTED_PLACE.search(bare):
-        raise UsageError(
-            "query: only the tables of the run can be read; there are no functions that open files"
-        )
-    if _ENDLESS.search(bare):
+    tokens = _tokens(sql)
+    first = next((text for kind, text in tokens if text != "("), "")
+    if first not in _STATEMENTS:
+        raise UsageError("query: only SELECT, WITH, SHOW TABLES and EXPLAIN are understood")
+    if [text for _, text in tokens[:2]] == ["with", "recursive"] or ("word", "recursive") in tokens:
         raise UsageError("query: WITH RECURSIVE is not supported")
+    depth = chain = 0
+    for (kind, text), (_, after) in zip(tokens, [*tokens[1:], ("", "")], strict=True):
+        depth += (text in ("(", "case", "[")) - (text in (")", "end", "]"))
+        chain = 0 if text in (",", ")", "from", "where") else chain + 1
+        if depth > _DEEPEST or chain > _MOST_IN_A_ROW:
+            raise UsageError("query: the SQL is nested too deeply")
+        if after == "(" and kind in ("word", "name") and not _callable(kind, text):
+            raise UsageError(
+                f"query: {text}() is not available: only functions on values in the tables of the run are"
+            )
+        if kind == "word" and text in ("from", "join") and after.startswith("'"):
+            raise UsageError("query: a text stands in the place of a table; query --tables lists the tables")
+
+
+def _callable(kind: str, text: str) -> bool:
+    return kind == "word" and (text in _FUNCTIONS or text in _BEFORE_PARENTHESIS)
+
+
+def _tokens(sql: str) -> list[tuple[str, str]]:
+    """Kind and text of each token, words in lower case."""
+    found: list[tuple[str, str]] = []
+    at = 0
+    while at < len(sql):
+        match = _TOKEN.match(sql, at)
+        kind = match.lastgroup if match else None
+        glued = match is not None and kind == "word" and sql[match.end() : match.end() + 1] == "'"
+        if match is None or kind is None or glued or sql.startswith("/*", at):
+            shown = sql[at : at + 20].split("\n")[0]
+            raise UsageError(f"query: cannot be read from here: {shown!r}")
+        if kind != "blank":
+            found.append((kind, match[0].lower() if kind == "word" else match[0]))
+        at = match.end()
+        if len(found) > _MOST_TOKENS:
+            raise UsageError("query: the SQL is too long")
+    return found
 
 
 def current(sql: str) -> tuple[str, Mapping[str, str]]:
@@ -58,7 +133,10 @@ def select(run: Run, sql: str) -> pl.DataFrame:
     sql, _ = current(sql)
     context = pl.SQLContext(frames={name: frame.lazy() for name, frame in run.tables.items()})
     try:
-        return context.execute(sql, eager=True)
+        plan = context.execute(sql, eager=False)
+        if _SCAN.search(plan.explain(optimized=False)):
+            raise UsageError("query: only the tables of the run can be read")
+        return plan.collect()
     except (pl.exceptions.PolarsError, ValueError) as error:
         said = str(error).splitlines()[0]
         unknown = _UNKNOWN_TABLE.search(said)

@@ -217,7 +217,7 @@ def read_file(path: Path) -> Mapping[str, Any] | None:
         raise UsageError(f"{path}: larger than {_MAX_BYTES} bytes, not taken for a configuration")
     try:
         data = tomllib.loads(raw.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, endless digits, nested without end
         if path.name == "pyproject.toml" and b"nccl-insight" not in raw:
             return None
         raise UsageError(f"{path}: not valid TOML: {error}") from error

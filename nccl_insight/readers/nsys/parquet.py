@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.inputs.limits import Limits
 from nccl_insight.readers.nsys.database import Database
 from nccl_insight.readers.nsys.quiet import without_panics
 
@@ -33,7 +34,9 @@ _READ: Final[dict[str, tuple[str, ...]]] = {
 }
 _TEXTS: Final = ("value", "text", "name")
 _BLOBS: Final = ("binaryData",)
-_ROWS: Final = 200_000
+_ROWS: Final = 100_000
+_FREE_ROWS: Final = 300_000
+_TEXT_BYTES: Final = 16_384
 
 
 @contextlib.contextmanager
@@ -50,27 +53,43 @@ def open_folder(source: InputFile) -> Iterator[Database]:
             if table == "StringIds":
                 path = source.path
             if path.is_file():
-                columns[table] = _copy(connection, table, path, wanted)
+                columns[table] = _copy(connection, table, path, wanted, source.limits)
         yield Database(connection, columns)
 
 
-def _copy(connection: sqlite3.Connection, table: str, path: Path, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _copy(
+    connection: sqlite3.Connection, table: str, path: Path, wanted: tuple[str, ...], limits: Limits
+) -> tuple[str, ...]:
+    """The wanted columns that the file has, copied.
+
+    A row of an export takes bytes of its own (times differ); a file that says otherwise is built to fill the memory.
+    """
     try:
+        size = path.stat().st_size
+        most_rows, most_bytes = _FREE_ROWS + size, limits.expanded_bytes(size)
         with without_panics():
             lazy = pl.scan_parquet(path, glob=False)
             kept = tuple(c for c in lazy.collect_schema().names() if c in wanted)
             types = [
-                pl.col(c).cast(
-                    pl.Binary if c in _BLOBS else pl.String if c in _TEXTS else pl.Int64, strict=False
-                )
+                pl.col(c).cast(pl.Binary, strict=False).bin.slice(0, _TEXT_BYTES)
+                if c in _BLOBS
+                else pl.col(c).cast(pl.String, strict=False).str.slice(0, _TEXT_BYTES)
+                if c in _TEXTS
+                else pl.col(c).cast(pl.Int64, strict=False)
                 for c in kept
             ]
             quoted = ", ".join(f'"{c}"' for c in kept)
             connection.execute(f"create table {table} ({quoted or 'nothing'})")
             places = ", ".join("?" * len(kept))
-            at = 0
+            at = held = 0
             while kept:
                 rows = lazy.slice(at, _ROWS).select(types).collect()
+                held += sum(int(rows[c].str.len_bytes().sum()) for c in kept if c in _TEXTS)
+                if at + rows.height > most_rows or held > most_bytes:
+                    raise ValueError(
+                        f"it holds more rows or longer texts than {size:,} bytes of an export do "
+                        "(limits expansion-ratio and expansion-free-mib); it was not read"
+                    )
                 connection.executemany(f"insert into {table} values ({places})", rows.iter_rows())
                 at += rows.height
                 if rows.height < _ROWS:
