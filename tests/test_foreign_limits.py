@@ -84,10 +84,9 @@ def test_parquet_with_more_rows_than_bytes_is_refused(tmp_path: Path) -> None:
     assert any("more rows or longer texts" in str(note) for note in notes)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "member"), [("gz", gzip.compress(b"")), ("bz2", bz2.compress(b"")), ("xz", lzma.compress(b""))]
-)
-def test_empty_members_without_end_are_cut(tmp_path: Path, suffix: str, member: bytes) -> None:
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_empty_members_without_end_are_cut(tmp_path: Path, suffix: str) -> None:
+    member = {"gz": gzip, "bz2": bz2, "xz": lzma}[suffix].compress(b"")
     path = tmp_path / f"a.log.{suffix}"
     kind = {"gz": "gzip", "bz2": "bzip2", "xz": "xz"}[suffix]
     path.write_bytes(member * 1_000)
