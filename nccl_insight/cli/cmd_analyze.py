@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from nccl_insight.cli.choices import Color, FailOn, JavaScript
+from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level
 from nccl_insight.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -123,6 +123,14 @@ def register(app: typer.Typer) -> None:
         ),
         isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
+        redact_level: Level | None = typer.Option(
+            None,
+            "--redact-level",
+            help="names: what names somebody; strict: all but ordinary words (with --bundle the default).",
+        ),
+        redact_report: Path | None = typer.Option(
+            None, "--redact-report", metavar="FILE", help="List what was replaced and kept; keep it private."
+        ),
         bundle: Path | None = typer.Option(
             None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."
         ),
@@ -182,13 +190,14 @@ def register(app: typer.Typer) -> None:
                 *(target for _, target in outputs),
                 *([bundle] if bundle else []),
                 *([timeline] if timeline else []),
+                *([redact_report] if redact_report else []),
             ],
         )
         colored = use_color(color)
         policy = load_policy(
             {
                 "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
-                "redact": redact or None,
+                "redact": redact or redact_level is not None or redact_report is not None or None,
             },
             config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ),
             today=datetime.date.today(),
@@ -234,9 +243,12 @@ def register(app: typer.Typer) -> None:
             write_text(timeline, chrome_json(events(run)).decode())
         redactor = None
         if policy.redact:
-            from nccl_insight.cli.redacting import redacted
+            from nccl_insight.cli.redacting import redacted, write_review
 
-            analysis, run, redactor = redacted(analysis, run)
+            strict_level = (redact_level or ("strict" if bundle else "names")) == "strict"
+            analysis, run, redactor = redacted(analysis, run, strict=strict_level)
+            if redact_report is not None:
+                write_review(redact_report, redactor)
         rendered = [(target, _render(kind, analysis, run, policy, js, redactor)) for kind, target in outputs]
         for target, content in rendered:
             write_text(target, content)

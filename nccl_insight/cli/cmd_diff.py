@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from nccl_insight.cli.choices import JavaScript
+from nccl_insight.cli.choices import JavaScript, Level
 from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ def register(app: typer.Typer) -> None:
             "text", "--format", help="What standard output gets."
         ),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
+        redact_level: Level | None = typer.Option(
+            None, "--redact-level", help="names: what names somebody; strict: all but ordinary words."
+        ),
         js: JavaScript = typer.Option("inline", "--js", help="JavaScript of the HTML report."),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
     ) -> None:
@@ -76,10 +79,10 @@ def register(app: typer.Typer) -> None:
         for path, analysis in zip((good, bad), analyses, strict=True):
             if analysis.status == "not_judged":
                 raise NotJudgedError(f"{path}: no NCCL line and no trace in it; give the log of the run")
-        if redact:
+        if redact or redact_level:
             from nccl_insight.cli.redacting import redacted_pair
 
-            analyses, runs = redacted_pair(analyses, runs)
+            analyses, runs = redacted_pair(analyses, runs, strict=redact_level == "strict")
         comparison = compare(runs[0], runs[1], analyses[0], analyses[1])
         sides = ((analyses[0], structure(runs[0])), (analyses[1], structure(runs[1])))
         rendered = [(target, _render(kind, comparison, js, sides)) for kind, target in outputs]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import typer
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
+
+# Names that redaction gives.
+_OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
 
 
 def register(app: typer.Typer) -> None:
@@ -18,8 +22,17 @@ def register(app: typer.Typer) -> None:
         paths: list[str] = typer.Argument(
             ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
         ),
-        output: Path = typer.Option(
-            ..., "--output", "-o", metavar="DIR", help="Directory for the redacted files."
+        output: Path | None = typer.Option(
+            None, "--output", "-o", metavar="DIR", help="Directory for the redacted files."
+        ),
+        strict: bool = typer.Option(
+            False, "--strict", help="Keep only ordinary words and words of the grammar, replace all others."
+        ),
+        report: Path | None = typer.Option(
+            None, "--report", metavar="FILE", help="List what was replaced and kept; keep it private."
+        ),
+        check: bool = typer.Option(
+            False, "--check", help="Only look files over before they are sent: list what could name somebody."
         ),
         map_file: Path | None = typer.Option(
             None, "--map", metavar="FILE", help="Save what was replaced by what; keep it private."
@@ -31,6 +44,7 @@ def register(app: typer.Typer) -> None:
         Free text of other programs can hold names that no pattern finds: read before sharing.
         """
         from nccl_insight.cli.output import check_outputs
+        from nccl_insight.cli.redacting import write_review
         from nccl_insight.inputs.spool import STDIN
         from nccl_insight.loading import load
         from nccl_insight.redact import NOT_PROMISED, binary, collect
@@ -40,12 +54,15 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.units import plural
         from nccl_insight.writing import writing, writing_directory
 
-        if map_file is not None:
-            if map_file.resolve().is_relative_to(output.resolve()):
-                raise UsageError(
-                    f"{map_file}: the map would be shared with the files; name a place outside {output}"
-                )
-            check_outputs(paths, [map_file])
+        if check:
+            raise typer.Exit(int(_looked_over(paths)))
+        if output is None:
+            raise UsageError("-o DIR is missing: where the redacted files go (or --check to look files over)")
+        private = [file for file in (map_file, report) if file is not None]
+        for own in private:
+            if own.resolve().is_relative_to(output.resolve()):
+                raise UsageError(f"{own}: it would be shared with the files; name a place outside {output}")
+        check_outputs(paths, private)
         run = load(paths)
         texts = [f for f in run.inputs if is_text(f)]
         others = [f for f in run.inputs if f not in texts and binary.kind_of(f)]
@@ -54,7 +71,7 @@ def register(app: typer.Typer) -> None:
                 "no input is text, a database of a profiler or a pickle; nothing else can be redacted"
             )
         readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
-        redactor = collect(run, (block for reader in readers for block in reader))
+        redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
         left = Residue()
         told: list[str] = []
         left_out: list[str] = []
@@ -83,6 +100,8 @@ def register(app: typer.Typer) -> None:
             with writing(map_file, private=True) as out_map:
                 text = json.dumps(redactor.names.mapping(), indent=2, sort_keys=True) + "\n"
                 out_map.write(text.encode("utf-8", "backslashreplace"))
+        if report is not None:
+            write_review(report, redactor)
         typer.echo(f"Replaced: {redactor.names.summary()}.")
         for line in left_out:
             typer.echo(f"Left out: {line}")
@@ -91,3 +110,38 @@ def register(app: typer.Typer) -> None:
         for word, count in left.words():
             typer.echo(f"Left, and looks like a name: {sanitize(word)} ({plural(count, 'time')})")
         typer.echo(f"Not promised: {NOT_PROMISED}.")
+
+
+def _looked_over(paths: list[str]) -> ExitCode:
+    """Prints what redaction would still replace or doubt in files; 1 when there is something."""
+    from nccl_insight.loading import load
+    from nccl_insight.redact import collect
+    from nccl_insight.redact.files import blocks, is_text
+    from nccl_insight.redact.residue import Residue
+    from nccl_insight.report.sanitize import sanitize
+    from nccl_insight.units import plural
+
+    run = load(paths)
+    files = [file for file in run.inputs if is_text(file)]
+    if not files:
+        raise NotJudgedError("no input is text; nothing else can be looked over")
+    redactor = collect(run, (block for file in files for block in blocks(file)), strict=True)
+    left = Residue()
+    for file in files:
+        for block in blocks(file):
+            redactor.text(block)
+            left.add(block)
+    found = 0
+    for kind, names in redactor.names.mapping().items():
+        for name in names:
+            if kind != "inputs" and not _OURS.fullmatch(name):
+                found += 1
+                typer.echo(f"{kind}: {sanitize(name)}")
+    for word, count in left.words():
+        typer.echo(f"looks like a name: {sanitize(word)} ({plural(count, 'time')})")
+    typer.echo(
+        f"{plural(found, 'name')} in {plural(len(files), 'file')}."
+        if found
+        else "Nothing that names somebody."
+    )
+    return ExitCode.FINDINGS if found else ExitCode.OK

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "Understand a run": ("analyze", "explain-log", "explain", "diff", "expect", "watch"),
@@ -27,7 +29,7 @@ _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "--select", "--ignore", "--fail-on", "--min-coverage", "--strict", "--symptom", "--exit-zero", "--config",
         "--isolated", "--expect", "--expect-file",
     ),
-    "Privacy": ("--redact",),
+    "Privacy": ("--redact", "--redact-level", "--redact-report"),
     "Following": ("--follow", "--idle"),
     "Inputs": ("--input-format", "--engine", "--limit"),
 }  # fmt: skip
@@ -91,7 +93,8 @@ _NAMES: Final = {
     "--min-bytes": "SIZE", "--max-bytes": "SIZE", "--size": "SIZE", "--op": "OPERATION", "--ops": "OPERATIONS",
     "--gpu": "MODEL", "--nics": "COUNTxGBITS", "--nccl": "VERSION", "--nccl-version": "VERSION",
     "--what-if": "CHANGE", "--expect": "CONDITION", "--report": "FORMAT=FILE", "--only": "CHECKS",
-    "--bin-dir": "DIR", "--root": "DIR", "--level": "LEVEL", "--kind": "KIND", "--family": "FAMILY",
+    "--bin-dir": "DIR", "--root": "DIR", "--level": "LEVEL", "--redact-level": "LEVEL",
+    "--kind": "KIND", "--family": "FAMILY",
 }  # fmt: skip
 # Defaults that say nothing, and bounds of numbers, which an error names where they matter.
 _NOTHING: Final = re.compile(
@@ -102,6 +105,21 @@ _WIDTH: Final = 30
 
 class Command(TyperCommand):
     """A command whose options are in groups and whose help ends with examples."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--redact`` may be followed by how much is replaced, which is an option of its own."""
+        if any("--redact-level" in parameter.opts for parameter in self.params):
+            joined: list[str] = []
+            for word in args:
+                level = word.removeprefix("--redact=")
+                known = level in get_args(Level)
+                if known and (level != word or joined[-1:] == ["--redact"]):
+                    joined += [] if level == word else ["--redact"]
+                    joined += ["--redact-level", level]
+                else:
+                    joined.append(word)
+            args = joined
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}

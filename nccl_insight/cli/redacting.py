@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,19 +16,43 @@ from nccl_insight.redact.files import blocks, is_text
 from nccl_insight.report import bundle
 from nccl_insight.tables.run import Run
 from nccl_insight.views.page import page
+from nccl_insight.writing import writing
 
 
-def redacted(analysis: Analysis, run: Run) -> tuple[Analysis, Run, Redactor]:
-    """Analysis and run with names replaced, and the redactor that did it."""
-    redactor = collect(run, _texts(analysis, run.inputs))
+def redacted(analysis: Analysis, run: Run, *, strict: bool = False) -> tuple[Analysis, Run, Redactor]:
+    """Analysis and run with names replaced, and the redactor that did it; ``strict``: all but ordinary words."""
+    redactor = collect(run, _texts(analysis, run.inputs), strict=strict)
+    redactor.learn(_texts(analysis, run.inputs))
     return redact_analysis(analysis, redactor), redact_run(run, redactor), redactor
 
 
-def redacted_pair(analyses: Sequence[Analysis], runs: Sequence[Run]) -> tuple[list[Analysis], list[Run]]:
+def redacted_pair(
+    analyses: Sequence[Analysis], runs: Sequence[Run], *, strict: bool = False
+) -> tuple[list[Analysis], list[Run]]:
     """Both sides of a comparison, the same name replaced by the same pseudonym on both."""
-    texts = chain.from_iterable(_texts(a, run.inputs) for a, run in zip(analyses, runs, strict=True))
-    redactor = collect(runs[0], texts, *runs[1:])
+
+    def texts() -> Iterator[str]:
+        return chain.from_iterable(_texts(a, run.inputs) for a, run in zip(analyses, runs, strict=True))
+
+    redactor = collect(runs[0], texts(), *runs[1:], strict=strict)
+    redactor.learn(texts())
     return [redact_analysis(a, redactor) for a in analyses], [redact_run(run, redactor) for run in runs]
+
+
+def write_review(path: Path, redactor: Redactor) -> None:
+    """A text for the owner of the data: every original with what stands for it, then the words that were kept.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    lines = ["Replaced (original -> new):"]
+    for kind, names in redactor.names.mapping().items():
+        lines += [f"  {kind}: {old} -> {new}" for old, new in names.items()]
+    kept = sorted(redactor.kept)
+    lines += ["", "Kept as ordinary words:" if kept else "Kept: all other words (not strict)."]
+    lines += textwrap.wrap(" ".join(kept), 110, initial_indent="  ", subsequent_indent="  ")
+    with writing(path, private=True) as out:
+        out.write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def write_bundle(path: Path, analysis: Analysis, run: Run, redactor: Redactor | None) -> None:

@@ -73,7 +73,7 @@ def _value(column: str, value: str | None, redactor: Redactor) -> str | None:
         return None
     if column in HOST_COLUMNS:
         return redactor.names.host(value)
-    return redactor.names.input_name(value) if column == "path" else redactor.text(value)
+    return redactor.names.input_name(value) if column == "path" else redactor.own(value)
 
 
 _WORD: Final = re.compile(r"[^\s\"'()\[\]{},:;=|]+")
@@ -91,7 +91,7 @@ class _Prose:
         return self.redactor.names
 
     def text(self, text: str) -> str:
-        return self.redactor.text(_WORD.sub(lambda found: self.files.get(found[0], found[0]), text))
+        return self.redactor.own(_WORD.sub(lambda found: self.files.get(found[0], found[0]), text))
 
 
 def _file_names(paths: Iterable[str], names: Names) -> dict[str, str]:
@@ -135,6 +135,8 @@ def _walk(item: T, redactor: _Prose) -> T:
             isinstance(item, InputInfo) and field.name == "path"
         ):
             changes[field.name] = redactor.names.input_name(value)
+        elif isinstance(item, Evidence) and field.name == "text":
+            changes[field.name] = redactor.redactor.text(value)
         else:
             changes[field.name] = _inner(value, redactor)
     replaced: T = dataclasses.replace(holder, **changes)

@@ -36,13 +36,13 @@ _GLUED = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?=[A-Za-z])")
 _V4 = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 
 
-def collect(run: Run, texts: Iterable[str] = (), *more: Run) -> Redactor:
+def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = False) -> Redactor:
     """A redactor that knows the hosts of the tables, and hosts, users, jobs and addresses of the texts.
 
     Names are numbered in the order of the tables, then of the texts, so that the same input always gives
     the same pseudonyms. Hosts of ``more`` runs get names too: one redactor serves a comparison.
     """
-    redactor = Redactor()
+    redactor = Redactor(strict=strict)
     names = redactor.names
     seen = list(dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r)))
     found_hosts: dict[str, None] = dict.fromkeys(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import contextlib
 import gzip
 import lzma
@@ -15,13 +16,21 @@ from nccl_insight.redact.redactor import Redactor
 # Files that end so are compressed when they are written, as their names say.
 PACKED_SUFFIXES: Final = ("gz", "zst", "xz", "bz2")
 _BLOCK = 4 << 20
+# Files of Windows: UTF-16, redacted into UTF-8.
+_WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LONGEST = 16 << 20
 
 
 def is_text(file: InputFile) -> bool:
     """Whether a file is redacted line by line; databases and pickles are not (:mod:`nccl_insight.redact.binary`)."""
     head = file.head()
+    if _wide(head):
+        return True
     return b"\0" not in head and not head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"))
+
+
+def _wide(head: bytes) -> bool:
+    return head.startswith(_WIDE) and b"\0" in head
 
 
 class Blocks:
@@ -37,9 +46,10 @@ class Blocks:
     def __iter__(self) -> Iterator[str]:
         """The blocks in order."""
         rest = b""
+        wide = _wide(self._file.head()) and codecs.getincrementaldecoder("utf-16")("replace")
         with self._file.open() as stream:
             while data := stream.read(_BLOCK):
-                rest += data
+                rest += wide.decode(data).encode("utf-8", "replace") if wide else data
                 cut = rest.rfind(b"\n") + 1
                 if not cut and len(rest) > _LONGEST:
                     cut = len(rest)

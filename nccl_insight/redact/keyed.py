@@ -71,7 +71,7 @@ _SPLIT: Final = re.compile(r"[._-]+")
 _SHAPED: Final = re.compile(r"[0-9_.-]")
 _LETTER: Final = re.compile(r"[A-Za-z]{2}")
 _NO_VALUE: Final = re.compile(
-    r"0x[0-9a-fA-F]+|v?[0-9]+(?:\.[0-9]+)*[a-z]{0,3}|[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+"
+    r"0x[0-9a-fA-F]+|v?[0-9]+(?:\.[0-9]+)*[a-z]{0,3}|[0-9]+\.[0-9]+\.[0-9]+[\w.-]*|[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+"
 )
 # Words of keys before what ends a key, for Rust's engine.
 _ENDS: Final = (

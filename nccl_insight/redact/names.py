@@ -15,6 +15,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASC
 _NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
 # Users that are the same everywhere.
 _NOBODY: Final = frozenset({"root", "git"})
+# What network devices of containers are called, before digits of their own.
+_VIRTUAL: Final = re.compile("(?:veth|docker|virbr|cali|flannel|cni|tap|tun|cilium|lxc)(?=[0-9a-f])")
 # Names that look like numbers, among which words of a line would have to be looked at one by one.
 _LIKE_NUMBERS: Final = re.compile(r"[0-9a-fA-FxTZ.:+-]+")
 
@@ -48,6 +50,7 @@ class Names:
     inputs: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
     book: AddressBook = field(default_factory=AddressBook)
     reserved: set[str] = field(default_factory=set)
     numbers: dict[str, str] = field(default_factory=dict)
@@ -140,6 +143,13 @@ class Names:
             self.secrets[value] = self._new("secret")
         return self.secrets[value]
 
+    def word(self, found: str) -> str:
+        """Pseudonym of a word that is not ordinary."""
+        if found not in self.words:
+            begin = _VIRTUAL.match(found)
+            self.words[found] = self._new(begin[0] if begin else "word")
+        return self.words[found]
+
     def input_name(self, path: str) -> str:
         """Pseudonym of an input file, with its kind kept by the suffix."""
         if path in ("", "<stdin>", "-"):
@@ -158,7 +168,7 @@ class Names:
         tables = {
             "hosts": self.hosts, "users": self.users, "jobs": self.jobs, "paths": {**self.paths, **self.files},
             "secrets": self.secrets, "inputs": self.inputs, "ipv4": self.book.v4, "ipv6": self.book.v6,
-            "hardware": self.hardware,
+            "hardware": self.hardware, "words": self.words,
         }  # fmt: skip
         return {name: dict(sorted(table.items())) for name, table in tables.items()}
 
@@ -168,6 +178,7 @@ class Names:
             ("host", len(set(self.hosts.values()))), ("address", len(self.book.v4) + len(self.book.v6)),
             ("user", len(self.users)), ("path", len(self.paths)), ("job name", len(self.jobs)),
             ("hardware identifier", len(self.hardware)), ("secret", len(self.secrets)),
+            ("other word", len(self.words)),
         )  # fmt: skip
         plural = {"address": "addresses"}
         return (

@@ -51,7 +51,7 @@ TOKEN: Final = re.compile(
         rf"|{_HEX}{{1,4}})?(?![\w:]|\.[0-9]))",
         r"(?P<v4>(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9]))",
         r"(?P<url>\b[a-z][a-z0-9+]{1,9}://[^\s\"'<>]+)",
-        r"(?P<path>(?<![\w.\])])(?:~[\w.-]{0,64}|\./|\.\./)?/(?:[\w.+@%~-]+/?)+)",
+        r"(?P<path>(?:(?<![\w.\])])|(?<=-[A-Z]))(?:~[\w.-]{0,64}|\./|\.\./)?/(?:[\w.+@%~\x80-\U0010ffff-]+/?)+)",
         r"(?P<word>[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*)",
     )),
     re.ASCII,
@@ -285,11 +285,11 @@ JOB_NUMBER: Final = re.compile(
 )
 # A name that says that its value is secret, and the value; or a value that says so itself.
 SECRET: Final = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}_){0,6}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
-    r"|API_?KEY|ACCESS_?KEY"
+    r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}[_-]){0,6}[A-Za-z]{0,10}?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
+    r"|API[_-]?KEY|ACCESS[_-]?KEY"
     r"|ACCESS_KEY_ID|SECRET_KEY|ACCOUNT_?KEY|SHARED_?KEY|PRIVATE_?KEY|CREDENTIALS?"
-    r"|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}[\"']?(?:\s?[=:]\s?"
-    r"|\s(?=[\"']))(?:Bearer |Basic )?[\"']?)(?P<value>[^\s\"',;}]+)",
+    r"|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}(?:\\{0,3}[\"'])?(?:\s?[=:]\s?"
+    r"|\s(?=[\"']))(?:Bearer |Basic )?(?:\\{0,3}[\"'])?)(?P<value>(?!-----BEGIN)(?:[^\s\"',;}\\]|\\(?![\"']))+)",
     re.I,
 )
 BEARER: Final = re.compile(r"\b([Bb]earer|[Bb]asic) ([A-Za-z0-9._~+/=-]{12,})")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from nccl_insight.redact import shapes
 from nccl_insight.redact.names import Names, certain
+from nccl_insight.redact.ordinary import Ordinary
 from nccl_insight.redact.patterns import (
     BEARER,
     GUID,
@@ -55,14 +56,18 @@ _LINE_WORDS: Final = (*{word for words in HINTS.values() for word in words}, _TE
 class Redactor:
     """Replaces names and what looks like them. Fill it with :func:`nccl_insight.redact.collect`.
 
-    Names that were not collected but match a pattern get a pseudonym when they are met.
+    Names that were not collected but match a pattern get a pseudonym when they are met. ``strict``: every word that is
+    neither ordinary nor known to the grammar, too (:mod:`nccl_insight.redact.ordinary`).
     """
 
     names: Names = field(default_factory=Names)
+    strict: bool = False
 
     def __post_init__(self) -> None:
         """Makes what follows from the names."""
         self._words = Words(self.names)
+        self._ordinary = Ordinary(self.names)
+        self._lenient = Redactor(self.names) if self.strict else self
         self._plain: dict[str, shapes.Change | None] = self.names.cache()
         self._sections: dict[str, shapes.Change | None] = self.names.cache()
         self._steps: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -85,7 +90,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """The text with every name replaced."""
         if len(text) < _SHORT:
-            return self._words.replaced(self._by_patterns([text])[0])
+            return self._denied(self._words.replaced(self._by_patterns([text])[0]))
         lines = shapes.pieces(text)
         sections = shapes.sections(lines, _LINE_WORDS, self.names.odd)
         changed = self._by_patterns(["".join(lines[begin:end]) for begin, end in sections])
@@ -130,7 +135,25 @@ class Redactor:
         return self._changed(line, plain) if found is None else found.apply(line)
 
     def _changed(self, text: str, plain: bool) -> str:
-        return self._words.replaced(self._heads(text) if plain else text)
+        return self._denied(self._words.replaced(self._heads(text) if plain else text))
+
+    def _denied(self, text: str) -> str:
+        return self._ordinary.replaced(text) if self.strict else text
+
+    @property
+    def kept(self) -> set[str]:
+        """The words of foreign text that stayed, where the redactor is strict."""
+        return self._ordinary.kept
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Goes over foreign texts first, where texts of ours (:meth:`own`) are to have the same names."""
+        if self.strict:
+            for text in texts:
+                self.text(text)
+
+    def own(self, text: str) -> str:
+        """A text of ours, with the names that foreign text had before: our own words are ordinary."""
+        return self._ordinary.learned(self._lenient.text(text))
 
     def _heads(self, text: str) -> str:
         hosts = self.names.hosts

@@ -29,6 +29,8 @@ _HEX_RUN: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])"
 )
 _V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+# An interface of systemd that is called after its address.
+_MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
 # What stands between the parts of a word, and how many parts are looked at: their number is squared.
 _MARKS: Final = re.compile(r"([-_.])")
 _MOST_PARTS: Final = 33
@@ -112,6 +114,8 @@ class Words:
             return f"{self._names.user(mail[1])}@{mail[2] if known else self._names.host(mail[2].lower())}"
         if _UUID.search(found):
             return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+        if _MAC_DEVICE.fullmatch(found):
+            return found[:3] + self._names.identifier("mac", found[3:]).replace(":", "")
         if _HEX_RUN.search(found):
             replaced = _HEX_RUN.sub(self._hex, found)
             if replaced != found:
