@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.agents.server import _answer as answered
+from nccl_insight.agents.apart import select_apart
+from nccl_insight.agents.server import ANSWER_CAP, answer, serve
 from nccl_insight.agents.tools import LINE_CAP, SCRIPT_CAP, Desk
 from nccl_insight.errors import UsageError
 from tests.runs import RUNS
@@ -105,7 +106,10 @@ def test_a_session_of_a_client_gives_the_same_answers() -> None:
         )
         async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
             await client.initialize()
-            names = {tool.name for tool in (await client.list_tools()).tools}
+            tools = (await client.list_tools()).tools
+            assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
+            assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["diagnose"]
+            names = {tool.name for tool in tools}
             verdict = await client.call_tool("analyze", {"paths": [RUN]})
             refused = await client.call_tool("analyze", {"paths": ["/etc/passwd"]})
             return names, verdict, refused
@@ -113,7 +117,8 @@ def test_a_session_of_a_client_gives_the_same_answers() -> None:
     names, verdict, refused = anyio.run(session)
     assert names == {"analyze", "explain", "rules", "tables", "query", "evidence", "diff", "lint"}
     assert json.loads(verdict.content[0].text)["findings"] == DESK.analyze([RUN])["findings"]
-    assert "outside" in json.loads(refused.content[0].text)["error"]
+    assert refused.is_error
+    assert "outside" in refused.content[0].text
 
 
 @pytest.mark.parametrize(
@@ -162,6 +167,25 @@ def test_links_of_a_directory_that_lead_outside_are_refused(tmp_path: Path) -> N
 
 
 def test_an_error_of_sql_is_one_clean_line() -> None:
-    told = answered(lambda: DESK.query("select \x1b[31m\nx from ranks", [RUN]))
-    assert told["error"].startswith("query:")
-    assert told["error"].isprintable()
+    with pytest.raises(RuntimeError) as told:
+        answer(lambda: DESK.query("select \x1b[31m\nx from ranks", [RUN]), RuntimeError)
+    assert str(told.value).startswith("query:")
+    assert str(told.value).isprintable()
+
+
+def test_an_answer_is_bounded() -> None:
+    with pytest.raises(RuntimeError, match="ask for less"):
+        answer(lambda: {"text": "x" * ANSWER_CAP}, RuntimeError)
+
+
+def test_sql_that_takes_too_much_ends_alone() -> None:
+    run = DESK._run([RUN])
+    sources = ", ".join(f"env e{i}" for i in range(12))
+    with pytest.raises(UsageError, match=r"takes longer|needs more"):
+        select_apart(run, f"select count(*) from {sources}", 10, seconds=3)
+    assert select_apart(run, "select rank from ranks", 1)[1] == 4
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such directory"):
+        serve(tmp_path / "nowhere")

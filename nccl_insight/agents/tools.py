@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nccl_insight import api
+from nccl_insight.agents.apart import select_apart
 from nccl_insight.engine.compare import compare
 from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
@@ -18,7 +19,7 @@ from nccl_insight.report.sanitize import one_line
 from nccl_insight.rules import Rule, discover
 from nccl_insight.settings.lint import lint_text
 from nccl_insight.tables.run import Run
-from nccl_insight.tables.sql import check_sql, select
+from nccl_insight.tables.sql import check_sql
 
 ROW_CAP: Final = 500
 LINE_CAP: Final = 200
@@ -82,13 +83,13 @@ class Desk:
         """Rows of a SELECT over the tables of a run, at most ``limit`` and never more than 500.
 
         Raises:
-            UsageError: the SQL is wrong, or reads anything but the tables.
+            UsageError: the SQL is wrong, reads anything but the tables, or takes too much time or memory.
         """
         check_sql(sql)
-        result = select(self._run(paths), sql)
         most = max(1, min(limit, ROW_CAP))
-        rows = [{key: _plain(value) for key, value in row.items()} for row in result.head(most).to_dicts()]
-        return {"note": DATA_NOTE, "rows": rows, "rows_in_all": result.height, "cut": result.height > most}
+        found, height = select_apart(self._run(paths), sql, most)
+        rows = [{key: _plain(value) for key, value in row.items()} for row in found.to_dicts()]
+        return {"note": DATA_NOTE, "rows": rows, "rows_in_all": height, "cut": height > most}
 
     def evidence(self, path: str, first: int, last: int) -> dict[str, Any]:
         """Lines ``first`` to ``last`` (counted from 1, at most 200) of one input.
