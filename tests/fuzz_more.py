@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 import nccl_insight
-from nccl_insight.agents.server import _answer as answered
+from nccl_insight.agents.server import answer
 from nccl_insight.agents.tools import Desk
 from nccl_insight.errors import InsightError
 from nccl_insight.tables import schema
@@ -250,7 +250,10 @@ def judge_mcp(path: Path) -> None:
         (root / "loop").symlink_to("loop")
         os.mkfifo(root / "pipe")
         tool = getattr(Desk(root), asked["tool"])
-        told = json.dumps(answered(lambda: tool(**asked["arguments"])), allow_nan=True)
+        try:
+            told = json.dumps(answer(lambda: tool(**asked["arguments"]), PermissionError), allow_nan=True)
+        except PermissionError as refusal:
+            told = json.dumps(str(refusal))
         assert SECRET not in told, "read outside of the folder"
         assert "root:x:0" not in told, "read outside of the folder"
         assert "\\u001b" not in told, "terminal control in an answer"
