@@ -273,6 +273,42 @@ class RanksApart:
 
 
 @dataclass(frozen=True)
+class Mend:
+    """What one change would gain over the recorded time of a job, by the replay of its traces.
+
+    ``kind``: rank, ranks, host, compute, group, pair, rail or step; ``ranks``: who is mended (none: single steps of
+    all). ``alone_ns``: the gain if this alone is mended; ``gain_ns``: together with everything before it in the list;
+    ``gain_share``: ``gain_ns`` of the recorded time; ``step_ns``: the mean time of a step then.
+    """
+
+    scenario: str
+    kind: str
+    ranks: tuple[int, ...]
+    group: str | None
+    steps: tuple[int, ...]
+    step_ns: int
+    gain_ns: int
+    gain_share: float
+    alone_ns: int
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How a job was replayed from its traces.
+
+    ``base_error``: difference of the replayed to the recorded time when nothing is changed, as a share; ``ideal_ns``:
+    the time if all work and all transfers were even; ``refused``: why nothing is predicted.
+    """
+
+    base_error: float | None
+    ranks: int
+    steps: int
+    window_ns: int
+    ideal_ns: int | None
+    refused: str
+
+
+@dataclass(frozen=True)
 class More:
     """What to add or to do next, and what that enables: names of checks, or a question that it answers."""
 
@@ -344,6 +380,8 @@ class Analysis:
     more: tuple[More, ...] = ()
     jobs: tuple[JobPart, ...] = ()
     apart: tuple[RanksApart, ...] = ()
+    what_if: tuple[Mend, ...] = ()
+    replay: Replayed | None = None
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

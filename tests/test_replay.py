@@ -1,239 +1,209 @@
-"""replay: the mix computed from hand-made calls, and commands that nccl-tests understands."""
+"""The replay against twins: the same job simulated with the same draws, with and without the fault."""
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-import subprocess
-import sys
-from pathlib import Path
+import random
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 import pytest
 
-import nccl_insight
-from nccl_insight.errors import NotJudgedError
-from nccl_insight.replay import Options, commands, mix_of, render_json, render_param, render_script
+from nccl_insight.engine.analyze import analyze
+from nccl_insight.facts.replay import WhatIf, what_if
+from nccl_insight.report.json_ import to_dict
+from nccl_insight.tables.match import finish
 from nccl_insight.tables.run import Run, build_run
-from tests import runs
+from nccl_insight.tables.schema import conform
 
-SHARED = runs.SHARED
+US = 1_000
+GEMM, REDUCE = 11, 22
 
-
-def _call(
-    comm: str, rank: int, nranks: int, op: str, count: int, dtype: str = "float32", **more: object
-) -> dict[str, object]:
-    return {
-        "input_id": 0, "line": 1, "comm_id": comm, "host": f"h{rank // 4}", "pid": 100 + rank, "rank": rank, "op": op,
-        "count": count, "dtype": dtype, "nranks": nranks, "red_op": "sum", **more,
-    }  # fmt: skip
+Slow = Callable[[int, int], float]
 
 
-def _world(
-    nranks: int, hosts: int, calls: list[dict[str, object]], env: list[dict[str, object]] | None = None
-) -> Run:
-    ranks = [
-        {
-            "input_id": 0, "line": 1, "comm_id": "0xa", "host": f"h{r * hosts // nranks}", "pid": 100 + r, "rank": r,
-            "nranks": nranks, "cuda_dev": r % (nranks // hosts),
-        }
-        for r in range(nranks)
-    ]  # fmt: skip
-    comms = [{"comm_id": "0xa", "nranks": nranks, "hosts": [f"h{h}" for h in range(hosts)], "n_nodes": hosts}]
-    tables = {
-        "calls": pl.DataFrame(calls),
-        "ranks": pl.DataFrame(ranks),
-        "communicators": pl.DataFrame(comms),
-    }
-    if env:
-        tables["env"] = pl.DataFrame(env)
-    return build_run(tables)
+def _even(rank: int, step: int) -> float:
+    return 1.0
 
 
-def test_sizes_counts_and_shares() -> None:
-    calls = [_call("0xa", r, 8, "AllReduce", 1 << 20) for r in range(8) for _ in range(3)]
-    calls += [_call("0xa", r, 8, "AllGather", 1024, "bfloat16") for r in range(8)]
-    mix = mix_of(_world(8, 2, calls))
-    reduce, gather = mix.patterns
-    # 3 all-reduces of 4 MiB and one all-gather whose output is 8 x 1024 x 2 bytes
-    assert (reduce.op, reduce.size_bytes, reduce.calls, reduce.total_bytes) == (
-        "AllReduce",
-        4 << 20,
-        3,
-        12 << 20,
-    )
-    assert (gather.op, gather.size_bytes, gather.calls) == ("AllGather", 16384, 1)
-    assert mix.calls == 4
-    assert reduce.share_calls == pytest.approx(0.75)
-    assert reduce.share_bytes == pytest.approx((12 << 20) / ((12 << 20) + 16384))
-    assert (mix.nranks, mix.ranks_seen, reduce.shape.nodes) == (8, 8, 2)
+class Job:
+    """Data parallel ranks: ``layers`` kernels, then an all-reduce in each group, ``steps`` times."""
 
+    def __init__(
+        self, groups: Sequence[Sequence[int]], *, steps: int = 6, seed: int = 1, slow: Slow = _even,
+        wire_us: Mapping[int, float] | None = None, pause: Slow | None = None,
+        everybody: Mapping[int, float] | None = None,
+    ) -> None:  # fmt: skip
+        """``wire_us``: transfer time by group; ``pause``, ``everybody``: idle microseconds before a rank's, a step."""
+        draw = random.Random(seed)
+        ranks = sorted(r for g in groups for r in g)
+        clock = dict.fromkeys(ranks, 0.0)
+        self.work: list[tuple[int, int, int, int, int, int, int]] = []
+        self.met: list[tuple[int, int, int, int, int, list[int], str]] = []
+        for step in range(steps):
+            for rank in ranks:
+                idle = 5 + (pause(rank, step) if pause else 0) + (everybody or {}).get(step, 0)
+                for layer in range(4):
+                    took = 500 * draw.uniform(0.995, 1.005) * slow(rank, step)
+                    start = clock[rank] + (idle if layer == 0 else 2)
+                    self._add(rank, 7, step, 0, GEMM, start, start + took)
+                    clock[rank] = start + took
+            for number, group in enumerate(groups):
+                begun = {r: clock[r] + 2 for r in group}
+                end = max(begun.values()) + (wire_us or {}).get(number, 200.0)
+                for rank in group:
+                    self._add(rank, 20, step, 1, REDUCE, begun[rank], end)
+                    row = (
+                        rank,
+                        step,
+                        int(begun[rank] * US),
+                        int(end * US),
+                        step + 1,
+                        list(group),
+                        f"g{number}",
+                    )
+                    self.met.append(row)
+                    clock[rank] = end
+            # One more meeting of all, as groups of one job are not independent.
+            begun = {r: clock[r] + 2 for r in ranks}
+            end = max(begun.values()) + 30.0
+            for rank in ranks:
+                self._add(rank, 20, step, 1, REDUCE, begun[rank], end)
+                self.met.append((rank, step, int(begun[rank] * US), int(end * US), step + 1, ranks, "world"))
+                clock[rank] = end
+        self.span_ns = (max(clock.values()) - 5) * US
 
-def test_commands() -> None:
-    calls = [_call("0xa", r, 8, "AllReduce", 1 << 20, "bfloat16") for r in range(8) for _ in range(10)]
-    calls += [_call("0xa", r, 8, "ReduceScatter", 256, "float32", red_op="avg") for r in range(8)]
-    env = [
-        {
-            "input_id": 0,
-            "line": 1,
-            "host": f"h{r // 4}",
-            "pid": 100 + r,
-            "name": name,
-            "value": value,
-            "origin": "environment",
-        }
-        for r in range(8)
-        for name, value in (
-            ("NCCL_IB_HCA", "=mlx5_0"),
-            ("NCCL_DEBUG_FILE", "/tmp/x"),
-            ("NCCL_NET", "a; rm -rf ~"),
+    def _add(self, rank: int, stream: int, step: int, kind: int, name: int, start: float, end: float) -> None:
+        self.work.append((rank, stream, step, kind, name, int(start * US), int(end * US)))
+
+    def run(
+        self, hosts: Callable[[int], str] = lambda r: "h0", ahead: Callable[[int, int], int] = lambda r, t: 0,
+        metadata: bool = True,
+    ) -> Run:  # fmt: skip
+        """The traces; ``ahead``: what a rank's clock shows more at a time, nanoseconds."""
+        names = ("rank", "stream", "step", "kind", "name", "start_ns", "end_ns")
+        work = pl.DataFrame(self.work, schema=names, orient="row").with_columns(device=0, input_id="rank")
+        met = pl.DataFrame(
+            self.met,
+            schema=("rank", "step", "start_ns", "end_ns", "seq", "group_ranks", "process_group"),
+            orient="row",
         )
-    ]
-    run = _world(8, 2, calls, env)
-    mix = mix_of(run)
-    found = commands(mix, run, Options())
-    assert [shlex.split(c.line) for c in found] == [
-        ["mpirun", "-np", "8", "--map-by", "ppr:4:node", "-x", "NCCL_IB_HCA==mlx5_0", "./build/all_reduce_perf",
-         "-b", "2097152", "-e", "2097152", "-d", "bfloat16", "-o", "sum", "-n", "200", "-w", "5", "-c", "0", "-g", "1"],
-        ["mpirun", "-np", "8", "--map-by", "ppr:4:node", "-x", "NCCL_IB_HCA==mlx5_0", "./build/reduce_scatter_perf",
-         "-b", "8192", "-e", "8192", "-d", "float", "-o", "avg", "-n", "20", "-w", "5", "-c", "0", "-g", "1"],
-    ]  # fmt: skip
-    srun = commands(mix, run, Options("srun"))[0].line
-    assert srun.startswith(
-        "env NCCL_IB_HCA==mlx5_0 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 ./build/all_reduce_perf"
-    )
-    script = render_script(mix, found, Options())
-    assert "rm -rf" not in script
-    assert json.loads(render_json(mix, found))["patterns"][0]["share_calls"] == pytest.approx(
-        10 / 11, abs=1e-6
-    )
 
-
-def test_sizes_of_one_bucket_are_one_command() -> None:
-    calls = [
-        _call("0xa", r, 4, "AllReduce", count) for r in range(4) for count in (1030, 1100, 1100, 1900, 4096)
-    ]
-    mix = mix_of(_world(4, 1, calls))
-    assert [(p.size_bytes, p.low_bytes, p.high_bytes, p.calls) for p in mix.patterns] == [
-        (
-            1100 * 4,
-            1030 * 4,
-            1900 * 4,
-            4,
-        ),  # 20,520 bytes together; 1100 x 4 bytes twice is the most of one size
-        (4096 * 4, 4096 * 4, 4096 * 4, 1),
-    ]
-
-
-def test_sends_to_everybody_are_an_all_to_all() -> None:
-    calls = [
-        _call("0xa", r, 4, op, 256, peer=p) for r in range(4) for p in range(4) for op in ("Send", "Recv")
-    ]
-    (pattern,) = mix_of(_world(4, 1, calls)).patterns
-    assert (pattern.op, pattern.size_bytes, pattern.calls) == ("AllToAll", 256 * 4 * 4, 1)
-
-
-def test_sends_to_a_neighbour_stay_sends() -> None:
-    calls = [_call("0xa", r, 4, "Send", 256, peer=(r + 1) % 4) for r in range(4)]
-    calls += [_call("0xa", r, 4, "Recv", 256, peer=(r - 1) % 4) for r in range(4)]
-    (pattern,) = mix_of(_world(4, 1, calls)).patterns
-    assert (pattern.op, pattern.size_bytes, pattern.calls) == ("SendRecv", 1024, 1)
-
-
-def test_traces() -> None:
-    rows = [
-        {"input_id": 0, "rank": r, "process_group": "0", "op": "AllReduce", "size_bytes": 1 << 20, "dtype": "Float",
-         "group_size": 2, "source": source}
-        for r in range(2) for source in ("kernel", "kernel", "flight_recorder")
-    ]  # fmt: skip
-    mix = mix_of(build_run({"collectives": pl.DataFrame(rows)}))
-    assert [(p.op, p.calls, p.size_bytes) for p in mix.patterns] == [("AllReduce", 2, 1 << 20)]
-    assert "kernel" in mix.source
-
-
-def test_nothing_to_replay() -> None:
-    with pytest.raises(NotJudgedError, match="NCCL_DEBUG_SUBSYS=INIT,COLL"):
-        mix_of(build_run({}))
-
-
-@pytest.mark.skipif(
-    not (SHARED / "simulated").is_dir(), reason="the simulated logs : set NCCL_INSIGHT_REFERENCE_DATA"
-)
-def test_groups_of_a_split_job() -> None:
-    log = SHARED / "simulated" / "2.21.5-8gpu-split-tp4-dp2.log.gz"
-    command = [
-        sys.executable,
-        "-c",
-        "from nccl_insight.cli import main; main()",
-        "replay",
-        str(log),
-        "--format",
-        "json",
-    ]
-    document = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
-    shapes = {(p["nranks"], p["groups"], p["split"]) for p in document["patterns"]}
-    assert shapes == {(8, 1, None), (4, 2, "DIV 4"), (2, 4, "MOD 4")}
-
-
-def several_communicators() -> str:
-    """A world of 8 ranks, two groups of 4 and four of 2, made without a split; 10, 40 and 10 calls per group."""
-    lines = []
-    for rank in range(8):
-        head = f"n:{1000 + rank}:{1000 + rank} [{rank}] NCCL INFO "
-        comms = [("0x10", rank, 8, "0xaaaa", 10), ("0x20", rank % 4, 4, f"0xbb0{rank // 4}", 40),
-                 ("0x30", rank // 4, 2, f"0xcc0{rank % 4}", 10)]  # fmt: skip
-        for pointer, own, size, name, _ in comms:
-            init = f"{head}ncclCommInitRank comm {pointer} rank {own} nranks {size} cudaDev {rank} nvmlDev {rank} busId {rank}0 commId {name} - Init "  # noqa: E501
-            lines += [init + "START", init + "COMPLETE"]
-        for pointer, _, size, _, calls in comms:
-            lines += [
-                f"{head}AllReduce: opCount {i:x} sendbuff 0x1 recvbuff 0x2 count 1048576 datatype 7 op 0 root 0 "
-                f"comm {pointer} [nranks={size}] stream 0x9"
-                for i in range(calls)
+        def shift(frame: pl.DataFrame) -> pl.DataFrame:
+            rows = [
+                (s + ahead(r, s), e + ahead(r, s))
+                for r, s, e in frame.select("rank", "start_ns", "end_ns").iter_rows()
             ]
-    return "\n".join(lines) + "\n"
+            return frame.with_columns(
+                pl.Series("start_ns", [r[0] for r in rows]), pl.Series("end_ns", [r[1] for r in rows])
+            )
+
+        collectives = shift(met).with_columns(
+            device=0, stream=20, op=pl.lit("AllReduce"), size_bytes=1 << 20, dtype=pl.lit("float32"), input_id="rank",
+            source=pl.lit("kernel"), kernel=pl.lit("ncclDevKernel_AllReduce"),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+            exposed_ns=pl.col("end_ns") - pl.col("start_ns"), group_size=pl.col("group_ranks").list.len(),
+        )  # fmt: skip
+        if not metadata:
+            nothing = ("process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "group_size")
+            collectives = collectives.with_columns(pl.lit(None).alias(c) for c in nothing)
+        ranks = work["rank"].unique().sort()
+        info = pl.DataFrame({"input_id": ranks, "rank": ranks, "host": [hosts(r) for r in ranks]})
+        made = {"gpu_work": shift(work), "collectives": collectives.drop("end_ns"), "trace_info": info}
+        return build_run(finish({name: conform(name, frame) for name, frame in made.items()}), [])
 
 
-def test_ranks_of_several_communicators_of_a_process(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    path.write_text(several_communicators())
-    run = nccl_insight.load(path)
-    calls = run.table("calls").filter((pl.col("pid") == 1005) & (pl.col("comm_id") == "0xbb01"))
-    assert calls["rank"].unique().to_list() == [1]
-    mix = mix_of(run)
-    assert {(p.shape.nranks, p.calls) for p in mix.patterns} == {(4, 80), (2, 40), (8, 10)}
-    script = render_script(mix, commands(mix, run, Options()), Options())
-    assert re.findall(r" -n (\d+) ", script) == ["200", "50", "50"]
-    trace = json.loads(render_param(mix))
-    groups = {tuple(e["global_ranks"]) for e in trace if e["comms"] == "init"}
-    assert groups == {
-        tuple(range(8)), (0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7),
-    }  # fmt: skip
-    assert sum(e["comms"] == "all_reduce" for e in trace) == 130
-    first = next(e for e in trace if e["comms"] == "all_reduce")
-    assert (first["in_msg_size"], first["out_msg_size"], first["dtype"]) == (1048576, 1048576, "Float")
+def _of(found: WhatIf, kind: str, ranks: tuple[int, ...]) -> int:
+    return next(g.alone_ns for g in found.gains if (g.scenario.kind, g.scenario.ranks) == (kind, ranks))
 
 
-def test_roots_and_sizes_that_nccl_tests_would_cut(tmp_path: Path) -> None:
-    head = "n:{0}:{0} [{1}] NCCL INFO "
-    lines = []
-    for rank in range(2):
-        start = head.format(100 + rank, rank)
-        init = f"{start}ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}0 commId 0xa - Init "  # noqa: E501
-        lines += [init + "START", init + "COMPLETE"]
-        end = "comm 0x1 [nranks=2] stream 0x9"
-        lines.append(
-            f"{start}Broadcast: opCount 0 sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 1 {end}"
-        )
-        lines.append(
-            f"{start}AllGather: opCount 1 sendbuff 0x1 recvbuff 0x2 count 3 datatype 7 op 0 root 0 {end}"
-        )
-    path = tmp_path / "run.log"
-    path.write_text("\n".join(lines) + "\n")
-    run = nccl_insight.load(path)
-    mix = mix_of(run)
-    script = render_script(mix, commands(mix, run, Options()), Options())
-    assert "broadcast_perf -b 256 -e 256 -d float -r 1 " in script
-    assert "all_gather_perf -b 32 -e 32 " in script
-    assert "# 24 B in the job" in script
+def _near(found: float, true: float, window: float) -> bool:
+    return abs(found - true) <= max(0.1 * true, 0.01 * window)
+
+
+FOUR = [[0, 1, 2, 3]]
+
+
+def test_a_slow_rank_gains_what_its_twin_saves() -> None:
+    job, twin = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0), Job(FOUR)
+    found = what_if(job.run())
+    assert found.base_error == pytest.approx(0, abs=1e-6)
+    assert found.window_ns == pytest.approx(job.span_ns, rel=1e-6)
+    assert (found.gains[0].scenario.kind, found.gains[0].scenario.ranks) == ("rank", (2,))
+    assert _near(found.gains[0].alone_ns, job.span_ns - twin.span_ns, job.span_ns)
+    assert len(found.gains) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_healthy_job_gains_nothing(seed: int) -> None:
+    found = what_if(Job([[0, 1], [2, 3]], seed=seed).run())
+    assert found.gains == ()
+    assert not found.refused
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+def test_clocks_that_differ_and_drift(metadata: bool) -> None:
+    job, twin = Job(FOUR, slow=lambda r, s: 1.2 if r == 1 else 1.0), Job(FOUR)
+    run = job.run(ahead=lambda r, t: r * 37_000_000 + int(t * r * 50e-6), metadata=metadata)
+    found = what_if(run)
+    assert _near(_of(found, "rank", (1,)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_slow_transfers_of_one_group() -> None:
+    groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
+    job, twin = Job(groups, wire_us={2: 1500.0}), Job(groups)
+    found = what_if(job.run())
+    assert _near(_of(found, "group", (2, 6)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_two_slow_groups_of_which_one_alone_gains_nothing() -> None:
+    groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
+    job, twin = Job(groups, wire_us={1: 1500.0, 3: 1500.0}), Job(groups)
+    found = what_if(job.run())
+    assert _near(_of(found, "rail", (1, 3, 5, 7)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_a_rank_hidden_behind_a_slow_group_comes_second() -> None:
+    groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
+    slow = {"slow": lambda r, s: 1.25 if r == 0 else 1.0}
+    job = Job(groups, wire_us={2: 3000.0}, **slow)
+    both, wire = Job(groups), Job(groups, **slow)
+    first, second = what_if(job.run()).gains
+    assert (first.scenario.ranks, second.scenario.ranks) == ((2, 6), (0,))
+    assert _near(first.alone_ns, job.span_ns - wire.span_ns, job.span_ns)
+    assert _near(second.gain_ns, job.span_ns - both.span_ns, job.span_ns)
+    assert second.alone_ns < 0.01 * job.span_ns
+
+
+def test_a_host_is_named_where_each_of_its_ranks_alone_gains_nothing() -> None:
+    eight = [list(range(8))]
+    job, twin = Job(eight, slow=lambda r, s: 1.15 if r > 3 else 1.0), Job(eight)
+    found = what_if(job.run(hosts=lambda r: f"h{r // 4}"))
+    assert _near(_of(found, "host", (4, 5, 6, 7)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_steps_that_begin_late_on_all_ranks() -> None:
+    job, twin = Job(FOUR, steps=8, everybody={3: 4000.0, 6: 4000.0}), Job(FOUR, steps=8)
+    found = what_if(job.run())
+    assert found.gains[0].scenario.steps == (3, 6)
+    assert _near(_of(found, "step", ()), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_a_rank_that_pauses() -> None:
+    job, twin = Job(FOUR, pause=lambda r, s: 3000.0 if r == 3 and s % 2 else 0.0), Job(FOUR)
+    found = what_if(job.run())
+    assert _near(_of(found, "rank", (3,)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_one_rank_alone_is_not_replayed() -> None:
+    assert what_if(Job([[0]]).run()).refused
+    assert what_if(Job([[0]]).run()).gains == ()
+
+
+def test_the_document_tells_it() -> None:
+    job = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0)
+    document = to_dict(analyze(job.run()))
+    assert document["replay"]["ranks"] == 4
+    assert document["replay"]["steps"] == 6
+    (mend,) = document["what_if"]
+    assert (mend["kind"], mend["ranks"], mend["gain_ns"]) == ("rank", [2], mend["alone_ns"])
+    assert mend["gain_share"] == pytest.approx(mend["gain_ns"] / job.span_ns, rel=1e-3)

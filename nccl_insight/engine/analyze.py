@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
@@ -23,7 +24,7 @@ from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import with_thresholds
 from nccl_insight.language.load import grammar_digest
-from nccl_insight.model import Analysis, Finding, NotJudged, RanksApart, Suppressed, ToolInfo
+from nccl_insight.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
@@ -100,7 +101,30 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         more=more_of(last, not_judged, coverage, status, symptom),
         jobs=job_parts(run),
         apart=_ranks_apart(last),
+        **_replayed(last),
     )
+
+
+def _replayed(run: Run) -> dict[str, Any]:
+    """The fields of an analysis that the replay of traces fills."""
+    if not run.has("gpu_work"):
+        return {}
+    from nccl_insight.facts.replay import what_if  # brings numpy, which logs do not need
+
+    found = what_if(run)
+    if not found.ranks:
+        return {}
+    mends = tuple(
+        Mend(
+            g.scenario.text, g.scenario.kind, g.scenario.ranks, g.scenario.group, g.scenario.steps, g.step_ns,
+            g.gain_ns, g.gain_share, g.alone_ns,
+        )
+        for g in found.gains
+    )  # fmt: skip
+    replay = Replayed(
+        found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused
+    )
+    return {"what_if": mends, "replay": replay}
 
 
 def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:

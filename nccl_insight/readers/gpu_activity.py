@@ -6,6 +6,7 @@ compute kernel of the same device covers; copies do not count as compute.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -320,6 +321,20 @@ def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None
     sums = length.group_by("lane").agg(pl.col("length").sum())
     return (
         lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
+    )
+
+
+def work_table(activity: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """All GPU events: ``device, stream, step, kind, name, start_ns, end_ns``; ``name`` is a hash of the kernel's name.
+
+    ``names``: by the numbers in ``name_id``. Copies of one kind have one name, whatever their size.
+    """
+    hashes = pl.DataFrame(
+        {"name_id": list(range(len(names))), "hash": pl.Series(names, dtype=pl.String).hash(1)},
+        schema_overrides={"name_id": pl.Int32},
+    )
+    return activity.join(hashes, on="name_id", how="left", maintain_order="left").select(
+        "device", "stream", "step", "kind", "start_ns", "end_ns", name=pl.col("hash").fill_null(0)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from importlib import resources
 from typing import Any
 
@@ -82,6 +82,8 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             }
             for apart in analysis.apart
         ],
+        "what_if": [asdict(mend) for mend in analysis.what_if],
+        "replay": analysis.replay and asdict(analysis.replay),
         "coverage": {
             "lines": coverage.lines,
             "nccl_lines": coverage.nccl_lines,

@@ -55,6 +55,10 @@ READER_COLUMNS: Final[Mapping[str, Mapping[str, pl.DataType | type[pl.DataType]]
         "retired": pl.Boolean, "time_created_ns": pl.Int64, "time_started_ns": pl.Int64,
         "time_completed_ns": pl.Int64, "duration_ns": pl.Int64, "timeout_ms": pl.Int64, "frame": pl.String,
     },
+    "gpu_work": {
+        "input_id": pl.UInt16, "rank": pl.Int32, "device": pl.Int32, "stream": pl.Int64, "step": pl.Int32,
+        "kind": pl.Int8, "name": pl.UInt64, "start_ns": pl.Int64, "end_ns": pl.Int64,
+    },
     "flight_recorder_groups": {
         "input_id": pl.UInt16, "rank": pl.Int32, "pg_id": pl.Int64, "process_group": pl.String, "pg_desc": pl.String,
         "group_ranks": _INTS, "last_enqueued": pl.Int64, "last_started": pl.Int64, "last_completed": pl.Int64,

@@ -133,6 +133,11 @@ class Events:
         """Takes calls that may have launched something: ``correlation, start_ns``."""
         self._launches.append(rows)
 
+    @property
+    def names(self) -> list[str]:
+        """Names by their numbers."""
+        return list(self._names)
+
     def name_id(self, name: str) -> int:
         """The number of a name in rows of the GPU's activity."""
         return self._names.setdefault(name, len(self._names))

@@ -23,6 +23,7 @@ from nccl_insight.readers.gpu_activity import (
     memcpy_table,
     other_communication_table,
     step_table,
+    work_table,
 )
 from nccl_insight.readers.kernels import COMM
 from nccl_insight.readers.kineto.events import MARKERS, Events
@@ -154,6 +155,7 @@ class _Builder:
             "memcpy": memcpy_table(activity),
             "other_communication": other_communication_table(activity),
             "process_groups": _group_table(self.groups),
+            "gpu_work": work_table(activity, self.events.names),
         }
         named = {
             name: frame.with_columns(

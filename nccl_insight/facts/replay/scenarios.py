@@ -1,0 +1,348 @@
+"""What could be mended, and what each change would be: ranks and hosts as their peers, transfers as others of their
+kind, single steps as the others.
+
+Peers of a rank are those of its role: ranks that run the same kernels and operations equally often. A node is compared
+with the nodes of the same kernel name at the same place of the same step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from nccl_insight.facts.replay.order import Order
+from nccl_insight.facts.replay.passes import Change, Replay
+from nccl_insight.facts.replay.timeline import Ints, Timeline
+
+_ALIKE: Final = 0.95
+_ALIKE_WORK: Final = 0.7
+_PAUSE_NS: Final = 30_000.0
+_MATTERS: Final = 0.004
+"""Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
+_MOST: Final = 12
+_MORE: Final = 0.03
+_SLOWER: Final = 1.25
+_Slow: TypeAlias = tuple[str, dict[int, float], Callable[[tuple[int, ...]], Change]]
+"""What is slow, how much by step, and the change that mends some steps."""
+_BY_TOKENS: Final = ("AllToAll", "AllToAllv")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A change with its name.
+
+    ``kind``: rank, ranks, host, compute, group, pair, rail or step; ``ranks``: who is mended.
+    """
+
+    kind: str
+    text: str
+    ranks: tuple[int, ...]
+    change: Change
+    group: str | None = None
+    steps: tuple[int, ...] = ()
+
+
+def roles(line: Timeline) -> Ints:
+    """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
+    met = [Counter[object]() for _ in line.ranks]
+    for rank, meeting, sends in zip(
+        line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True
+    ):
+        if meeting >= 0:
+            what = line.groups[meeting]
+            upwards = what.pair and line.ranks[rank] == what.members[0]
+            met[rank][what.op, what.size_bytes, sends, upwards] += 1
+    ran = [Counter[int]() for _ in line.ranks]
+    names, counts = np.unique(np.stack((line.rank, line.name)), axis=1, return_counts=True)
+    for rank, name, count in zip(*names.tolist(), counts.tolist(), strict=True):
+        ran[rank][name] = count
+    found: list[list[int]] = []
+    for rank in range(len(line.ranks)):
+        for role in found:
+            if _alike(met[rank], met[role[0]]) >= _ALIKE and _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK:
+                role.append(rank)
+                break
+        else:
+            found.append([rank])
+    numbers = np.zeros(len(line.ranks), np.int64)
+    for number, role in enumerate(found):
+        numbers[role] = number
+    return numbers
+
+
+def _alike(one: Counter[Any], other: Counter[Any]) -> float:
+    most = max(one.total(), other.total())
+    return (one & other).total() / most if most else 1.0
+
+
+def places(line: Timeline, order: Order, replay: Replay, role: Ints) -> pl.DataFrame:
+    """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns)."""
+    meets = line.meeting >= 0
+    return pl.DataFrame({
+        "node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step,
+        "name": line.name, "took": np.where(meets, 0.0, line.end - line.start), "gap": order.gap,
+    }).with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))  # fmt: skip
+
+
+_PLACE: Final = ("role", "step", "name", "nth")
+
+
+def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
+    """The nodes of some ranks (indices) as those of the others of their role.
+
+    What most of the peers do not have is left out, unless the ranks are ``alone`` in their roles and are compared with
+    ranks that do other work.
+    """
+    own = rows.filter(pl.col("rank").is_in(who))
+    peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
+    sizes = peers.group_by("role").agg(of=pl.col("rank").n_unique())
+    usual = peers.group_by(_PLACE).agg(
+        n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median()
+    )
+    joined = own.join(usual, on=_PLACE, how="left", maintain_order="left").join(
+        sizes, on="role", how="left", maintain_order="left"
+    )
+    common = (pl.col("n") >= pl.col("of") / 2).fill_null(False)
+    extra = pl.lit(0.0) if not alone else pl.col("took") + pl.col("gap")
+    pause = (
+        pl.when(pl.col("gap") > _PAUSE_NS)
+        .then(pl.min_horizontal("gap", pl.max_horizontal("pause", 0.0)))
+        .otherwise("gap")
+    )
+    made = joined.filter(pl.col("of").is_not_null()).select(
+        "node", length=pl.when(common).then(pl.col("usual") + pause).otherwise(extra)
+    )
+    return _nodes(made)
+
+
+def _nodes(made: pl.DataFrame) -> Change:
+    none = Change.none()
+    return Change(
+        made["node"].to_numpy().astype(np.int64),
+        made["length"].to_numpy().astype(float),
+        none.meetings,
+        none.transfers,
+    )
+
+
+def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
+    none = Change.none()
+    return Change(
+        none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float)
+    )
+
+
+def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
+    """Ranks, and all ranks of a host, that take more than their peers."""
+    role_sizes = rows.select("role", "rank").unique().group_by("role").len()
+    alone = role_sizes.height > len(line.ranks) / 2
+    if alone:
+        rows = rows.with_columns(role=pl.lit(0, pl.Int64))
+    usual = rows.group_by(_PLACE).agg(usual=pl.col("took").median(), pause=pl.col("gap").median())
+    paused = pl.when(pl.col("gap") > _PAUSE_NS).then(pl.col("gap") - pl.col("pause")).otherwise(0.0)
+    more = (
+        rows.join(usual, on=_PLACE)
+        .with_columns(more=pl.col("took") - pl.col("usual") + paused)
+        .group_by("rank", "role")
+        .agg(
+            pl.col("more").sum(),
+            often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum()
+            / pl.col("usual").sum(),
+        )
+    )
+    excess = dict(more.select("rank", "more").iter_rows())
+    suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][
+        :_MOST
+    ]
+    wanders = more.filter(pl.col("rank").is_in(suspects)).group_by("role").agg(
+        n=pl.len(), often=pl.col("often").max()
+    ).join(more.group_by("role").agg(of=pl.len()), on="role").filter(
+        (pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5)
+    )  # fmt: skip
+    found = []
+    for role in wanders["role"].sort():
+        part = rows.filter(pl.col("role") == role)
+        suspects = [r for r in suspects if r not in set(part["rank"].to_list())]
+        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
+        found.append(
+            Scenario("compute", "work spread evenly over the ranks in every step", ranks, _even(part))
+        )
+    found += [_rank_scenario(line, rows, (r,), alone) for r in sorted(suspects)]
+    hosts: dict[str, list[int]] = {}
+    for rank, host in enumerate(line.hosts):
+        if host is not None:
+            hosts.setdefault(host, []).append(rank)
+    if len(hosts) > 1:
+        for host, members in hosts.items():
+            if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
+                one = _rank_scenario(line, rows, tuple(members), alone)
+                found.append(
+                    Scenario(
+                        "host", f"all ranks of {host} as those of the other hosts", one.ranks, one.change
+                    )
+                )
+    if len(suspects) > 1:
+        found.append(_rank_scenario(line, rows, tuple(sorted(suspects)), alone))
+    return found
+
+
+def _rank_scenario(line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool) -> Scenario:
+    ranks = tuple(line.ranks[r] for r in who)
+    text = (
+        f"rank {ranks[0]} as its peers"
+        if len(ranks) == 1
+        else f"ranks {', '.join(map(str, ranks))} as their peers"
+    )
+    return Scenario("rank" if len(ranks) == 1 else "ranks", text, ranks, as_peers(rows, who, alone))
+
+
+def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
+    """Groups and pairs whose transfers take longer than those of other groups of the same operation and size."""
+    slow: dict[tuple[tuple[int, ...], str | None], dict[int, float]] = {}
+    most = _most_recorded(line)
+    kinds: dict[tuple[object, ...], dict[tuple[int, ...], list[int]]] = {}
+    for number, meeting in enumerate(line.groups):
+        if meeting.recorded < most[meeting.members]:
+            continue
+        size = None if meeting.op in _BY_TOKENS else meeting.size_bytes
+        kinds.setdefault((meeting.op, size, len(meeting.members)), {}).setdefault(meeting.members, []).append(
+            number
+        )
+    names = {meeting.members: meeting.group for meeting in line.groups}
+    for groups in kinds.values():
+        if len(groups) < 2:
+            continue
+        medians = {
+            members: float(np.median(replay.transfers[numbers])) for members, numbers in groups.items()
+        }
+        ordered = sorted(medians.values())
+        usual = ordered[(len(ordered) - 1) // 2] if len(ordered) > 2 else ordered[0]
+        for members, median in medians.items():
+            if median > _SLOWER * usual:
+                key = (tuple(sorted(members)), "pair" if line.groups[groups[members][0]].pair else None)
+                slow.setdefault(key, {}).update(
+                    (n, min(usual, float(replay.transfers[n]))) for n in groups[members]
+                )
+    found = []
+    for (members, pair), changed in slow.items():
+        saved = sum(replay.transfers[n] - t for n, t in changed.items())
+        if saved < _MATTERS * span:
+            continue
+        between = f"ranks {', '.join(map(str, members))}"
+        text = (
+            f"transfers between {between} as those of other pairs"
+            if pair
+            else f"transfers of {between} as those of other groups"
+        )
+        found.append(
+            Scenario(pair or "group", text, members, _meetings(changed, changed.values()), names.get(members))
+        )
+    found = sorted(
+        found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers))
+    )[:_MOST]
+    if len(found) > 1:
+        ranks = tuple(sorted({r for s in found for r in s.ranks}))
+        change = found[0].change
+        for other in found[1:]:
+            change = change.joined(other.change)
+        text = f"transfers of the {len(found)} slow groups as those of the others"
+        found.append(Scenario("rail", text, ranks, change))
+    return found
+
+
+def _most_recorded(line: Timeline) -> dict[tuple[int, ...], int]:
+    """How many members of each group were ever recorded together: fewer of them also wait for those that were not."""
+    most: dict[tuple[int, ...], int] = {}
+    for meeting in line.groups:
+        most[meeting.members] = max(most.get(meeting.members, 0), meeting.recorded)
+    return most
+
+
+def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) -> list[Scenario]:
+    """Single steps in which the transfers, or the idle time of all GPUs, take longer than in the other steps."""
+    if line.steps < 4:
+        return []
+    found = []
+    for cause, excess, change in (_slow_transfers(line, replay), _slow_starts(line, rows)):
+        # Of a step that is cut by the window nothing is known.
+        slow = tuple(sorted(step for step, more in excess.items() if more > _MATTERS * span))
+        if slow and len(slow) <= line.steps / 2:
+            numbers = ", ".join(map(str, slow))
+            text = f"{cause} of step{'s' if len(slow) > 1 else ''} {numbers} as in the other steps"
+            found.append(Scenario("step", text, (), change(slow), steps=slow))
+    return found
+
+
+def _slow_transfers(line: Timeline, replay: Replay) -> _Slow:
+    meets = line.meeting >= 0
+    most = _most_recorded(line)
+    step = np.full(len(line.groups), -1)
+    step[line.meeting[meets]] = line.step[meets]
+    whole = pl.Series([g.recorded == most[g.members] for g in line.groups], dtype=pl.Boolean)
+    at = np.full(len(line.groups), np.inf)
+    np.minimum.at(at, line.meeting[meets], line.start[meets])
+    table = (
+        pl.DataFrame({
+            "meeting": np.arange(len(line.groups)), "step": step, "took": replay.transfers, "at": at,
+            "kind": pl.Series([f"{g.op} {g.size_bytes} {g.members}" for g in line.groups], dtype=pl.String),
+        })
+        .filter((pl.col("step") >= 0) & whole)
+        .sort("at")
+        .with_columns(nth=pl.int_range(pl.len()).over("kind", "step"))
+        .with_columns(usual=pl.col("took").median().over("kind", "nth"))
+        .filter(pl.col("took") > _SLOWER * pl.col("usual"))
+    )  # fmt: skip
+    # Groups transfer side by side: those of one kind count once.
+    excess = (
+        table.with_columns(op=pl.col("kind").str.split(" ").list.first())
+        .group_by("step", "op", "nth").agg(more=(pl.col("took") - pl.col("usual")).max())
+        .group_by("step").agg(pl.col("more").sum())
+    )  # fmt: skip
+
+    def change(steps: tuple[int, ...]) -> Change:
+        rows = table.filter(pl.col("step").is_in(steps))
+        return _meetings(rows["meeting"], rows["usual"])
+
+    return "the transfers", dict(excess.iter_rows()), change
+
+
+def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
+    table = (
+        rows.filter(pl.col("step") >= 0)
+        .with_columns(usual=pl.col("gap").median().over("rank", "name", "nth"))
+        .filter((pl.col("gap") > _PAUSE_NS) & (pl.col("gap") > pl.col("usual") + _PAUSE_NS))
+    )
+    excess = (
+        table.group_by("step", "rank").agg(more=(pl.col("gap") - pl.col("usual")).sum())
+        .group_by("step").agg(pl.col("more").min(), n=pl.len())
+        .filter(pl.col("n") == len(line.ranks))
+    )  # fmt: skip
+
+    def change(steps: tuple[int, ...]) -> Change:
+        part = table.filter(pl.col("step").is_in(steps))
+        return _nodes(part.select("node", length=pl.col("took") + pl.max_horizontal("usual", 0.0)))
+
+    return "the idle time", dict(excess.select("step", "more").iter_rows()), change
+
+
+def _even(rows: pl.DataFrame) -> Change:
+    """Every node as it is on average over its role, without pauses that are not usual."""
+    made = rows.with_columns(
+        length=pl.col("took").mean().over(_PLACE)
+        + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)),
+        n=pl.len().over(_PLACE),
+    ).filter(pl.col("n") > 1)
+    return _nodes(made.select("node", "length"))
+
+
+def ideal(line: Timeline, rows: pl.DataFrame, replay: Replay) -> Change:
+    """Everything as it is on average over a role, and transfers as usual for their kind."""
+    change = _even(rows)
+    for scenario in of_transfers(line, replay, 0.0):
+        change = change.joined(scenario.change)
+    return change
