@@ -18,6 +18,7 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import shell_signal
@@ -44,6 +45,8 @@ SILENT: Final = ("vllm_engine_died", "ray_worker_exit", "ray_actor_dead", "ray_w
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
 BARE: Final = "bare_word"
+# A line that is known by its form alone.
+LAST_WORDS: Final = "last_words"
 _LAST_LINES: Final = 8
 
 
@@ -93,13 +96,17 @@ def _build(run: Run) -> tuple[End, ...]:
     named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
     others = pl.col("message").is_in(["elastic_failure", "elastic_failure_joined"])
     rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
-    rows = rows.with_columns(told(rows, "memory-killed").alias("_memory"))
+    sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
+    rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(
+        sizes, on="input_id", how="left"
+    )
     pods = _pods(run)
     found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods)) is not None]
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     found += _bare(run, known)
+    found += _last_words(run, known, found)
     return tuple(sorted(_where_peers_lost_it(run, known, found), key=lambda e: e.order))
 
 
@@ -153,6 +160,42 @@ def _bare(run: Run, known: Identities) -> list[End]:
     return found
 
 
+def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
+    """What the last lines say by their form, where no line that is known tells why the job ended."""
+    tails_ = [t for t in tails(run) if t.failures]
+    if not tails_ or any(e.kind != FAILED for e in found) or unwell(run).height:
+        return []
+    if any(e.exception for e in found):
+        return []
+    out: list[End] = []
+    for tail in tails_:
+        word = tail.failures[0]
+        host = known.host_of_input.get(word.input_id)
+        rank = rank_in_tag(word.text)
+        placed = known.rank(rank, host) if rank is not None else None
+        alone = known.rank_of_input.get(word.input_id) if placed is None else None
+        ranks = (
+            (placed[1],) if placed is not None else (alone,) if alone is not None and host is not None else ()
+        )
+        hosts = {h for h in (placed[0] if placed is not None else None, host) if h}
+        kind = word.ended
+        out.append(
+            End(
+                kind=KILLED if kind == 9 else ENDED if kind in (1, 2, 15) else CRASHED if kind else FAILED,
+                text=word.text[:200],
+                ref=Ref(word.input_id, word.line),
+                ranks=ranks,
+                hosts=tuple(sorted(hosts)),
+                strong=False,
+                signal=kind,
+                exit_code=word.code,
+                exception=word.exception,
+                message=LAST_WORDS,
+            )
+        )
+    return out
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     out: list[int] = []
     for part in text.split(","):
@@ -198,7 +241,8 @@ def _of_line(
     row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]
 ) -> End | None:
     message = str(row["message"] or "")
-    if message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names:
+    strange = message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
+    if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
     host = (
         known.host(row.get("node_name"))

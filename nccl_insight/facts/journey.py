@@ -9,8 +9,8 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.ended import endings
-from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.identity import rank_in_job
+from nccl_insight.facts.last_words import FAILURES, tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
@@ -18,19 +18,11 @@ from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
-from nccl_insight.versions import version_key
 
 _ROWS: Final = 4096
 _LAST_WORDS: Final = 40
 _STEPS: Final = (
     "launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call", "destroyed",
-)  # fmt: skip
-# NCCL prints "Destroy COMPLETE" with subsystem INIT from 2.12 to 2.29, and with DESTROY from 2.30 (init.cc commFree).
-_PRINTS_DESTROY: Final = ((2, 12), (2, 30))
-# What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
-REMARKS: Final = (
-    BENIGN, "plain-note", "kernel-cmdline-iommu-missing", "host-tuning", "env-recommended-unset",
-    "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
 )  # fmt: skip
 _OUTSIDE: Final = frozenset(
     {"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"}
@@ -266,9 +258,13 @@ def _doubts(run: Run) -> Iterator[str]:
         yield "an input breaks off in the middle"
     if endings(run).height and not user:
         yield ending(run)
-    said = trouble_line(run)
+    said = trouble_line(run) or complaint(run)
     if said and not user:
         yield said
+    cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("listed") > 0))
+    if cut.height:
+        row = cut.row(-1, named=True)
+        yield f"nccl-tests stops after {plural(int(row['rows'] or 0), 'line')} of its table, before its summary"
     for what in unread(run)[:1]:
         yield (
             f"{what.count:,} lines about {what.about} are worded in a way that is not known here "
@@ -298,12 +294,38 @@ def _doubts(run: Run) -> Iterator[str]:
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
     if rows["end"].cast(pl.String).eq("silent").any():
         yield _apart(run)
-    gone = rows["end"].cast(pl.String).is_in(["destroyed", "aborted"])
-    if not gone.any():
-        if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
-            yield "lines are torn or missing, and the log shows no end of the job"
-        if nccl_lines and not measured and _would_say(run) and not goes_on(run):
-            yield "the log ends before any communicator is destroyed, which this release would report"
+    if nccl_lines and not measured and not _closed_most(rows) and not _good_end(run):
+        yield _open_end(run, rows)
+
+
+def _closed_most(rows: pl.DataFrame) -> bool:
+    """Whether ranks of the largest communicators closed them, or aborted them as programs do that end."""
+    sizes = rows.group_by("comm_id").agg(
+        pl.len().alias("_size"),
+        pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any().alias("_gone"),
+    )
+    return bool(sizes.filter(pl.col("_size") == pl.col("_size").max())["_gone"].any())
+
+
+def _good_end(run: Run) -> str:
+    """The line with which the program, a launcher or a service says that it came to its end; empty where none does."""
+    return next((tail.good for tail in tails(run) if tail.good and not tail.words), "")
+
+
+def _open_end(run: Run, rows: pl.DataFrame) -> str:
+    """What is known of a job whose end nothing shows."""
+    said = [tail for tail in tails(run) if tail.last]
+    if said:
+        tail = said[-1]
+        return (
+            f'how it ended is not in the log; its last line is "{tail.last[:100]}" '
+            f"({path_of(run, tail.input_id)}:{tail.last_line})"
+        )
+    if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
+        return "lines are torn or missing, and the log shows no end of the job"
+    if counts_none(rows, "first_call"):
+        return "no problem in the init; whether the job ran, and how it ended, is not in the log"
+    return "calls are logged, and how the job ended is not"
 
 
 ENDED_BY_USER: Final = "ended by the user"
@@ -333,12 +355,16 @@ def _closed(rows: pl.DataFrame) -> frozenset[str]:
     return frozenset(ends["comm_id"].drop_nulls())
 
 
-def _would_say(run: Run) -> bool:
-    """Whether the release of the job prints that a communicator was destroyed, at the level of its other lines."""
-    found = [version_key(v) for v in run.table("processes")["nccl_version"].drop_nulls().unique()]
-    known = [v for v in found if v is not None]
-    low, high = _PRINTS_DESTROY
-    return bool(known) and all(low <= v[:2] < high for v in known)
+def complaint(run: Run) -> str:
+    """What the last lines of the output complain of and no line is known of, quoted; empty when they do not.
+
+    A complaint counts where it is the last thing said: a program that goes on got over it.
+    """
+    for tail in tails(run):
+        word = next(iter(tail.failures), tail.words[-1] if tail.words else None)
+        if word is not None and (word.form in FAILURES or word.line == tail.last_line):
+            return f'the log ends with "{word.text[:100]}" ({path_of(run, word.input_id)}:{word.line})'
+    return ""
 
 
 def trouble_line(run: Run) -> str:
@@ -349,9 +375,7 @@ def trouble_line(run: Run) -> str:
     known = comms(run)
     # A launcher that failed at first and came up later.
     past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
-    found = causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in([*REMARKS, *past]) & pl.col("line").is_not_null()
-    )
+    found = unwell(run).filter(~pl.col("cause").is_in(list(past)))
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]
     if not rows:

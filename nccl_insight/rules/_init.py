@@ -9,7 +9,8 @@ import polars as pl
 
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.journey import REMARKS, goes_on
+from nccl_insight.facts.journey import goes_on
+from nccl_insight.facts.last_words import REMARKS
 from nccl_insight.facts.parts.processes import processes_of
 from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run

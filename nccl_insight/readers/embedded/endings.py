@@ -60,7 +60,11 @@ _KINDS: Final = (
 )  # fmt: skip
 LEVEL: Final = "severe level"
 TORN: Final = "torn head"
-AT_THE_END: Final = (LEVEL, TORN)
+# The last lines of an input, whatever they say.
+LAST: Final = "last words"
+LAST_LINES: Final = 16
+AT_THE_END: Final = (LEVEL, TORN, LAST)
+_MOST: Final = 1000
 _SEVERE: Final = r"(?:^|[\[\s|#])(?:ERROR|FATAL|CRITICAL)(?:[\]:|\s]|$)"
 _TORN_HEAD: Final = (
     r"(?:^|[ \])>])[A-Za-z][A-Za-z0-9_.-]*:[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]{1,4})?$"
@@ -100,14 +104,19 @@ def ending_lines(text: pl.Expr) -> pl.Expr:
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``endings`` (``line, kind, text``) from ``line, text``.
 
-    The first twenty and the last three of each kind, and the last five of those that count at the end only.
+    The first twenty and the last three of each kind, the last five of those that count at the end only, and the last
+    lines as they are.
     """
-    text = pl.col("text").str.replace_all(r"\x1b\[[0-9;]*m", "").str.strip_chars()
+    last = lines.select("line", "text").filter(pl.col("line") + LAST_LINES > pl.col("line").max())
+    # What stands last where a progress bar was drawn over and over.
+    drawn = _plain(pl.col("text")).str.replace(r"^.*\r([^\r]*\S[^\r]*)\r*$", "$1")
+    last = last.select("line", pl.lit(LAST).alias("kind"), drawn.str.slice(0, _MOST))
+    text = _plain(pl.col("text")).str.strip_chars()
     likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
     kind = pl.lit(None, pl.String)
     # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     if likely.is_empty():
-        return likely.select("line", kind.alias("kind"), "text")
+        return last
     for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
@@ -116,4 +125,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     number = pl.int_range(pl.len()).over("kind")
     left = pl.len().over("kind").cast(pl.Int64) - number
     rows = found.filter((~ends_only & ((number < 20) | (left <= 3))) | (ends_only & (left <= 5)))
-    return rows.select("line", "kind", "text").sort("line")
+    return pl.concat([rows.select("line", "kind", "text"), last]).sort("line", maintain_order=True)
+
+
+def _plain(text: pl.Expr) -> pl.Expr:
+    """Without the colors of a terminal."""
+    return text.str.replace_all(r"\x1b\[[0-9;]*m", "")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.readers.embedded import ras_text, tracebacks, value_checks
-from nccl_insight.readers.embedded.endings import ending_lines
+from nccl_insight.readers.embedded.endings import LAST_LINES, ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
 _SMI = r"^(?:\x1b\[[0-9;]*m|\s)*(?:GPU ?[0-9]+\b|GPU[0-9]+|NIC[0-9]+|mlx[0-9]_|Link [0-9]+:)"
 
 
 def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
-    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi, a traceback or of a job that ends; no others.
+    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi, a traceback or of a job that ends, and
+    the last of each input; no others.
 
     The lines of a RAS report are looked for only where one of its headings stands in the frame.
     """
@@ -26,4 +27,7 @@ def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
     checked = text.str.contains_any(list(value_checks.SIGNS))
     if frame.select(checked.any()).item():
         wanted = wanted | (checked & value_checks.check_lines(text))
+    if {"_line", "input_id"} <= set(frame.columns):
+        last = pl.when(text.str.contains(r"\S")).then("_line").max().over("input_id")
+        wanted = wanted | (pl.col("_line").cast(pl.Int64) > last.cast(pl.Int64) - LAST_LINES)
     return frame.filter(wanted)

@@ -179,6 +179,27 @@ class _Reader:
         )
 
 
+# What alone on a line is an exception: a class behind its packages, a name that only classes have, Python's own exits.
+_ALONE: Final = re.compile(
+    r"(?:^|(?<=[\])>:|] )|(?<=\] )|(?<=\): ))"
+    r"(?P<cls>(?:[A-Za-z_]\w*\.)+[A-Z]\w*[a-z]\w*|[A-Z][a-z]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
+    r"|[A-Z]\w*(?:Error|Exception)|Exception|SystemExit|StopIteration|Unsupported)(?:\([A-Za-z_]\w*\))?: ?(?P<text>.*)$"
+)
+_WARNS: Final = re.compile(r"(?:Warning|Info|Notice)$")
+# Behind it the line says that the program did without.
+_WITHOUT: Final = re.compile(
+    r"(?:; |, |\. )(?:using|falling back|fall back|ignoring|skipping|retrying|continuing)\b", re.I
+)
+
+
+def exception_in(text: str) -> str | None:
+    """The class of an exception that a line raises by its form (``pkg.mod.SomeClass: text``), without a traceback."""
+    found = _ALONE.search(text[:1000])
+    if found is None or _WARNS.search(found["cls"]) or _WITHOUT.search(found["text"]):
+        return None
+    return str(found["cls"])
+
+
 def rank_in_tag(tag: str) -> int | None:
     """The rank that a launcher put in front of a line: ``[rank5]:``, ``[1,5]<stderr>:``, ``5: ``."""
     return next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)

@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.ends import CRASHED, ENDED, End, ends
+from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import ECHOES
@@ -68,6 +68,15 @@ _VAGUE = (
     "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
 )  # fmt: skip
 _SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
+
+_FIRST = (
+    "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
+    "(closed connections, exhausted retries, time-outs) follows from it."
+)
+_ALONE = (
+    "The output ends with this exception, and nothing else in the log says why the job ended. Where it passes on that "
+    "another process failed, the reason is in that one's output."
+)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -146,8 +155,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     hit = Hit(
         title=f"{subject(found)} raised {_brief(first.text)}{place}{since(found)}",
         next_step=step,
-        explanation="The program failed by itself. A rank that ends this way closes its connections: what other ranks "
-        "report after it (closed connections, exhausted retries, time-outs) follows from it.",
+        explanation=_ALONE if first.message == LAST_WORDS else _FIRST,
         expected="no exception",
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
@@ -174,6 +182,16 @@ def _short(place: str) -> str:
 def _exit(run: Run, first: End) -> Hit:
     ended = strong_before(run, first, (ENDED,))
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
+    if first.message == LAST_WORDS:
+        hit = Hit(
+            title=f'{subject([first], "The job")} did not end well: "{_brief(first.text)}"{since([first])}',
+            next_step="read the lines in front of this one, and the output of the process that it is about",
+            explanation="The output ends with this line, and no line of NCCL, torch or the kernel says why.",
+            expected="an end without an error",
+            confidence=Confidence.MEDIUM,
+            caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
+        )
+        return placed(run, hit, first, [first])
     hit = Hit(
         title=f"{subject([first])} ended {code} before the others{since([first])}",
         next_step="read the end of this rank's own output; wrap main() in "
