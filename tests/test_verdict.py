@@ -121,20 +121,38 @@ def test_output_that_ends_with_the_end_of_a_process_is_not_ok(tmp_path: Path, li
 @pytest.mark.parametrize(
     "line",
     [
-        "exit code 0",
-        "Training finished, exiting",
+        "exit code 0", "Training finished, exiting", "Epoch 3/3: loss 0.1", "step 400 of 400, loss 0.2",
+        "{'train_runtime': 812.4, 'train_loss': 1.91, 'epoch': 3.0}", "`Trainer.fit` stopped: `max_epochs=3` reached.",
+        "[after training is done] datetime: 2025-03-02 11:00:07", "Finished: all 8 workers exited successfully",
+        "      Reason:       Completed", "done.",
+    ],
+)  # fmt: skip
+def test_an_end_that_is_announced_or_said_is_proof(tmp_path: Path, line: str) -> None:
+    assert judge(tmp_path, [*log(), "step 390 loss 2.1", line]).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "epoch 3: loss 0.1",
+        "Epoch 3/10: loss 0.1",
         "saved checkpoint at step 9",
         "Thread 3 (active) ended",
+        "loading",
     ],
 )
-def test_output_that_goes_on_is_no_end(tmp_path: Path, line: str) -> None:
-    assert judge(tmp_path, [*log(), line]).status == "ok"
+def test_output_that_stops_on_its_way_is_no_proof(tmp_path: Path, line: str) -> None:
+    analysis = judge(tmp_path, [*log(), line])
+    assert analysis.status == "inconclusive"
+    assert line in analysis.headline
+    assert analysis.headline.startswith("No problem found; how the job ended is not in the log")
 
 
-def test_a_release_that_reports_destruction_and_did_not_proves_nothing(tmp_path: Path) -> None:
-    assert judge(tmp_path, log(version="2.27.7")).status == "inconclusive"
-    assert judge(tmp_path, log(version="2.30.7")).status == "ok"  # prints it only with subsystem DESTROY
+@pytest.mark.parametrize("version", ["2.8.4", "2.27.7", "2.30.7"])
+def test_silence_after_init_proves_nothing(tmp_path: Path, version: str) -> None:
+    analysis = judge(tmp_path, log(version=version))
+    assert analysis.status == "inconclusive"
+    assert "whether the job ran" in analysis.headline
 
 
 def test_one_rank_that_is_not_destroyed_with_the_others(tmp_path: Path) -> None:
@@ -307,15 +325,19 @@ def test_no_run_that_lost_a_rank_is_ok(path: Path) -> None:
     _simulated("-8gpu-nvlink.log", "2gpu-nvlink.log", "gb200-mnnvl.log", "8gpu-a100.log"),
     ids=lambda p: p.stem,
 )
-def test_healthy_runs_are_ok(path: Path) -> None:
-    assert nccl_insight.analyze([path]).status == "ok"
+def test_healthy_runs_are_ok_where_their_end_is_in_the_log(path: Path) -> None:
+    analysis = nccl_insight.analyze([path])
+    assert analysis.progress is not None
+    closed = any(row.destroyed is not None for row in analysis.progress.ranks)
+    assert analysis.status == ("ok" if closed else "inconclusive")
+    assert closed or analysis.headline.startswith("No problem found")
 
 
 @pytest.mark.parametrize("line", ["", "   ", "\t"])
 def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, line: str) -> None:
     lines = log(version="2.27.7")
-    assert judge(tmp_path, ["training starts", *lines, "epoch 1: loss 0.3"]).status == "ok"
-    assert judge(tmp_path, ["training starts", *lines, line, line]).status == "inconclusive"
+    assert "epoch 1" in judge(tmp_path, ["training starts", *lines, "epoch 1: loss 0.3", line]).headline
+    assert "ends with" not in judge(tmp_path, ["training starts", *lines, line, line]).headline
 
 
 @pytest.mark.parametrize(
@@ -323,20 +345,52 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
     [
         "ERROR: training failed, see the log of the worker",
         "[TensorRT-LLM][ERROR] Encountered an error when fetching new request: Broken pipe",
-        "FATAL: worker 3 lost, giving up",
-        "thread 'main' panicked at src/main.rs:33:9:",
-        "[1]    12345 killed     python train.py",
         "train.py: error: unrecognized arguments: --foo",
         "│ Traceback (most recent call last) │",
-        "exit_status  137",
-        "make: *** [Makefile:12: train] Error 1",
-        "engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.",
+        "Prefill instance with bootstrap_port=8998 is dead.",
+        "GPU 3's NvLink link 5 is currently down",
     ],
 )
-def test_last_words_of_a_program_that_failed_leave_no_proof(tmp_path: Path, text: str) -> None:
+def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, text: str) -> None:
     analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
     assert analysis.status == "inconclusive"
     assert text[:100] in analysis.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("FATAL: worker 3 lost, giving up", "application-exception"),
+        ("thread 'main' panicked at src/main.rs:33:9:", "application-exception"),
+        ("exit_status  137", "process-killed"),
+        ("make: *** [Makefile:12: train] Error 1", "application-exception"),
+        (
+            "engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.",
+            "application-exception",
+        ),
+        ("all of the group exited with code 139", "process-crashed"),
+        ("job r-17 stopped: task 2 returned non-zero exit status 3", "application-exception"),
+        ("KeyError: 'weight'", "application-exception"),
+        ("SystemExit: 2", "application-exception"),
+        ("lib.store.ChunkMissing: no chunk 17", "application-exception"),
+        ("terminated by signal 9", "process-killed"),
+        ("F0312 11:00:07.120341  4100 client.cc:80] cannot go on", "application-exception"),
+    ],
+)
+def test_the_form_of_the_last_words_names_the_end(tmp_path: Path, text: str, name: str) -> None:
+    analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
+    assert (analysis.status, analysis.findings[0].name) == ("findings", name)
+    assert judge(tmp_path, [*log(), text, "step 11 loss 2.1"]).status == "inconclusive"
+
+
+def test_what_python_ignores_while_it_clears_up_is_no_failure(tmp_path: Path) -> None:
+    noise = [
+        "Exception ignored in: <function Loader.__del__ at 0x7f2a1c000b60>",
+        "Traceback (most recent call last):",
+        '  File "/opt/data.py", line 88, in __del__',
+        "TypeError: 'NoneType' object is not callable",
+    ]
+    assert judge(tmp_path, [*log(closed=2), "Training completed.", *noise]).status == "ok"
 
 
 def test_severe_levels_in_the_middle_of_the_output_are_no_end(tmp_path: Path) -> None:
@@ -344,6 +398,7 @@ def test_severe_levels_in_the_middle_of_the_output_are_no_end(tmp_path: Path) ->
         *log(),
         "ERROR:root:flash_attn not found, using sdpa",
         *[f"step {n} loss 2.{n}" for n in range(9)],
+        "Training completed.",
     ]
     assert judge(tmp_path, lines).status == "ok"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nccl_insight.engine.summary import has_matter
-from nccl_insight.facts.journey import ENDED_BY_USER, doubts
+from nccl_insight.facts.journey import ENDED_BY_USER, NO_PROBLEM, doubts
 from nccl_insight.model import Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.units import capital, plural
@@ -62,7 +62,7 @@ def headline(
         return said if order_known else f"First error in the log: {said}"
     if status == "ok":
         return "No problem found"
-    if status == "inconclusive" and reasons and reasons[0].startswith(ENDED_BY_USER):
+    if status == "inconclusive" and reasons and reasons[0].startswith((ENDED_BY_USER, NO_PROBLEM)):
         return capital(reasons[0])
     if status == "inconclusive":
         return f"No cause found: {reasons[0]}" if reasons else "No cause found"

@@ -241,7 +241,9 @@ def _of_line(
     row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]
 ) -> End | None:
     message = str(row["message"] or "")
-    strange = message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
+    strange = (
+        message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
+    )
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
     host = (

@@ -10,12 +10,13 @@ import polars as pl
 
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.identity import rank_in_job
-from nccl_insight.facts.last_words import FAILURES, tails, unwell
+from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
+from nccl_insight.readers.embedded.forms import FAILURES
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 
@@ -318,17 +319,18 @@ def _open_end(run: Run, rows: pl.DataFrame) -> str:
     if said:
         tail = said[-1]
         return (
-            f'how it ended is not in the log; its last line is "{tail.last[:100]}" '
+            f'{NO_PROBLEM}; how the job ended is not in the log, which ends with "{tail.last[:100]}" '
             f"({path_of(run, tail.input_id)}:{tail.last_line})"
         )
     if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
         return "lines are torn or missing, and the log shows no end of the job"
     if counts_none(rows, "first_call"):
-        return "no problem in the init; whether the job ran, and how it ended, is not in the log"
-    return "calls are logged, and how the job ended is not"
+        return f"{NO_PROBLEM} in the init; whether the job ran, and how it ended, is not in the log"
+    return f"{NO_PROBLEM}; how the job ended is not in the log, which stops after calls of NCCL"
 
 
 ENDED_BY_USER: Final = "ended by the user"
+NO_PROBLEM: Final = "no problem found"
 
 
 def ended_by_user(run: Run) -> str:

@@ -78,6 +78,7 @@ _MARKS: Final = (
     "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",
     "killed", "terminated", "terminate called", "abort", "exception!", "remote host", "disconnect", "pot instance",
     "reemption", "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
+    "Exception ignored",
 )  # fmt: skip
 
 _BARE: Final = re.compile(
@@ -119,7 +120,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
         return last
     for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
-    found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
+    # The traceback of what Python says it ignores while it clears up.
+    ignored = pl.col("text").shift(1).str.contains("^Exception ignored in").fill_null(False)
+    found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null() & ~ignored)
     found = found.with_columns(text=pl.col("text").str.slice(0, 300))
     ends_only = pl.col("kind").is_in(list(AT_THE_END))
     number = pl.int_range(pl.len()).over("kind")

@@ -34,11 +34,13 @@ NEAR: Final = (
     r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
     rf"|(?:^|[\s\])>:|]){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
     r"|-- Process [0-9]+ terminated with the following error:"
-    r"|During handling of the above exception|above exception was the direct cause"
+    r"|Exception ignored in|During handling of the above exception|above exception was the direct cause"
 )
 _EXCEPTION: Final = re.compile(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
 _START: Final = re.compile(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
 _FRAME: Final = re.compile(r"  File \"([^\"]+)\", line ([0-9]+)")
+# What Python says of exceptions in destructors and on the way out, in front of the traceback: it goes on.
+_IGNORED: Final = "Exception ignored in"
 _CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
 # torch.multiprocessing.spawn, in front of the traceback of a child.
 _SPAWNED: Final = re.compile(r"-- Process ([0-9]{1,7}) terminated with the following error:")
@@ -76,6 +78,7 @@ class _Open:
     library: str | None = None
     cut: bool = False
     rank: int | None = None
+    ignored: bool = False
 
 
 @dataclass
@@ -84,6 +87,7 @@ class _Reader:
     open: dict[str, _Open] = field(default_factory=dict)
     chained: set[str] = field(default_factory=set)
     spawned: int | None = None
+    ignored: int = -1
 
     def take(self, line: int, text: str) -> None:
         child = _SPAWNED.search(text)
@@ -93,11 +97,16 @@ class _Reader:
         if any(sign in text for sign in _CHAIN):
             self.chained.add(_key(text[: min(p for s in _CHAIN if (p := text.find(s)) >= 0)]))
             return
+        if _IGNORED in text:
+            self.ignored = line
+            return
         at = text.find(_MARK)
         if at >= 0:
             key = _key(text[:at])
             self.open.pop(key, None)
-            self.open[key] = _Open(line, text[:at], key in self.chained, rank=self.spawned)
+            self.open[key] = _Open(
+                line, text[:at], key in self.chained, rank=self.spawned, ignored=line == self.ignored + 1
+            )
             self.spawned = None
             self.chained.discard(key)
             return
@@ -131,6 +140,8 @@ class _Reader:
             return
         if opened is not None:
             self.open = {k: v for k, v in self.open.items() if v is not opened}
+        if opened is not None and opened.ignored:
+            return
         self._add(line, found, tag if tag.strip() or opened is None else opened.tag, opened)
 
     def _behind_tag(self, line: int, text: str) -> int:
@@ -179,13 +190,13 @@ class _Reader:
         )
 
 
-# What alone on a line is an exception: a class behind its packages, a name that only classes have, Python's own exits.
+# What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
 _ALONE: Final = re.compile(
-    r"(?:^|(?<=[\])>:|] )|(?<=\] )|(?<=\): ))"
-    r"(?P<cls>(?:[A-Za-z_]\w*\.)+[A-Z]\w*[a-z]\w*|[A-Z][a-z]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
-    r"|[A-Z]\w*(?:Error|Exception)|Exception|SystemExit|StopIteration|Unsupported)(?:\([A-Za-z_]\w*\))?: ?(?P<text>.*)$"
+    r"(?:^|(?<=[\])>:|] )|(?<=\): ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
-_WARNS: Final = re.compile(r"(?:Warning|Info|Notice)$")
+_FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
+_WARNS: Final = ("Warning", "Info", "Notice")
+_SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
 # Behind it the line says that the program did without.
 _WITHOUT: Final = re.compile(
     r"(?:; |, |\. )(?:using|falling back|fall back|ignoring|skipping|retrying|continuing)\b", re.I
@@ -193,11 +204,19 @@ _WITHOUT: Final = re.compile(
 
 
 def exception_in(text: str) -> str | None:
-    """The class of an exception that a line raises by its form (``pkg.mod.SomeClass: text``), without a traceback."""
+    """The class of an exception that a line raises by its form (``pkg.mod.SomeClass: text``), without a traceback.
+
+    By its package, by a name that only classes have, or one of Python's own.
+    """
     found = _ALONE.search(text[:1000])
-    if found is None or _WARNS.search(found["cls"]) or _WITHOUT.search(found["text"]):
+    if found is None or _WITHOUT.search(found["text"]):
         return None
-    return str(found["cls"])
+    name = str(found["cls"])
+    package, _, last = name.rpartition(".")
+    classy = last[:1].isupper() and not last.isupper() and not last.endswith(_WARNS)
+    if classy and (last in _SINGLE or last.endswith(_FAILS)):
+        return name
+    return name if classy and package and package[:1].islower() and ".." not in name else None
 
 
 def rank_in_tag(tag: str) -> int | None:

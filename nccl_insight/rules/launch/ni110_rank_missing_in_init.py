@@ -101,7 +101,12 @@ def _no_id(run: Run) -> Iterator[Hit]:
     if met.height:
         yield from _not_met(run, Trouble(met))
         return
-    late = tuple(sorted({int(r) for r in found.rows["other_rank"].drop_nulls()})) or (0,)
+    named_ids = found.rows["other_rank"].drop_nulls()
+    keys = found.rows.filter(pl.col("message") == "c10d_key")
+    if keys.height and named_ids.is_empty():
+        yield from _no_key(run, Trouble(keys))
+        return
+    late = tuple(sorted({int(r) for r in named_ids})) or (0,)
     yield from report(
         run,
         "rank-missing-in-init",
@@ -111,6 +116,31 @@ def _no_id(run: Run) -> Iterator[Hit]:
         explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
         "wait for it until the time-out of the process group.",
         expected="the id within the time-out",
+        ranks=late,
+        hosts=identities(run).hosts(late),
+        rows=found,
+    )
+
+
+# What gloo's ranks leave in the store is their address, under their number.
+_GLOO_KEY: Final = r"/[0-9]+//([0-9]{1,7})$"
+
+
+def _no_key(run: Run, found: Trouble) -> Iterator[Hit]:
+    """torch: a key of the store that another rank should have set."""
+    keys = found.rows["rest_of_text"].drop_nulls().unique(maintain_order=True)
+    numbers = keys.str.extract(_GLOO_KEY).drop_nulls().cast(pl.Int64)
+    late = tuple(sorted({int(r) for r in numbers}))
+    who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
+    yield from report(
+        run,
+        "rank-missing-in-init",
+        f"{who}: nobody set the key {keys[0]} in torch's store" if len(keys) else f"{who} to torch's store",
+        f"read what {rank_words(late) if late else 'the other ranks'} printed before: an exception, a longer start, or "
+        "it never ran; nc -vz $MASTER_ADDR $MASTER_PORT   # from that host",
+        explanation="Ranks meet by keys that each of them puts into torch's store. One that never appears means that "
+        "its rank failed or hung before, or that the launcher started fewer ranks than the world size says.",
+        expected="the key within the time-out",
         ranks=late,
         hosts=identities(run).hosts(late),
         rows=found,

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, report, trouble
@@ -76,6 +77,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     came_up = bool(ranks["init_complete"].fill_null(False).any()) or run.has("connections")
     came_up |= lasting.is_empty()
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
+    # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
+    end = max(signs_of_life(run).values(), default=0)
+    came_up &= not bool((lasting["line"].cast(pl.Int64) > end).any())
     yield from report(
         run,
         "launch-failed",

@@ -52,7 +52,7 @@ _SILENT = {
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
 }  # fmt: skip
 _THROWN = (
-    "pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure",
+    "pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure", "tests_failure",
     "program_cuda_error", "program_system_error", "program_internal_error", "program_invalid_usage",
     "program_invalid_argument", "program_no_library", "julia_nccl_error",
 )  # fmt: skip

@@ -37,6 +37,7 @@ import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._errors import report
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural, rank_words
 
@@ -46,12 +47,22 @@ ACTION = Action.ISOLATE
 NEEDS = ("benchmarks", "value_checks")
 SOURCES = ("NVIDIA/nccl-tests",)
 
+_PATHS = (
+    "run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, NCCL_NET_GDR_LEVEL=LOC and "
+    "NCCL_PROTO=Simple, one at a time, tell which path corrupts; dcgmi diag -r 3 on the idle host"
+)
+_CANDIDATES = (
+    "Candidates: a bad GPU, NVLink or NIC; GPUDirect RDMA writes that overtake each other (PCIe relaxed ordering, "
+    "ACS); NCCL 2.18.1 with Tree and LL128."
+)
+
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding for all rows with wrong values, one for the checks of the program."""
     yield from _checks(run)
     rows = run.table("benchmarks").filter(pl.col("wrong").fill_null(0) > 0)
     if rows.is_empty():
+        yield from _summed(run)
         return
     sizes = rows["size_bytes"].drop_nulls().unique().sort().to_list()
     ops = (
@@ -65,12 +76,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     hosts = run.table("processes")
     yield Hit(
         title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({tests})",
-        next_step="run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, "
-        "NCCL_NET_GDR_LEVEL=LOC and "
-        "NCCL_PROTO=Simple, one at a time, tell which path corrupts; dcgmi diag -r 3 on the idle host",
-        explanation="Candidates: a bad GPU, NVLink or NIC; GPUDirect RDMA writes that overtake each other (PCIe "
-        "relaxed "
-        "ordering, ACS); NCCL 2.18.1 with Tree and LL128.",
+        next_step=_PATHS,
+        explanation=_CANDIDATES,
         observed=f"{worst:,} wrong values",
         expected="0 wrong values",
         unit="values",
@@ -78,6 +85,18 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         hosts=hosts_of(hosts) if hosts.height and len(hosts_of(hosts)) == 1 else (),
         evidence=tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows()),
         absence=None if lines.height else "the table of the test has rows with wrong values",
+    )
+
+
+def _summed(run: Run) -> Iterator[Hit]:
+    """The summary of a test whose rows with wrong values are not in the input."""
+    yield from report(
+        run,
+        "wrong-results",
+        "Wrong results: the test counts values that are out of bounds",
+        _PATHS,
+        explanation=_CANDIDATES,
+        expected="0 wrong values",
     )
 
 

@@ -29,6 +29,7 @@ _SIGNALS: Final = {
     13: EFFECT,
     15: EFFECT,
 }
+_FATAL: Final = (4, 6, 7, 8, 9, 11, 15)
 # (words, what): first match wins; words of srun, Slurm, LSF, PBS, Kubernetes, strsignal(3).
 _WORDS: Final[Sequence[tuple[str, str]]] = (
     ("oomkilled", KILLED), ("out of memory", KILLED), ("out_of_memory", KILLED), ("memlimit", KILLED),
@@ -85,11 +86,14 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     text = _text(frame)
     written = text.str.extract(_EXITED).cast(pl.Int64, strict=False)
     code = pl.coalesce(_number(frame, "exit_code", "signal_code"), written, _first_code(frame))
-    # MPICH prints the status of wait(2): the signal in the low bits, or the exit code times 256.
+    # MPICH prints the status of wait(2) (a signal, with 128 more where a core was dumped; an exit code times 256), and
+    # of programs that a proxy ran the exit code itself.
     status = _number(frame, "wait_status")
-    signal = pl.coalesce(
-        _number(frame, "signal"), signal_of(code), pl.when((status > 0) & (status < 128)).then(status)
+    by_status = pl.when((status < 256) & (status % 128).is_in(list(_FATAL))).then(status % 128)
+    code = pl.coalesce(
+        code, pl.when(status >= 256).then(status // 256).when(by_status.is_null()).then(status)
     )
+    signal = pl.coalesce(_number(frame, "signal"), signal_of(code), by_status)
     lowered = text.str.to_lowercase()
     by_word = pl.lit(None, pl.String)
     for word, what in reversed(_WORDS):

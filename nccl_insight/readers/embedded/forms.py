@@ -1,0 +1,158 @@
+"""What a single line says by its form, whoever wrote it: an exception, an exit code, a signal, a fatal level, a
+complaint, progress, or that a program came to its end. What is known of single programs is in the grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.embedded.tracebacks import exception_in
+
+EXCEPTION: Final = "exception"
+EXIT: Final = "exit"
+SIGNAL: Final = "signal"
+FATAL: Final = "fatal"
+COMPLAINT: Final = "complaint"
+FAILURES: Final = frozenset({EXCEPTION, EXIT, SIGNAL, FATAL})
+
+_CODE: Final = re.compile(
+    r"\b(?:exit|exits|exited|exiting|return|returned|returns|terminated|ended|finished|died|failed|aborted|stopped)\b"
+    r"[^\n]{0,80}?\b(?:code|status|rc)\b\"?(?: of| is| was)? ?[:=]? ?[(\[]?(-?[0-9]{1,10})\b"
+    r"|\b(?:exit|return|error)[ _-]?(?:code|status|value)s?\b\"?(?: of| is| was)?\s*[:=]?\s*[(\[]?\"?(-?[0-9]{1,10})\b"
+    r"|\b(?:rc|retcode|returncode|errorlevel)\b\"?\s*[:=]\s*(-?[0-9]{1,10})\b"
+    r"|\bnon-?zero (?:exit )?(?:code|status):? ?\(?([0-9]{1,3})\b"
+    r"|\*\*\* \[[^\]]*\] Error ([0-9]{1,3})\b"
+    r"|\bexit(?:ed|s|ing)? ?\(?([1-9][0-9]{0,2})\)?[.!]?$",
+    re.I,
+)
+_NONZERO: Final = re.compile(r"\bnon-?zero (?:exit |return )?(?:code|status)\b", re.I)
+_NAMES: Final = {
+    "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9, "SEGV": 11,
+    "PIPE": 13, "TERM": 15, "XCPU": 24,
+}  # fmt: skip
+_SIGNAL: Final = re.compile(
+    r"\b(?:signal|sig)\b[ :=#(]*(?:number |no\.? )?([0-9]{1,2})\b"
+    r"|\bSIG(HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM|XCPU)\b",
+    re.I,
+)
+_DIED: Final = re.compile(
+    r"\b(?:killed|terminated|died|exit(?:ed|s|ing)?|crash(?:ed)?|caught|fatal|ended|abort(?:ed|ing)?|received|got|"
+    r"core dumped|unhandled|stopped)\b",
+    re.I,
+)
+_CORE: Final = re.compile(
+    r"\b(?:segmentation fault|core dumped|segfault|SIGSEGV|bus error|stack smashing)\b", re.I
+)
+_FATAL: Final = re.compile(
+    r"(?:^|[\[\s|#:(<])(?:FATAL|CRITICAL|PANIC|EMERG|ALERT|fatal|panic|critical)\b(?:[\]:|)>\s]|$)"
+    r"|(?:^|[\s:\]])F[01][0-9]{3} [0-9:.]{8,}"
+    r"|^(?:fatal error|panic|fatal|PANIC|Fatal error):|\bpanicked at\b|\[signal [A-Z]+: "
+    r"|\b[Aa]ssertion\b.{0,200}\bfailed\b|\bCheck failed: |\bcheck failure stack trace\b"
+)
+_ERROR: Final = re.compile(
+    r"(?:^|[\[\s|#:(<=\"])(?:ERROR|ERR|SEVERE|error|Error|err)(?:[\]:|)>\"]|\s|$)"
+    r"|(?:^|[\[\s:\]])E[01][0-9]{3} [0-9:.]{8,}"
+)
+_NEGATIVE: Final = re.compile(
+    r"\b(?:fail(?:ed|s|ing|ure)?|abort(?:ed|ing|s)?|died|dead|killed|killing|crash(?:ed|es)?|lost|timed ?out|timeout|"
+    r"unexpected(?:ly)?|unable|cannot|can't|could not|couldn't|refused|denied|evicted|preempt(?:ed|ion)|unreachable|"
+    r"uncorrectable|not found|no such|not ready|mismatch|corrupt(?:ed|ion)?|unhealthy|giving up|gave up|exceeded|"
+    r"exhausted|wrong|invalid|disconnect(?:ed)?|closed|down|hang|hung|stuck|stall(?:ed|s)?|interrupted|cancel(?:l)?ed|"
+    r"revoked|error(?:s|ed)?|exception)\b",
+    re.I,
+)
+# A count of none: "0 errors", "no failures", "Out of bounds values : 0 OK".
+_NONE: Final = re.compile(
+    r"\b(?:0|no|none|zero|without(?: any)?) (?:[a-z]+ )?(?:errors?|fail(?:ed|ures?)|exceptions?)\b"
+    r"|\b(?:errors?|fail(?:ed|ures?))\s*[:=]\s*(?:0|none|no)\b",
+    re.I,
+)
+_GOOD: Final = re.compile(
+    r"\b(?:train(?:ing)?|pre-?training|fine-?tun(?:e|ing)|run|job|program|script|benchmark|test(?:s|ing)?|evaluation|"
+    r"inference|experiment|workflow|pipeline|task|process|execution|"
+    r"all (?:done|ranks|steps|epochs|tests|processes|workers))\b[^\n]{0,60}?"
+    r"\b(?:complete[d]?|finish(?:ed)?|done|succe(?:eded|ss|ssful|ssfully)|ended (?:normally|successfully)|passed)\b"
+    r"|\b(?:successfully|normally) (?:complete[d]?|finish(?:ed)?|end(?:ed)?|exit(?:ed)?)\b"
+    r"|\b(?:complete[d]?|finish(?:ed)?|end(?:ed)?|exit(?:ed|s)?|terminated) (?:successfully|normally|cleanly)\b"
+    r"|\bReason:\s+Completed\b|\bcondition met\b|\bshutdown (?:complete|barrier\b.*\bpassed)|'train_runtime':"
+    r"|^(?:all )?(?:done|finished|completed|success|succeeded|bye|goodbye)[.!]*$|\bafter training is done\b"
+    r"|\bmax_(?:steps|epochs)=[0-9]+` reached|\bsaved (?:the )?final\b",
+    re.I,
+)
+# A counter that came to the total that was announced with it.
+_TOTAL: Final = re.compile(
+    r"\b(?:step|steps|iter|iteration|epoch|it|batch|round)s?\b[\s:=\[#]*([0-9]{1,12})\s*(?:/|of)\s*([0-9]{1,12})",
+    re.I,
+)
+# A count that goes up, a loss: the program went on.
+_PROGRESS: Final = re.compile(
+    r"\b(?:step|steps|iter|iteration|epoch|batch|round)s?\b[\s:=\[#]{0,12}[0-9]|\bloss\b['\"]?\s*[:=]?\s*[0-9]",
+    re.I,
+)
+_WARNING: Final = re.compile(
+    r"(?:^|[\[\s|#:(<.])(?:WARNING|WARN|Warning|warning|[A-Za-z]+Warning)(?:[\]:|)>\s]|$)"
+    r"|(?:^|[\[\s:\]])[WI][01][0-9]{3} [0-9:.]{8,}|^wandb:|\bINFO\b|\bDEBUG\b|\bNOTICE\b"
+)
+_SAYS: Final = re.compile(r"\w")
+_MOST: Final = 1000
+SIGNALS: Final = frozenset(_NAMES.values())
+
+
+def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
+    """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
+    text = text[:_MOST].strip()
+    found = _CODE.search(text)
+    if found is not None:
+        code = int(next(g for g in found.groups() if g is not None))
+        return (EXIT, code, None, None) if code else None
+    raised = exception_in(text)
+    if raised is not None:
+        return EXCEPTION, None, None, raised
+    signal = _SIGNAL.search(text)
+    if signal is not None and _DIED.search(text):
+        return SIGNAL, None, int(signal[1]) if signal[1] else _NAMES[signal[2].upper()], None
+    if _CORE.search(text):
+        return SIGNAL, None, 11, None
+    if _NONZERO.search(text):
+        return EXIT, 1, None, None
+    if _WARNING.search(text):
+        return None
+    if _FATAL.search(text):
+        return FATAL, None, None, None
+    if _ERROR.search(text) or (_NEGATIVE.search(text) and not _NONE.search(text)):
+        return COMPLAINT, None, None, None
+    return None
+
+
+def ended_well(text: str) -> bool:
+    """Whether a line says that the program, or what it counts, came to its end."""
+    code = _CODE.search(text)
+    if code is not None:
+        return int(next(g for g in code.groups() if g is not None)) == 0
+    total = _TOTAL.search(text)
+    if total is not None and int(total[1]) >= int(total[2]) > 1:
+        return True
+    if _GOOD.search(text) is None:
+        return False
+    return _NEGATIVE.search(_NONE.sub("", text)) is None
+
+
+def goes_on(text: str) -> bool:
+    """Whether a line counts steps or tells a loss: the program went on."""
+    return _PROGRESS.search(text) is not None
+
+
+def says(text: str) -> bool:
+    """Whether there is a word in the line, not only a rule or a blank."""
+    return _SAYS.search(text) is not None
+
+
+def clears_up(text: str) -> bool:
+    """Whether Python says that it ignores the exception that follows."""
+    return text.startswith("Exception ignored in")
+
+
+def of_traceback(text: str) -> bool:
+    """Whether a line can belong to the body of a traceback."""
+    return text[:1].isspace() or text.startswith("Traceback (most recent")
