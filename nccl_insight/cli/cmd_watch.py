@@ -19,27 +19,55 @@ def register(app: typer.Typer) -> None:
         ras: str = typer.Option(
             "", "--ras", help="Ask NCCL's RAS service there (localhost:28028 if no path is given)."
         ),
-        interval: float = typer.Option(5.0, "--interval", min=0.1, help="Seconds between two looks."),
+        interval: float = typer.Option(
+            5.0,
+            "--interval",
+            min=0.1,
+            help="Seconds between two looks; more where a look costs over 4% of a core.",
+        ),
         patience: float = typer.Option(
             10.0, "--patience", min=0.0, help="Seconds that a rank may be behind before it is named."
         ),
         stall: float = typer.Option(
-            60.0, "--stall", min=1.0, help="Seconds without a new operation that count as a stall."
+            60.0,
+            "--stall",
+            min=1.0,
+            help="Seconds of silence that count as a stall when ranks are apart; 4 times as long when they are even.",
         ),
         for_: float = typer.Option(
-            0.0, "--for", min=0.0, help="End after so many seconds (default: Ctrl-C)."
+            0.0, "--for", min=0.0, help="End after so many seconds (default: with the job, or Ctrl-C)."
+        ),
+        pid: int = typer.Option(
+            0, "--pid", min=0, help="End when this process, the job's launcher, is gone."
+        ),
+        every: list[str] = typer.Option(
+            [],
+            "--every",
+            metavar="SECONDS:PATTERN",
+            help="Say when no line like this came for so long; repeatable.",
+        ),
+        json_: bool = typer.Option(False, "--json", help="One JSON object a line."),
+        exec_: str = typer.Option(
+            "", "--exec", metavar="CMD", help="Run this once for each event, with its JSON on standard input."
+        ),
+        metrics: str = typer.Option(
+            "", "--metrics", metavar="FILE|[HOST:]PORT", help="Give OpenMetrics in a file or over HTTP."
         ),
     ) -> None:
         """Watch a job that runs: one line when a rank falls behind, does not answer, or nothing goes on.
 
         Reads what files grow by and asks RAS (NCCL 2.24 and later, on a node of the job). Changes nothing in the job.
-        Exit codes: 0 all ranks go on, 1 ranks lag or stall when it ends, 2 usage, 3 nobody answers.
+        Exit codes: 0 the job ran or completed, 1 a stall, a lost rank or a failure was seen, or ranks lag at the end,
+        2 usage, 3 nobody answers.
         """
+        import datetime
         import os
+        import time
 
         from nccl_insight.errors import UsageError
         from nccl_insight.inputs.find import shown
         from nccl_insight.live.watch import loop
+        from nccl_insight.live.watch.outputs import Command, Metrics, to_json
         from nccl_insight.live.watch.progress import Watch
         from nccl_insight.live.watch.ras import parse_address
 
@@ -50,11 +78,35 @@ def register(app: typer.Typer) -> None:
                 raise UsageError(
                     f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file"
                 )
-        address = parse_address(ras) if ras or not paths else None
+        job = loop.Job(
+            paths or (),
+            parse_address(ras) if ras or not paths else None,
+            pid or None,
+            [loop.Every.parse(text) for text in every],
+        )
+        command = Command(exec_) if exec_ else None
+        page = Metrics(metrics) if metrics else None
         state = Watch(patience, stall)
+
+        def looked(at: float) -> None:
+            if page is not None:
+                page.show(state, at)
+
         try:
-            for line in loop.watch(paths or (), address, state, interval, for_ or None):
-                typer.echo(line)
+            for event in loop.watch(job, state, interval, for_ or None, looked=looked):
+                utc = datetime.datetime.now(datetime.timezone.utc)
+                line = to_json(event, utc.isoformat(timespec="seconds").replace("+00:00", "Z"))
+                said = command.run(event, line) if command is not None and event.kind != "note" else ()
+                clock = time.strftime("%H:%M:%S")
+                next_ = [f"{' ' * len(clock)} next: {command}" for command in event.commands]
+                typer.echo(line if json_ else "\n".join([f"{clock} {event.text}", *next_]))
+                for text in said:
+                    typer.echo(text, err=True)
         except KeyboardInterrupt:
             pass
+        finally:
+            if command is not None:
+                command.close()
+            if page is not None:
+                page.close()
         raise typer.Exit(1 if state.troubled else 0)

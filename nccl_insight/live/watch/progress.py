@@ -3,198 +3,483 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from nccl_insight.tables.run import Run
+from nccl_insight.live.watch.seen import OTHERS, Key, Seen
 from nccl_insight.units import format_ranks, plural
 
-OTHERS = -1
-_MOST_SAID = 10_000
-_MOST_GROUPS = 50_000
-_NAMED = 3
-_WHY = ("does not answer", "is considered dead")
+_MOST_SAID: Final = 10_000
+_MOST_GROUPS: Final = 50_000
+_NAMED: Final = 3
+#: Ranks that are all at the same operation may compute, save or evaluate: so much longer they may be silent.
+_EVEN: Final = 4
+#: A pause that ended by itself may come again, and take a little longer.
+_AGAIN: Final = 2.0
+_TURNS: Final = 5
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one look at a job shows.
+class Event:
+    """One change. ``kind``: behind, caught-up, missing, answers, stall, resumed, init, warning, end, restart, ended,
+    dump, overdue, on-time, file or note. ``commands`` are what to do next."""
 
-    ``counts``: communicator -> rank -> operations begun; rank ``OTHERS`` stands for all that are not listed.
-    ``gone``: (communicator, rank) -> why a rank does not answer. ``places``: (communicator, rank) -> host and process.
-    ``errors``: messages of NCCL, with who printed them.
-    """
-
-    counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    gone: Mapping[tuple[str, int | None], str] = field(default_factory=dict)
-    places: Mapping[tuple[str, int], tuple[str, int | None]] = field(default_factory=dict)
-    errors: tuple[tuple[str, str], ...] = ()
-
-
-def look(run: Run) -> Seen:
-    """What a report of RAS, new lines of logs or new records of Inspector show."""
-    counts: dict[str, dict[int, int]] = {}
-    gone: dict[tuple[str, int | None], str] = {}
-    places: dict[tuple[str, int], tuple[str, int | None]] = {}
-    if run.has("ras") or run.has("ras_ranks"):
-        _from_ras(run, counts, gone, places)
-    calls = run.table("calls")
-    if calls.height:
-        columns = calls.select("comm_id", "rank", "host", "pid", "op_count")
-        for comm, rank, host, pid, count in columns.iter_rows():
-            if comm is not None and rank is not None and count is not None:
-                mine = counts.setdefault(comm, {})
-                mine[rank] = max(count, mine.get(rank, 0))
-                places[comm, rank] = (host or "", pid)
-    records = run.table("collectives")
-    if records.height:
-        rows = records.select("process_group", "op", "rank", "seq", "source").iter_rows()
-        for group, op, rank, seq, source in rows:
-            if source == "inspector" and group is not None and rank is not None and seq is not None:
-                mine = counts.setdefault(f"{group} {op or ''}".strip(), {})
-                mine[rank] = max(seq, mine.get(rank, 0))
-    errors = run.table("errors")
-    said: list[tuple[str, str]] = []
-    if errors.height:
-        for host, pid, level, role, text in errors.select("host", "pid", "level", "role", "text").iter_rows():
-            # Result codes that NCCL hands up its own call stack tell nothing new.
-            if role != "benign" and not (role == "effect" and level == "INFO") and text:
-                who = " ".join(str(part) for part in (host, pid) if part is not None)
-                said.append((who, f"{level or 'WARN'} {text[:200]}"))
-    return Seen(counts, gone, places, tuple(said))
-
-
-def _from_ras(
-    run: Run,
-    counts: dict[str, dict[int, int]],
-    gone: dict[tuple[str, int | None], str],
-    places: dict[tuple[str, int], tuple[str, int | None]],
-) -> None:
-    ranks, numbers, facts = run.table("ras_ranks"), run.table("ras_counts"), run.table("ras")
-    if ranks.height:
-        for row in ranks.iter_rows(named=True):
-            if row["rank"] is not None:
-                places[row["comm_hash"], row["rank"]] = (row["host"] or "", row["pid"])
-                if row["missing"]:
-                    gone[row["comm_hash"], row["rank"]] = _WHY[bool(row["considered_dead"])]
-    if numbers.height:
-        for comm, rank, count in numbers.select("comm_hash", "rank", "op_count").iter_rows():
-            if rank is not None:
-                mine = counts.setdefault(comm, {})
-                mine[rank] = mine.get(rank, 0) + (count or 0)
-    for row in facts.iter_rows(named=True):
-        event, comm, rank = row["event"], row["comm_hash"], row["rank"]
-        if event in ("mismatch", "mismatch_member") and row["op_count"] is not None and comm is not None:
-            mine = counts.setdefault(comm, {})
-            if event == "mismatch":
-                mine[OTHERS] = max(row["op_count"], mine.get(OTHERS, 0))
-            elif rank is not None:
-                mine[rank] = row["op_count"]
-                places[comm, rank] = (row["host"] or "", row["pid"])
-        elif event in ("incomplete_member", "dead_member") and not ranks.height:
-            gone[comm or "", rank if rank is not None else row["pid"]] = _WHY[event == "dead_member"]
-            if rank is not None and row["host"]:
-                places[comm or "", rank] = (row["host"], row["pid"])
+    kind: str
+    text: str
+    comm: str = ""
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    operation: int | None = None
+    of: int | None = None
+    since_s: float | None = None
+    commands: tuple[str, ...] = ()
 
 
 @dataclass
-class _Mark:
+class _Rank:
+    """``count``: operations begun, the last one at ``since``; ``lags``: how far it was behind at the last looks at
+    which it went on; ``patience_s``: how long it once was behind before it caught up by itself."""
+
     count: int
     since: float
+    lags: deque[int] = field(default_factory=lambda: deque(maxlen=_TURNS))
+    patience_s: float = 0.0
+
+    @property
+    def place(self) -> int:
+        """The operation, corrected by what is always missing: lines that were lost when a log was rotated."""
+        return self.count + (min(self.lags) if len(self.lags) == _TURNS else 0)
+
+
+@dataclass
+class Comm:
+    """A communicator: the ranks that have begun operations, when one last did, and those in init and beyond."""
+
+    since: float
+    size: int | None = None
+    ranks: dict[int, _Rank] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
+    ready: set[int] = field(default_factory=set)
+    absolute: bool = False
+
+    @property
+    def top(self) -> int:
+        """The operation that the first rank is at."""
+        return max((rank.place for rank in self.ranks.values()), default=0)
+
+    @property
+    def spread(self) -> int:
+        """Operations between the first and the last rank."""
+        return self.top - min((rank.place for rank in self.ranks.values()), default=0)
 
 
 class Watch:
     """Keeps the last look at each rank; memory grows with ranks and communicators, not with time."""
 
     def __init__(self, patience_s: float, stall_s: float) -> None:
-        self._patience_s, self._stall_s = patience_s, stall_s
-        self._marks: dict[str, dict[int, _Mark]] = {}
-        self._behind: dict[str, tuple[int, ...]] = {}
-        self._stalled: set[str] = set()
+        self.patience_s, self._stall_s = patience_s, stall_s
+        self.comms: dict[str, Comm] = {}
+        self.behind: dict[str, tuple[int, ...]] = {}
+        self.warnings = 0
+        self.step: int | None = None
+        self.step_s: float | None = None
+        self._step_at = 0.0
+        self._total: int | None = None
+        self._alive: float | None = None
+        self._grown = 0.0
+        self._pause_s = 0.0
+        self._stalled = self._initing = False
+        self._faulty = False
+        self._failed, self._failed_at = "", 0.0
+        self._ended = ""
+        self._warned: float | None = None
+        self._warner: tuple[str, int | None] = ("", None)
+        self._closed = 0
         self._gone: dict[tuple[str, int | None], str] = {}
-        self._places: dict[tuple[str, int], tuple[str, int | None]] = {}
+        self._places: dict[Key, tuple[str, int | None]] = {}
+        self._files: dict[Key, str] = {}
+        self._gpus: dict[tuple[str, str], int] = {}
+        self._over: set[Key] = set()
+        self._told: set[str] = set()
         self._said: set[str] = set()
 
     @property
     def compares(self) -> bool:
         """Whether anything said how far a rank is."""
-        return bool(self._marks or self._gone)
+        return bool(self.comms or self._gone) or self.step is not None
 
     @property
     def troubled(self) -> bool:
-        """Whether ranks lag, do not answer or nothing goes on."""
-        return bool(self._behind or self._stalled or self._gone)
+        """Whether something went wrong: a stall or a lost process at any time, or ranks that lag, do not answer or were
+        warned of and silent since, at the end."""
+        return (
+            self._faulty
+            or bool(self.behind or self._gone or self._failed)
+            or (self._silent_since_warned and not self.over)
+        )
 
-    def take(self, seen: Seen, now: float, clock: str) -> Iterator[str]:
-        """One line for each change. ``now`` in seconds; ``clock`` is how the time is written."""
+    @property
+    def _silent_since_warned(self) -> bool:
+        return self._warned is not None and self._warned >= (self._alive or 0.0)
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``running``, ``behind``, ``stalled``, ``failed`` or ``ended``."""
+        if self._failed or self._ended:
+            return "failed" if self._failed else "ended"
+        if self._stalled or self._initing:
+            return "stalled"
+        if self.behind or self._gone:
+            return "behind"
+        return "running" if self._alive is not None else "starting"
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has ended, well or not."""
+        return bool(self._ended)
+
+    def quiet_s(self, now: float) -> float:
+        """Seconds since anything new was seen."""
+        return now - max(self._grown, self._alive or 0.0)
+
+    def since_s(self, now: float) -> float | None:
+        """Seconds since the last operation or step of the job."""
+        return None if self._alive is None else max(0.0, now - self._alive)
+
+    def processes(self) -> Mapping[tuple[str, int], str]:
+        """Host and number of each process that has a communicator open, and the file that said so."""
+        open_ = {(name, rank) for name, comm in self.comms.items() for rank in comm.begun | comm.ready}
+        return {
+            (host, pid): self._files.get(key, "")
+            for key, (host, pid) in self._places.items()
+            if key in open_ and pid is not None
+        }
+
+    def take(self, seen: Seen, now: float) -> Iterator[Event]:
+        """What a look shows, at ``now`` seconds: an event for each message and each rank that is gone or back."""
         self._places.update(seen.places)
-        for who, text in seen.errors:
+        self._files.update(seen.files)
+        if seen.grew:
+            self._grown = now
+        failed = bool(self._failed)  # before this look
+        yield from self._take_errors(seen, now)
+        yield from self._take_missing(seen)
+        if self._take_open(seen, now) and failed:
+            self._failed = ""
+            yield Event("restart", "ranks begin again: the job was restarted")
+        for comm in self.comms.keys() & seen.touched:
+            self.comms[comm].since = now
+            self._went_on(now)
+        if seen.alike:
+            for name in [n for n, comm in self.comms.items() if comm.absolute and n not in seen.counts]:
+                self.comms[name].ranks.clear()
+        for name, counts, absolute in (
+            *((n, c, False) for n, c in seen.begun.items()), *((n, c, True) for n, c in seen.counts.items()),
+        ):  # fmt: skip
+            self._count(name, counts, absolute, now)
+        if seen.step is not None and (self.step is None or seen.step != self.step):
+            before, at = self.step, self._step_at
+            self.step, self._step_at, self._total = seen.step, now, seen.total or self._total
+            self.step_s = seen.step_s or (
+                (now - at) / (seen.step - before)
+                if before is not None and seen.step > before
+                else self.step_s
+            )
+            self._went_on(now)
+
+    def judge(self, now: float, unread: frozenset[str] = frozenset()) -> Iterator[Event]:
+        """Who is behind, whether anything goes on; ranks whose files cannot be read (``unread``) are not judged."""
+        if self._ended or self._failed:
+            return
+        lagging: dict[str, tuple[int, ...]] = {}
+        known = {self._places.get((name, rank)) for name, ranks in self.behind.items() for rank in ranks}
+        for name, comm in self.comms.items():
+            ranks = tuple(sorted(self._lagging(name, comm, now, unread)))
+            if ranks:
+                lagging[name] = ranks
+        for name, ranks in lagging.items():
+            places = {self._places.get((name, rank)) for rank in ranks}
+            if ranks != self.behind.get(name) and (
+                not places <= known or None in places or name in self._told
+            ):
+                self._told.add(name)
+                yield self._behind(name, ranks, now)
+            known |= places
+        for name in self._told - lagging.keys():
+            yield from self._caught_up(name)
+        self._told &= lagging.keys()
+        self.behind = lagging
+        yield from self._judge_init(now, unread)
+        yield from self._judge_silence(now)
+
+    def ended(self, now: float) -> Iterator[Event]:
+        """That the job is over, when everything is closed, it failed or reached its last step, and is silent since."""
+        quiet_s = self.quiet_s(now)
+        open_ranks = any(comm.begun or comm.ready or comm.ranks for comm in self.comms.values())
+        if self._failed and quiet_s >= self._stall_s:
+            yield self.end(self._failed)
+        elif self._closed and not open_ranks and quiet_s >= self.patience_s:
+            yield self.end("all ranks have closed their communicators")
+        elif self._total and self.step == self._total and quiet_s >= self._stall_s and not self.behind:
+            yield self.end(f"step {self._total:,} was the last one")
+
+    def end(self, why: str) -> Event:
+        """The event that the job is over."""
+        self._ended = self._ended or why
+        return Event("ended", f"the job has ended: {why}")
+
+    def lost(self, gone: Iterable[tuple[str, int]]) -> Iterator[Event]:
+        """Processes that were seen running and are not there any more, though they had communicators open."""
+        left = set(gone)
+        keys = [key for key, place in self._places.items() if place in left and self._has(key)]
+        others = any(self._has(key) for key, place in self._places.items() if place not in left)
+        names = sorted({self._name(*key) for key in keys})
+        if keys and others:
+            self._faulty = True
+            text = ", ".join(names[:_NAMED]) + (
+                f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            )
+            yield Event(
+                "end", f"{text}: the process is gone, without having closed its communicators",
+                ranks=tuple(sorted({rank for _, rank in keys})), hosts=tuple(sorted({host for host, _ in left})),
+            )  # fmt: skip
+        for name, rank in keys:
+            self._close(name, rank)
+
+    # What a look shows
+
+    def _take_errors(self, seen: Seen, now: float) -> Iterator[Event]:
+        ends = {text for text, *_ in seen.ends}
+        for host, pid, text, root in seen.errors:
+            if any(text.endswith(end) for end in ends):
+                continue
             folded = re.sub(r"[0-9a-fA-Fx]*[0-9][0-9a-fA-Fx]*", "#", text)
+            self.warnings += 1
+            if root:
+                self._warned, self._warner = now, (host, pid)
             if folded not in self._said and len(self._said) < _MOST_SAID:
                 self._said.add(folded)
-                yield f"{clock} {who}: {text}" if who else f"{clock} {text}"
-        yield from self._missing(seen, clock)
-        for comm, counts in seen.counts.items():
-            if comm not in self._marks and len(self._marks) >= _MOST_GROUPS:
-                continue
-            marks = self._marks.setdefault(comm, {})
-            for rank, count in counts.items():
-                if rank not in marks or marks[rank].count != count:
-                    marks[rank] = _Mark(count, now)
-        for comm in self._marks:
-            yield from self._judge(comm, now, clock)
+                who = " ".join(str(part) for part in (host, pid) if part not in ("", None))
+                yield Event("warning", f"{who}: {text}" if who else text, hosts=(host,) if host else ())
+        for text, ranks, hosts in seen.ends:
+            if not self._failed:
+                self._faulty, self._failed, self._failed_at = True, text, now
+            if text not in self._said and len(self._said) < _MOST_SAID:
+                self._said.add(text)
+                yield Event("end", text, ranks=ranks, hosts=hosts)
 
-    def _missing(self, seen: Seen, clock: str) -> Iterator[str]:
+    def _take_missing(self, seen: Seen) -> Iterator[Event]:
         for (comm, rank), why in seen.gone.items():
             if self._gone.get((comm, rank)) != why:
                 self._gone[comm, rank] = why
-                yield f"{clock} {self._name(comm, rank)} {why}{_of(comm)}"
+                self._faulty = True
+                yield Event(
+                    "missing",
+                    f"{self._name(comm, rank)} {why}{_of(comm)}",
+                    comm,
+                    () if rank is None else (rank,),
+                )
         if seen.counts or seen.gone:
             for comm, rank in [key for key in self._gone if key[0] in seen.counts and key not in seen.gone]:
                 del self._gone[comm, rank]
-                yield f"{clock} {self._name(comm, rank)} answers again{_of(comm)}"
+                yield Event("answers", f"{self._name(comm, rank)} answers again{_of(comm)}", comm,
+                            () if rank is None else (rank,))  # fmt: skip
 
-    def _judge(self, comm: str, now: float, clock: str) -> Iterator[str]:
-        marks = self._marks[comm]
-        top = max(mark.count for mark in marks.values())
-        behind = {
-            rank: mark
-            for rank, mark in marks.items()
-            if mark.count < top and now - mark.since >= self._patience_s
+    def _take_open(self, seen: Seen, now: float) -> bool:
+        """Ranks that began or ended a communicator; whether any began."""
+        for (host, gpu), pid in seen.gpus.items():
+            before = self._gpus.get((host, gpu))
+            self._gpus[host, gpu] = pid
+            if before not in (None, pid):  # the GPU has another process now: the one before is over
+                for key in [k for k, place in self._places.items() if place == (host, before)]:
+                    self._close(*key)
+        fresh = False
+        for (name, rank), (size, ready) in seen.opened.items():
+            if (name, rank) in seen.closed | self._over or (
+                name not in self.comms and len(self.comms) >= _MOST_GROUPS
+            ):
+                continue
+            comm = self.comms.setdefault(name, Comm(now))
+            comm.size = size or comm.size
+            group = comm.ready if ready else comm.begun
+            if rank not in comm.ready | comm.begun or (ready and rank not in comm.ready):
+                fresh, comm.since = True, now
+            group.add(rank)
+        for name, rank in seen.closed:
+            self._close(name, rank)
+            self._closed += 1
+            self._went_on(now)
+        if seen.report is not None:  # a service that lists all there are
+            for name in [n for n, comm in self.comms.items() if comm.absolute and n not in seen.report]:
+                self._closed += 1
+                del self.comms[name]
+        return fresh
+
+    def _close(self, name: str, rank: int) -> None:
+        self._over.add((name, rank))
+        comm = self.comms.get(name)
+        if comm is not None:
+            comm.ranks.pop(rank, None)
+            comm.begun.discard(rank)
+            comm.ready.discard(rank)
+            if not (comm.ranks or comm.begun or comm.ready):
+                del self.comms[name]
+        self._gone.pop((name, rank), None)
+
+    def _has(self, key: Key) -> bool:
+        comm = self.comms.get(key[0])
+        return comm is not None and (key[1] in comm.ranks or key[1] in comm.begun or key[1] in comm.ready)
+
+    def _count(self, name: str, counts: Mapping[int, int], absolute: bool, now: float) -> None:
+        if name not in self.comms and (
+            len(self.comms) >= _MOST_GROUPS or all((name, rank) in self._over for rank in counts)
+        ):
+            return
+        comm = self.comms.setdefault(name, Comm(now))
+        comm.absolute |= absolute
+        lagging = self.behind.get(name, ())
+        moved = []
+        for rank, count in counts.items():
+            if (name, rank) in self._over:
+                continue
+            mark = comm.ranks.setdefault(rank, _Rank(-1 if absolute else 0, now))
+            number = count if absolute else mark.count + count
+            if number != mark.count:
+                if rank in lagging:
+                    mark.patience_s = max(mark.patience_s, 1.5 * (now - mark.since))
+                mark.count, mark.since = number, now
+                moved.append(mark)
+        if moved:
+            most = max(mark.count for mark in comm.ranks.values())
+            for mark in moved:
+                mark.lags.append(most - mark.count)
+            comm.since = now
+            self._went_on(now)
+
+    def _went_on(self, now: float) -> None:
+        if self._alive is not None and not self.behind:
+            self._pause_s = max(self._pause_s, now - self._alive)
+        self._alive = now
+        if self._failed and now - self._failed_at > self.patience_s:
+            self._failed = ""  # the others go on without it
+
+    # Judgment
+
+    def _lagging(self, name: str, comm: Comm, now: float, unread: frozenset[str]) -> Iterator[int]:
+        """Ranks below the others' operation, while these have stopped: else lines come late, and the rank does not."""
+        if now - comm.since < self.patience_s / 2:
+            return
+        top = comm.top
+        for rank, mark in comm.ranks.items():
+            if (
+                mark.place < top
+                and now - mark.since >= max(self.patience_s, mark.patience_s)
+                and self._files.get((name, rank)) not in unread
+            ):
+                yield rank
+
+    def _behind(self, name: str, ranks: tuple[int, ...], now: float) -> Event:
+        marks = [self.comms[name].ranks[rank] for rank in ranks]
+        least, top = min(mark.place for mark in marks), self.comms[name].top
+        waited = max(now - mark.since for mark in marks)
+        text = (
+            f"{self._names(name, ranks)} {'is' if len(ranks) == 1 else 'are'} behind{_of(name)}: at operation {least} "
+            f"of {top}, since {waited:.0f} s"
+        )
+        return Event("behind", text, name, ranks, self._hosts(name, ranks), least, top, waited)
+
+    def _caught_up(self, name: str) -> Iterator[Event]:
+        ranks, comm = self.behind[name], self.comms.get(name)
+        if comm is not None and all(rank in comm.ranks for rank in ranks):
+            text = f"{self._names(name, ranks)} caught up{_of(name)}: all ranks at operation {comm.top} or near it"
+            yield Event("caught-up", text, name, ranks, self._hosts(name, ranks), comm.top, comm.top)
+
+    def _judge_init(self, now: float, unread: frozenset[str]) -> Iterator[Event]:
+        """Communicators that ranks wait in since their init began."""
+        stuck = []
+        for name, comm in self.comms.items():
+            waits = comm.begun - comm.ready
+            absent = comm.size is not None and comm.size > len(comm.begun | comm.ready)
+            limit = _EVEN * self._stall_s / (2 if absent else 1)
+            if (
+                waits
+                and now - comm.since >= limit
+                and not any(self._files.get((name, rank)) in unread for rank in waits)
+            ):
+                stuck.append((name, comm, now - comm.since))
+        if stuck and not self._initing:
+            name, comm, waited = max(stuck, key=lambda item: (item[1].size or 0, item[0]))
+            missing = tuple(sorted(set(range(comm.size or 0)) - comm.begun - comm.ready))
+            size = f" of {comm.size}" if comm.size else ""
+            who = "all ranks have begun"
+            if missing:
+                who = f"{self._names(name, missing)} {'has' if len(missing) == 1 else 'have'} not begun"
+            self._initing = self._faulty = True
+            there = f"{len(comm.begun | comm.ready)}{size} ranks are in it"
+            yield Event(
+                "init", f"init{_of(name)} is not complete after {waited:.0f} s: {there}, {who}", name, missing,
+                operation=len(comm.ready), of=comm.size, since_s=waited,
+                commands=self._commands([(name, rank) for rank in sorted(comm.begun - comm.ready)[:1]]),
+            )  # fmt: skip
+        self._initing = bool(stuck)
+
+    def _judge_silence(self, now: float) -> Iterator[Event]:
+        if self._alive is None or not (self.comms or self.step is not None):
+            return
+        silent = now - self._alive
+        waited_for = self._waited_for()
+        apart = bool(waited_for or self._gone or self._silent_since_warned)
+        limit = self._stall_s if apart else max(_EVEN * self._stall_s, _AGAIN * self._pause_s)
+        if self._stalled and silent < self._stall_s:
+            self._stalled = False
+            yield Event("resumed", "the job makes progress again")
+        elif not self._stalled and silent >= limit:
+            self._stalled = self._faulty = True
+            yield self._stall(silent, waited_for)
+
+    def _stall(self, silent: float, waited_for: Mapping[str, tuple[int, ...]]) -> Event:
+        head = f"stall: no rank has begun an operation for {silent:.0f} s"
+        for name, ranks in waited_for.items():
+            comm = self.comms[name]
+            least = min(comm.ranks[rank].place for rank in ranks)
+            return Event(
+                "stall", f"{head}, waiting for {self._names(name, ranks)}{_of(name)}", name, ranks,
+                self._hosts(name, ranks), least, comm.top, silent, self._commands([(name, r) for r in ranks]),
+            )  # fmt: skip
+        gone = [(name, rank) for name, rank in self._gone if rank is not None]
+        if self._gone:
+            names = ", ".join(self._name(*key) for key in list(self._gone)[:_NAMED])
+            return Event("stall", f"{head}, without {names}", since_s=silent, commands=self._commands(gone))
+        at = f"step {self.step}"
+        counting = [comm for comm in self.comms.values() if comm.ranks]
+        if counting:
+            at = f"operation {max(counting, key=lambda comm: (comm.since, len(comm.ranks))).top}"
+        why = "they hang in it, pause longer than before, or exited silently"
+        places = [place for key, place in self._places.items() if self._has(key)]
+        if self._silent_since_warned:
+            why, places = "nothing goes on since the warning", [self._warner, *places]
+        return Event("stall", f"{head}, all ranks at {at}: {why}", since_s=silent, commands=_next(places[:1]))
+
+    def _waited_for(self) -> dict[str, tuple[int, ...]]:
+        """Of the ranks that are behind, those that wait for nobody in another communicator."""
+        waiting = {
+            self._places.get((name, rank))
+            for name, ranks in self.behind.items()
+            for rank in self.comms[name].ranks.keys() - set(ranks)
+        } - {None}
+        roots = {
+            name: tuple(r for r in ranks if self._places.get((name, r)) not in waiting)
+            for name, ranks in self.behind.items()
         }
-        ranks = tuple(sorted(behind))
-        if ranks and ranks != self._behind.get(comm):
-            self._behind[comm] = ranks
-            slowest = min(behind.values(), key=lambda mark: mark.count)
-            waited = max(now - mark.since for mark in behind.values())
-            who = self._names(comm, ranks)
-            yield (
-                f"{clock} {who} {'is' if len(ranks) == 1 else 'are'} behind{_of(comm)}: at operation {slowest.count} "
-                f"of {top}, since {waited:.0f} s"
-            )
-        elif not ranks and comm in self._behind:
-            gone = self._behind.pop(comm)
-            yield f"{clock} {self._names(comm, gone)} caught up{_of(comm)}: all ranks at operation {top} or near it"
-        latest = max(mark.since for mark in marks.values())
-        if now - latest >= self._stall_s and comm not in self._stalled:
-            self._stalled.add(comm)
-            waits = f"waiting for {self._names(comm, ranks)}" if ranks else f"all ranks at operation {top}"
-            yield f"{clock} stall{_of(comm)}: no rank has begun an operation for {now - latest:.0f} s, {waits}"
-            yield from (f"{' ' * len(clock)} next: {command}" for command in self._commands(comm, ranks))
-        elif now - latest < self._stall_s and comm in self._stalled:
-            self._stalled.discard(comm)
-            yield f"{clock} goes on{_of(comm)}"
+        found = {name: ranks for name, ranks in roots.items() if ranks} or self.behind
+        return dict(sorted(found.items(), key=lambda item: (len(item[1]), item[0])))
 
-    def _commands(self, comm: str, ranks: tuple[int, ...]) -> Iterator[str]:
-        """What tells most about ranks that others wait for, or about any rank where all wait inside."""
-        chosen = [self._places[comm, rank] for rank in ranks if (comm, rank) in self._places]
-        chosen = chosen or [place for (c, _), place in self._places.items() if c == comm][:1]
-        for host, pid in chosen[:_NAMED]:
-            if pid is not None:
-                yield f"ssh {host or 'HOST'} py-spy dump --pid {pid}"
-        if chosen and chosen[0][0]:
-            yield f"ssh {chosen[0][0]} 'dmesg -T | grep -i xid; nvidia-smi'"
-        yield "nccl-insight analyze LOGS (logs and Flight Recorder dumps of all ranks)"
+    # Words
+
+    def _commands(self, keys: Sequence[Key]) -> tuple[str, ...]:
+        return _next([self._places[key] for key in keys if key in self._places])
 
     def _name(self, comm: str, rank: int | None) -> str:
         if rank is None:
@@ -212,6 +497,20 @@ class Watch:
         if len(listed) <= _NAMED:
             return ", ".join(self._name(comm, rank) for rank in listed)
         return f"{plural(len(listed), 'rank')} ({format_ranks(listed)})"
+
+    def _hosts(self, comm: str, ranks: tuple[int, ...]) -> tuple[str, ...]:
+        hosts = {self._places.get((comm, rank), ("", None))[0] for rank in ranks}
+        return tuple(sorted(host for host in hosts if host))
+
+
+def _next(places: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
+    """What tells most about processes that others wait for, or about any where all wait inside."""
+    found = [
+        f"ssh {host or 'HOST'} py-spy dump --pid {pid}" for host, pid in places[:_NAMED] if pid is not None
+    ]
+    if places and places[0][0]:
+        found.append(f"ssh {places[0][0]} 'dmesg -T | grep -i xid; nvidia-smi'")
+    return (*found, "nccl-insight analyze LOGS (logs and Flight Recorder dumps of all ranks)")
 
 
 def _of(comm: str) -> str:

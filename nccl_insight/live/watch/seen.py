@@ -1,0 +1,174 @@
+"""What one look at a job shows: a report of RAS, new lines of logs, new records of Inspector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from nccl_insight.facts.calls import POINT_TO_POINT
+from nccl_insight.facts.ends import ENDED, ends
+from nccl_insight.tables.run import Run
+
+OTHERS: Final = -1
+_WHY: Final = ("does not answer", "is considered dead")
+Key: TypeAlias = tuple[str, int]
+_RankKey: TypeAlias = tuple[str, int | None]
+
+
+@dataclass
+class Seen:
+    """One look.
+
+    ``begun``: communicator -> rank -> collectives begun since the last look; ``counts``: the same, all since the start;
+    rank ``OTHERS`` stands for all that are not listed. ``touched``: communicators of any operation. ``opened``:
+    (communicator, rank) -> ranks in all, and whether init is complete; ``closed``. ``report``: all communicators there
+    are, from a service that knows; ``alike``: it names only those whose ranks differ. ``gone``: why a rank does not
+    answer. ``places``: host and process; ``files``: the input that told; ``gpus``: (host, GPU) -> process. ``errors``:
+    host and process that printed it, text, whether it can be a first cause. ``ends``: lines that say that a process or
+    the job ended badly: text, ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each. ``grew``: there was
+    anything new.
+    """
+
+    begun: dict[str, dict[int, int]] = field(default_factory=dict)
+    counts: dict[str, dict[int, int]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    opened: dict[Key, tuple[int | None, bool]] = field(default_factory=dict)
+    closed: set[Key] = field(default_factory=set)
+    report: frozenset[str] | None = None
+    alike: bool = False
+    gone: dict[_RankKey, str] = field(default_factory=dict)
+    places: dict[Key, tuple[str, int | None]] = field(default_factory=dict)
+    files: dict[Key, str] = field(default_factory=dict)
+    gpus: dict[tuple[str, str], int] = field(default_factory=dict)
+    errors: tuple[tuple[str, int | None, str, bool], ...] = ()
+    ends: tuple[tuple[str, tuple[int, ...], tuple[str, ...]], ...] = ()
+    step: int | None = None
+    total: int | None = None
+    step_s: float | None = None
+    grew: bool = False
+
+
+def look(run: Run, files: Mapping[int, str], writers: Mapping[tuple[str, int], str]) -> Seen:
+    """What a run of new lines shows. ``files``: input -> the file that it is a piece of; ``writers``: process -> its
+    file, where lines of several and those of before are one input."""
+    seen = Seen(grew=True)
+    if run.has("ras") or run.has("ras_ranks"):
+        _ras(run, seen)
+    _opened(run, seen, files)
+    _calls(run, seen, files)
+    _inspector(run, seen)
+    _errors(run, seen)
+    _steps(run, seen)
+    for key, (host, pid) in seen.places.items():
+        if pid is not None and (host, pid) in writers:
+            seen.files[key] = writers[host, pid]
+    return seen
+
+
+def _opened(run: Run, seen: Seen, files: Mapping[int, str]) -> None:
+    rows = run.table("ranks").select(
+        "comm_id", "rank", "host", "pid", "nranks", "bus_id", "init_complete", "input_id",
+        closed=pl.col("destroyed").cast(pl.String).is_in(["destroyed", "aborted"]),
+    )  # fmt: skip
+    for comm, rank, host, pid, size, bus, ready, input_id, closed in rows.iter_rows():
+        if comm is None or rank is None:
+            continue
+        seen.places[comm, rank] = (host or "", pid)
+        if input_id in files:
+            seen.files[comm, rank] = files[input_id]
+        if closed:
+            seen.closed.add((comm, rank))
+        else:
+            seen.opened[comm, rank] = (size, bool(ready))
+            if host and bus and pid is not None:
+                seen.gpus[host, bus] = pid
+
+
+def _calls(run: Run, seen: Seen, files: Mapping[int, str]) -> None:
+    """Collectives are counted as they are printed: NCCL's own number counts kernels, and on one node often none."""
+    calls = run.table("calls")
+    if calls.is_empty():
+        return
+    process = ["host", "pid", "comm"]
+    ranks = run.table("ranks").select(*process, "comm_id", "rank").unique(process, keep="last")
+    # A pointer that no line explains is not that of the only communicator that is known.
+    rows = (
+        calls.drop("comm_id", "rank")
+        .join(ranks, on=process, nulls_equal=True)
+        .drop_nulls(["comm_id", "rank"])
+    )
+    collective = ~pl.col("op").cast(pl.String).is_in(POINT_TO_POINT)
+    counted = rows.group_by("comm_id", "rank").agg(collective.sum(), pl.col("input_id").last())
+    for comm, rank, count, input_id in counted.iter_rows():
+        seen.touched.add(comm)
+        if input_id in files:
+            seen.files[comm, rank] = files[input_id]
+        if count:
+            seen.begun.setdefault(comm, {})[rank] = count
+
+
+def _inspector(run: Run, seen: Seen) -> None:
+    if not run.has("collectives"):
+        return
+    rows = run.table("collectives").filter(pl.col("source").cast(pl.String) == "inspector")
+    for group, op, rank, seq in rows.select("process_group", "op", "rank", "seq").iter_rows():
+        if group is not None and rank is not None and seq is not None:
+            mine = seen.counts.setdefault(f"{group} {op or ''}".strip(), {})
+            mine[rank] = max(seq, mine.get(rank, 0))
+
+
+def _errors(run: Run, seen: Seen) -> None:
+    said = []
+    rows = run.table("errors")
+    for host, pid, level, role, text in rows.select("host", "pid", "level", "role", "text").iter_rows():
+        # Result codes that NCCL hands up its own call stack tell nothing new.
+        if role != "benign" and not (role == "effect" and level == "INFO") and text:
+            said.append((host or "", pid, f"{level or 'WARN'} {text[:200]}", role == "root"))
+    seen.errors = tuple(said)
+    if rows.height or run.has("tracebacks") or run.has("endings"):
+        found = (end for end in ends(run) if end.strong or end.kind != ENDED)
+        seen.ends = tuple((end.text, end.ranks, end.hosts) for end in found)
+
+
+def _steps(run: Run, seen: Seen) -> None:
+    """The newest step of the lines in which programs count (table ``progress``)."""
+    if "progress" not in run.tables or not run.has("progress"):
+        return
+    rows = run.table("progress").drop_nulls("counter")
+    if rows.height:
+        row = rows.sort("counter").row(-1, named=True)
+        seen.step, seen.total = int(row["counter"]), row["total"] and int(row["total"])
+        seen.step_s = row["duration_ns"] and row["duration_ns"] / 1e9
+
+
+def _ras(run: Run, seen: Seen) -> None:
+    ranks, numbers, facts = run.table("ras_ranks"), run.table("ras_counts"), run.table("ras")
+    seen.alike = ranks.is_empty()
+    if ranks.height:
+        seen.report = frozenset(ranks["comm_hash"].drop_nulls().to_list())
+        for row in ranks.iter_rows(named=True):
+            if row["rank"] is not None:
+                seen.places[row["comm_hash"], row["rank"]] = (row["host"] or "", row["pid"])
+                if row["missing"]:
+                    seen.gone[row["comm_hash"], row["rank"]] = _WHY[bool(row["considered_dead"])]
+    if numbers.height:
+        for comm, rank, count in numbers.select("comm_hash", "rank", "op_count").iter_rows():
+            if rank is not None:
+                mine = seen.counts.setdefault(comm, {})
+                mine[rank] = mine.get(rank, 0) + (count or 0)
+    for row in facts.iter_rows(named=True):
+        event, comm, rank = row["event"], row["comm_hash"], row["rank"]
+        if event in ("mismatch", "mismatch_member") and row["op_count"] is not None and comm is not None:
+            mine = seen.counts.setdefault(comm, {})
+            if event == "mismatch":
+                mine[OTHERS] = max(row["op_count"], mine.get(OTHERS, 0))
+            elif rank is not None:
+                mine[rank] = row["op_count"]
+                seen.places[comm, rank] = (row["host"] or "", row["pid"])
+        elif event in ("incomplete_member", "dead_member") and not ranks.height:
+            seen.gone[comm or "", rank if rank is not None else row["pid"]] = _WHY[event == "dead_member"]
+            if rank is not None and row["host"]:
+                seen.places[comm or "", rank] = (row["host"], row["pid"])
