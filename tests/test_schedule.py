@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.live.capture.child import by_node
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import capture, join_directory
-from nccl_insight.live.capture.schedule import Measurement, rounds, suspects
+from nccl_insight.live.capture.schedule import Measurement, again, rounds, suspects
 from nccl_insight.live.preflight.bench import measure, plan_for
 from nccl_insight.live.preflight.model import Status
 
@@ -77,6 +79,52 @@ def test_two_nodes_cannot_be_told_apart() -> None:
     assert suspects(rated(2, {0: 1.0})).nodes == ()
 
 
+def test_a_node_somewhat_slow_among_many_is_named_after_a_second_look() -> None:
+    noise = random.Random(7)
+
+    def rate(number: int, a: int, b: int) -> Measurement:
+        usual = 300 * (0.75 if 17 in (a, b) else 1.0) * noise.gauss(1, 0.05)
+        return Measurement(number, a, b, usual * (0.5 if noise.random() < 0.01 else 1.0))
+
+    measured = [rate(number, a, b) for number, pairs in enumerate(rounds(256)) for a, b in pairs]
+    measured += [rate(100 + number, a, b) for number, pairs in enumerate(again(measured)) for a, b in pairs]
+    found = suspects(measured)
+    assert [node for node, _ in found.nodes] == [17]
+    assert found.pairs == ()
+
+
+def test_half_of_the_nodes_are_slow() -> None:
+    slow = dict.fromkeys(range(0, 32, 2), 40.0)
+    measured = rated(32, slow)
+    measured += [
+        Measurement(100, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0)))
+        for r in again(measured)
+        for a, b in r
+    ]
+    assert [node for node, _ in suspects(measured).nodes] == list(slow)
+
+
+def test_a_second_look_has_each_node_once_in_a_round() -> None:
+    for pairs in again(rated(16, {3: 20.0, 4: 20.0}, rounds(16)[1][2])):
+        members = [n for pair in pairs for n in pair]
+        assert len(members) == len(set(members))
+
+
+@pytest.mark.parametrize(
+    ("places", "nodes"),
+    [
+        ([("a", 0), ("a", 1), ("b", 0), ("b", 1)], [[0, 1], [2, 3]]),
+        ([("a", 0), ("b", 0), ("a", 1), ("b", 1)], [[0, 2], [1, 3]]),
+        ([("pod", 0), ("pod", 1), ("pod", 0), ("pod", 1)], [[0, 1], [2, 3]]),
+        ([("a", 1), ("b", 0), ("a", 0)], [[0, 2], [1]]),
+    ],
+)
+def test_ranks_belong_to_hosts_in_any_placement(
+    places: list[tuple[str, int]], nodes: list[list[int]]
+) -> None:
+    assert by_node(places) == nodes
+
+
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 
@@ -104,4 +152,6 @@ def test_gloo_nodes_name_the_slow_one_and_gather_what_each_says(tmp_path: Path) 
     slow = [c for c in nodes if "node 2" in c.observed]
     assert len(slow) == 1, [c.line() for c in first.checks]
     lines = (tmp_path / "c" / "capture.rank0.jsonl").read_text().splitlines()
-    assert sum(json.loads(line)["kind"] == "pair" for line in lines) == 6
+    pairs = [item for item in map(json.loads, lines) if item["kind"] == "pair"]
+    assert sum(item["round"] < 3 for item in pairs) == 6
+    assert any(item["round"] >= 3 and 2 in (item["first"], item["second"]) for item in pairs)

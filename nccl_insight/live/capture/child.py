@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import socket
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -84,11 +85,7 @@ def _nodes(store: Any, rank: int, world: int, local: int, plan: Plan, recorder: 
     store.set(f"node/{rank}", json.dumps(mine))
     if rank == 0:
         every = [json.loads(store.get(f"node/{r}")) for r in range(world)]
-        nodes: list[list[int]] = []
-        for number, one in enumerate(every):
-            if one["local"] == 0 or not nodes:
-                nodes.append([])
-            nodes[-1].append(number)
+        nodes = by_node([(one["host"], one["local"]) for one in every])
         for index, ranks in enumerate(nodes):
             first = every[ranks[0]]
             recorder.add("node", node=index, host=first["host"], ranks=ranks, verdict=first["verdict"])
@@ -97,31 +94,46 @@ def _nodes(store: Any, rank: int, world: int, local: int, plan: Plan, recorder: 
     return found
 
 
+def by_node(places: list[tuple[str, int]]) -> list[list[int]]:
+    """Ranks of each node, in any placement; a local rank that a name has twice is that of another node so named."""
+    seen: dict[tuple[str, int], int] = {}
+    nodes: dict[tuple[str, int], list[int]] = {}
+    for rank, (host, local) in enumerate(places):
+        turn = seen[host, local] = seen.get((host, local), -1) + 1
+        nodes.setdefault((host, turn), []).append(rank)
+    return list(nodes.values())
+
+
 def _pairs(
     torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder
 ) -> None:
     """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each.
 
-    With several ranks per node each then measures with its like of the other node, which takes its own NIC.
+    With several ranks per node each then measures with its like of the other node, which takes its own NIC. Suspects
+    are measured again: all ranks know all rates, so each works out the same rounds.
     """
     data = torch.zeros(max(1, plan.pair_bytes // 4), device=device)
     rounds = schedule.rounds(len(nodes))
     rails = schedule.rails([len(ranks) for ranks in nodes], len(rounds))
+    measured: list[schedule.Measurement] = []
+
+    def measure(number: int, members: list[tuple[int, int, int | None, list[int]]]) -> None:
+        rates = _rates(torch, dist, plan, device, data, [ranks for *_, ranks in members])
+        for (first, second, local, ranks), rate in zip(members, rates, strict=True):
+            if local is None and rate is not None:
+                measured.append(schedule.Measurement(number, first, second, rate))
+            if dist.get_rank() == 0:
+                recorder.add(
+                    "pair", round=number, first=first, second=second, local_rank=local,
+                    size_bytes=data.numel() * 4, nranks=len(ranks), busbw_gbps=rate,
+                )  # fmt: skip
+
     for number, matching in enumerate(rounds):
-        groups: list[tuple[int, int, int | None, list[int]]] = [
-            (a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching
-        ]
-        single = [
-            (a, b, local, [nodes[a][local], nodes[b][local]]) for a, b in matching for local in range(rails)
-        ]
-        for together in (groups, single):
-            rates = _rates(torch, dist, plan, device, data, [ranks for *_, ranks in together])
-            for (first, second, local, ranks), rate in zip(together, rates, strict=True):
-                if dist.get_rank() == 0:
-                    recorder.add(
-                        "pair", round=number, first=first, second=second, local_rank=local,
-                        size_bytes=data.numel() * 4, nranks=len(ranks), busbw_gbps=rate,
-                    )  # fmt: skip
+        measure(number, [(a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching])
+        every = [(pair, local) for pair in matching for local in range(rails)]
+        measure(number, [(a, b, local, [nodes[a][local], nodes[b][local]]) for (a, b), local in every])
+    for number, matching in enumerate(schedule.again(measured), len(rounds)):
+        measure(number, [(a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching])
 
 
 def _rates(
@@ -135,8 +147,7 @@ def _rates(
     own = next((g for g, ranks in zip(groups, members, strict=True) if rank in ranks), None)
     times = torch.zeros(world, dtype=torch.float64, device=device)
     if own is not None:
-        each = _group_seconds(torch, dist, plan, device, data, own)
-        times[rank] = sum(each) / len(each)
+        times[rank] = statistics.median(_group_seconds(torch, dist, plan, device, data, own))
     dist.all_reduce(times)
     if own is not None:
         dist.destroy_process_group(own)
@@ -229,6 +240,8 @@ def measure(plan: Plan, directory: Path) -> None:
     store = _join(dist, plan, rank, world)
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
+    if plan.pair_bytes and len(nodes) > 1:
+        _pairs(torch, dist, plan, device, nodes, recorder)
     for op in plan.ops:
         for size in plan.sizes:
             found = operations.measure(torch, dist, plan, device, op, size)
@@ -237,8 +250,6 @@ def measure(plan: Plan, directory: Path) -> None:
     if plan.profile_steps:
         _profile(torch, dist, plan, device, directory / f"trace.rank{rank}.json.gz")
     dist.barrier()
-    if plan.pair_bytes and len(nodes) > 1:
-        _pairs(torch, dist, plan, device, nodes, recorder)
     if cuda and plan.host_copies:
         _host_measurements(torch, dist, device, local, recorder)
     dist.destroy_process_group()

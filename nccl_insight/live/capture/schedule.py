@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 Pair = tuple[int, int]
 _LEAST_ROUNDS = 3
-_SLOW = 0.7
 _MOST_GROUPS = 1024
-_MOST_OF = 2 / 3
+#: Nodes and pairs are slow below these shares of what is usual.
+_SLOW, _SLOW_BEST, _SLOW_PAIR = 0.85, 0.95, 0.7
+#: So many of the nodes are good at least.
+_GOOD = 0.2
+#: So many pairs, or rounds more, decide about a suspect.
+_ENOUGH, _LEAST_AGAIN = 9, 2
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Suspects:
-    """Nodes, and pairs of otherwise good nodes, clearly below ``typical_gbps`` (the median of all pairs)."""
+    """Nodes, and pairs of otherwise good nodes, clearly below ``typical_gbps``, the rate that a good node has."""
 
     nodes: tuple[tuple[int, float], ...]
     pairs: tuple[Measurement, ...]
@@ -59,26 +63,82 @@ def rails(sizes: Sequence[int], turns: int) -> int:
 
 
 def suspects(measured: Sequence[Measurement]) -> Suspects:
-    """Who is slow: a node if most of its pairs are, else the pair.
+    """Who is slow: a node whose pairs with good nodes are, else a pair whose members are both faster with others.
 
-    Two nodes alone cannot be told apart; their pair is compared with nothing and never suspect.
+    A pair is as fast as its slower node, so a node that is fast with one partner is good, and each node's rate is the
+    median of its pairs with good ones: partners of slow nodes are not blamed, however many there are, as long as a
+    fifth of the nodes is good. Two nodes alone cannot be told apart; their pair is compared with nothing.
     """
     if len(measured) < 2:
         return Suspects((), (), measured[0].busbw_gbps if measured else 0.0)
-    typical = statistics.median(m.busbw_gbps for m in measured)
-    slow = [m for m in measured if m.busbw_gbps < _SLOW * typical]
-    own: dict[int, list[Measurement]] = {}
+    rates = _rates(measured)
+    good = _good(rates)
+    typical = statistics.median(rate for node, (rate, *_) in rates.items() if node in good)
+    nodes = {
+        node: rate
+        for node, (rate, best, _) in rates.items()
+        if rate < _SLOW * typical and best < _SLOW_BEST * typical
+    }
+    together: dict[Pair, list[Measurement]] = {}
     for m in measured:
-        own.setdefault(m.first, []).append(m)
-        own.setdefault(m.second, []).append(m)
-    bad: list[tuple[int, float]] = []
-    left = list(slow)
-    # The node with the most slow pairs explains those of its partners, so it is taken out before they are judged.
-    while left:
-        counts = {n: sum(n in (m.first, m.second) for m in left) for n in own}
-        worst = max(counts, key=lambda n: (counts[n] / len(own[n]), counts[n], -n))
-        if counts[worst] < 2 or counts[worst] < _MOST_OF * len(own[worst]):
-            break
-        bad.append((worst, statistics.median(m.busbw_gbps for m in own[worst])))
-        left = [m for m in left if worst not in (m.first, m.second)]
-    return Suspects(tuple(sorted(bad)), tuple(left), typical)
+        together.setdefault((m.first, m.second), []).append(m)
+    slow = []
+    for (a, b), turns in together.items():
+        rate = max(m.busbw_gbps for m in turns)
+        if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * min(rates[a][0], rates[b][0]):
+            slow.append(replace(turns[0], busbw_gbps=rate))
+    return Suspects(tuple(sorted(nodes.items())), tuple(slow), typical)
+
+
+def _rates(measured: Sequence[Measurement]) -> dict[int, tuple[float, float, int]]:
+    """Of each node its rate with good partners, the best of all its pairs, and how many were with good partners."""
+    pairs: dict[int, list[tuple[int, float]]] = {}
+    for m in measured:
+        pairs.setdefault(m.first, []).append((m.second, m.busbw_gbps))
+        pairs.setdefault(m.second, []).append((m.first, m.busbw_gbps))
+    best = {node: (0.0, max(rate for _, rate in own), 0) for node, own in pairs.items()}
+    good = _good(best)
+    found = {}
+    for node, own in pairs.items():
+        rates = [rate for partner, rate in own if partner in good]
+        found[node] = statistics.median(rates or [best[node][1]]), best[node][1], len(rates)
+    return found
+
+
+def _good(rates: Mapping[int, tuple[float, float, int]]) -> set[int]:
+    """Nodes whose best pair is about as good as that of the best fifth of the nodes."""
+    best = sorted((best for _, best, _ in rates.values()), reverse=True)
+    limit = _SLOW * best[math.ceil(_GOOD * len(best)) - 1]
+    return {node for node, (_, best, _) in rates.items() if best >= limit}
+
+
+def again(measured: Sequence[Measurement]) -> list[list[Pair]]:
+    """Rounds that measure suspects more often before they are named: nodes with good partners, pairs as they are."""
+    found = suspects(measured)
+    rates = _rates(measured)
+    bad = {node for node, _ in found.nodes} | {node for node, (*_, pairs) in rates.items() if not pairs}
+    good = sorted(_good(rates) - bad)
+    if len(measured) < 2 or not good or not (bad or found.pairs):
+        return []
+    turns = max(_LEAST_AGAIN, _ENOUGH - max(pairs for *_, pairs in rates.values()))
+    rounds: list[list[Pair]] = []
+    for m in found.pairs:
+        for _ in range(_LEAST_AGAIN):
+            _pack(rounds, (m.first, m.second))
+    for number, node in enumerate(sorted(bad)):
+        for turn in range(turns):
+            _pack(rounds, *((node, good[(number + turn + k) % len(good)]) for k in range(len(good))))
+    return rounds
+
+
+def _pack(rounds: list[list[Pair]], *choices: Pair) -> None:
+    """Puts one of some pairs into the first round in which both nodes are free."""
+    for one in rounds:
+        busy = {node for pair in one for node in pair}
+        for a, b in choices:
+            if a in busy:
+                break
+            if b not in busy:
+                one.append((min(a, b), max(a, b)))
+                return
+    rounds.append([(min(choices[0]), max(choices[0]))])
