@@ -25,14 +25,14 @@ def register(app: typer.Typer) -> None:
         scripts: list[str] | None = typer.Argument(
             None,
             metavar="SCRIPT...|-",
-            help="Shell scripts, Kubernetes and Compose YAML, Helm values, Dockerfiles, Python, nccl.conf.",
+            help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
         ),
         env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
         nccl_version: str | None = typer.Option(
             None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."
         ),
         kind: str = typer.Option(
-            "auto", "--kind", help="shell, yaml, dockerfile, nccl.conf, env-file, python or unit."
+            "auto", "--kind", help="shell, yaml, dockerfile ... (a wrong name lists them)."
         ),
         format_: Literal["text", "json", "sarif"] = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),

@@ -136,7 +136,25 @@ class Catalog:
         longer = [
             c for c in self.variables if len(c) >= 14 and upper.startswith(c) and len(upper) - len(c) <= 4
         ]
-        return max(longer, key=len) if longer else None
+        return max(longer, key=len) if longer else self._other_word(upper.split("_"))
+
+    def _other_word(self, words: list[str]) -> str | None:
+        """The one variable that differs in a single word, shortened or drawn out: ``CONN`` for ``CONNECTION``."""
+        found = [
+            candidate
+            for candidate in self.variables
+            if len(words) >= 3
+            and len(other := candidate.split("_")) == len(words)
+            and len(pairs := [(a, b) for a, b in zip(words, other, strict=True) if a != b]) == 1
+            and _same_beginning(*pairs[0])
+        ]
+        return found[0] if len(found) == 1 else None
+
+
+def _same_beginning(word: str, meant: str) -> bool:
+    if len(word) >= 4 and meant.startswith(word):
+        return True
+    return len(meant) >= 5 and word[:5] == meant[:5] and edit_distance(word, meant, 3) <= 3
 
 
 def edit_distance(left: str, right: str, limit: int) -> int:

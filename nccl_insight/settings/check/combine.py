@@ -87,10 +87,30 @@ def _peer_to_peer(settings: Settings, version: str | None) -> Iterator[Issue]:
             f"Remove {name} unless P2P hangs or corrupts data on this machine.",
             "Traffic inside the node goes through host memory instead of NVLink or PCIe P2P.",
         )  # fmt: skip
+    if not disabled and switched_on(settings, "NCCL_SHM_DISABLE"):
+        yield Issue(
+            "env-tuning-pinned", Severity.INFO, "NCCL_SHM_DISABLE",
+            "NCCL_SHM_DISABLE=1 takes shared memory away: ranks of one node without P2P talk over the network",
+            "Remove NCCL_SHM_DISABLE unless /dev/shm cannot be made large enough.",
+            "Shared memory is what NCCL falls back to inside a node.",
+        )  # fmt: skip
 
 
 def _nvls(settings: Settings, version: str | None) -> Iterator[Issue]:
     only = _forced(settings.get("NCCL_ALGO", ""))
+    for entry in settings.get("NCCL_ALGO", "").split(";"):
+        function, _, words = entry.rpartition(":")
+        chosen = _forced(words)
+        if (
+            function
+            and chosen
+            and chosen <= {"nvls", "nvlstree"}
+            and switched_off(settings, "NCCL_NVLS_ENABLE")
+        ):
+            yield _contradiction(
+                "NCCL_ALGO", f"NCCL_ALGO allows NVLS only for {function}, and NCCL_NVLS_ENABLE=0 switches NVLS off",
+                "Remove one of the two.", "No algorithm is left for the collective.", "NCCL_NVLS_ENABLE", error=True,
+            )  # fmt: skip
     if only and only <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
         yield _contradiction(
             "NCCL_ALGO", "NCCL_ALGO allows NVLS only, and NCCL_NVLS_ENABLE=0 switches NVLS off",
@@ -121,6 +141,8 @@ def _algorithms(settings: Settings, version: str | None) -> Iterator[Issue]:
             "NCCL_ALGO", "NCCL_ALGO allows CollNet, and NCCL_COLLNET_ENABLE=0 switches it off",
             "Remove one of the two.", "", "NCCL_COLLNET_ENABLE",
         )  # fmt: skip
+    if only <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
+        return
     served = set().union(*(_WITHOUT_RING[word] for word in only))
     left = [c for c in _COLLECTIVES if c not in served]
     if left:

@@ -16,6 +16,7 @@ _WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n
 # The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
 _INFINITE_IB_TIMEOUT = 32
 # RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
+_ATTN = "2.32"
 _CHANNELS = frozenset({"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"})
 _RCCL_CHANNELS = 256
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
@@ -40,7 +41,12 @@ def check_value(
     variable = data.get(name)
     if variable is None or value.strip() == "":
         return None
-    problem = _quotes_problem(value) or _names_problem(name, value) or _problem(variable, value, version)
+    problem = (
+        _quotes_problem(value)
+        or _text_problem(name, value)
+        or _names_problem(name, value)
+        or _problem(variable, value, version)
+    )
     if problem is None:
         return None
     severity, text, expected = problem
@@ -60,6 +66,32 @@ def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:
     return (Severity.WARNING, "the quotes are part of the value", inner or "a value")
 
 
+def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
+    """Paths, plugins and address ranges."""
+    text = value.strip()
+    if text.startswith("~") and name.endswith(("_FILE", "_PATH", "_DIR", "_PLUGIN", "_LOG")):
+        return (
+            Severity.WARNING,
+            "no shell expands ~ here, and such a directory does not exist",
+            f"$HOME{text[1:]}",
+        )
+    if name.endswith("_PLUGIN") and re.fullmatch(r"lib[\w.-]+", text) and ".so" not in text:
+        suffix = re.sub(r"^libnccl-(?:net|tuner|profiler|env)-|^lib", "", text)
+        expected = f"{text}.so or {suffix}"
+        return (
+            Severity.WARNING,
+            f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so",
+            expected,
+        )
+    if name.endswith("_ADDR_RANGE") and "/" not in text:
+        return (
+            Severity.WARNING,
+            "without /bits the range is ignored",
+            f"{text}/16, address and number of bits",
+        )
+    return None
+
+
 def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle."""
     if name not in _NAME_LISTS:
@@ -68,11 +100,11 @@ def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     expected = "names joined by commas, without blanks"
     if value != value.strip() or re.search(r"\s", body):
         return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
-    if "*" in body or "?" in body:
+    if re.search(r"[*?\[\]]", body):
         return (
             Severity.WARNING,
-            "names are prefixes, not patterns: * matches nothing",
-            body.replace("*", "") or expected,
+            f"names are prefixes, not patterns: {'*' if '*' in body else body[:40]} matches nothing",
+            re.sub(r"\[.*|[*?]", "", body) or expected,
         )
     if any(word[:1] in {"^", "="} for word in body.split(",")[1:]):
         return (
@@ -103,7 +135,7 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
         ok = value.strip().lower() in _WORDS or NUMBER.fullmatch(value.strip()) is not None
         return None if ok else (Severity.WARNING, "not a truth value", "0 or 1")
     if kind == "enum":
-        return _enum_problem(variable, value)
+        return _enum_problem(variable, value, version)
     if kind == "set":
         words = value.lstrip("^").split(",")
         wrong = [w for w in words if w.strip() and w.strip().upper() not in variable.values]
@@ -161,8 +193,10 @@ def _effect(variable: Variable) -> str:
     return "so nothing is disabled" if variable.name.endswith("DISABLE") else "so it is off"
 
 
-def _enum_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+def _enum_problem(variable: Variable, value: str, version: str | None) -> tuple[Severity, str, str] | None:
     text = value.strip()
+    if variable.name == "NCCL_DEBUG" and text.upper() == "ATTN" and at_least(version, _ATTN) is False:
+        return (Severity.WARNING, f"ATTN came with {_ATTN}: NCCL {version} prints nothing", "WARN or INFO")
     if text in variable.values or (not variable.case_sensitive and text.upper() in variable.values):
         return None
     expected = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccl_insight.settings.lint.check import KINDS, kind_of, lint_environment, lint_text
+from nccl_insight.settings.lint.check import KINDS, lint_environment, lint_text
+from nccl_insight.settings.lint.kinds import kind_of
 from nccl_insight.settings.lint.model import LintFinding, LintResult, Setting
 
 __all__ = ["KINDS", "LintFinding", "LintResult", "Setting", "kind_of", "lint_environment", "lint_text"]

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue, check_pinned, check_setting, check_together
+from nccl_insight.settings.lint.declared import (
+    read_declared,
+    read_lua,
+    read_make,
+    read_notebook,
+    read_tcl,
+)  # fmt: skip
 from nccl_insight.settings.lint.files import read_conf, read_dockerfile, read_unit
 from nccl_insight.settings.lint.hosts import check_hosts
+from nccl_insight.settings.lint.kinds import kind_of
 from nccl_insight.settings.lint.launch import check_launch
-from nccl_insight.settings.lint.model import LintFinding, LintResult, Script, Setting
+from nccl_insight.settings.lint.machine import check_machine, one_node
+from nccl_insight.settings.lint.model import Embedded, LintFinding, LintResult, Script, Setting
 from nccl_insight.settings.lint.pods import check_pods
 from nccl_insight.settings.lint.prints import will_print
 from nccl_insight.settings.lint.python_ import read_python
 from nccl_insight.settings.lint.shell import read_shell
 from nccl_insight.settings.lint.yaml_ import read_yaml
 
-KINDS = ("shell", "yaml", "dockerfile", "nccl.conf", "env-file", "python", "unit")
+_READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
+    "shell": read_shell, "csh": partial(read_shell, dialect="csh"), "fish": partial(read_shell, dialect="fish"),
+    "yaml": lambda script, text: script.problems.extend(check_pods(read_yaml(script, text))),
+    "dockerfile": read_dockerfile, "nccl.conf": read_conf, "env-file": read_conf, "python": read_python,
+    "unit": read_unit, "hcl": read_declared, "ini": read_declared, "groovy": read_declared, "lua": read_lua,
+    "tcl": read_tcl, "make": read_make, "just": read_make, "notebook": read_notebook,
+}  # fmt: skip
+KINDS = tuple(_READERS)
+_MOST_EMBEDDED: Final = 100
 _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
 _SEMICOLON = re.compile(
     r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
@@ -28,63 +47,46 @@ _PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
-def kind_of(path: str, text: str) -> str:
-    """What the file is, from its name and its first lines."""
-    pure = PurePath(path)
-    name, suffix = pure.name.lower(), pure.suffix.lower()
-    if name.startswith(("dockerfile", "containerfile")) or suffix in {".dockerfile", ".containerfile"}:
-        return "dockerfile"
-    if name.endswith(("nccl.conf", "rccl.conf")):
-        return "nccl.conf"
-    if suffix in {".yaml", ".yml", ".json"}:
-        return "yaml"
-    if suffix in {".env", ".conf"} or name in {".env", ".deepspeed_env"}:
-        return "env-file"
-    if suffix == ".py":
-        return "python"
-    if suffix in {".service", ".container", ".kube"} and re.match(r"\s*(?:[#;][^\n]*\n\s*)*\[\w+\]", text):
-        return "unit"
-    if suffix in {".sh", ".bash", ".sbatch", ".slurm", ".job", ".zsh", ".csh"} or text.startswith("#!"):
-        return "python" if re.match(r"#!.*python", text) else "shell"
-    if re.match(r"(?:\s*#[^\n]*\n)*\s*(?:FROM|ARG)\s+\S+", text):
-        return "dockerfile"
-    if re.search(r"(?m)^(?:apiVersion|kind|services):\s", text):
-        return "yaml"
-    return "shell"
-
-
 def read_script(path: str, text: str, kind: str | None = None) -> Script:
-    """The settings and launches of a file. Never raises on odd text."""
-    kind = kind or kind_of(path, text)
-    script = Script(path, kind)
-    if kind == "yaml":
-        found = read_yaml(script, text)
-        script.problems.extend(check_pods(found))
-        for line, inner in script.embedded:
-            read_conf(script, inner, literal=True, first_line=line + 1)
-    elif kind == "dockerfile":
-        read_dockerfile(script, text)
-    elif kind in {"nccl.conf", "env-file"}:
-        read_conf(
-            script, text, literal=kind == "nccl.conf", deepspeed=PurePath(path).name == ".deepspeed_env"
-        )
-    elif kind == "python":
-        read_python(script, text)
-    elif kind == "unit":
-        read_unit(script, text)
-    else:
-        read_shell(script, text)
+    """The settings and launches of a file and of those it holds or writes. Never raises on odd text."""
+    script = Script(path, kind or kind_of(path, text))
+    reader = _READERS.get(script.kind)
+    if reader is not None:
+        reader(script, text)
+    for number, part in enumerate(script.embedded):  # grows while files hold files
+        if number >= _MOST_EMBEDDED:
+            script.not_evaluated.append((part.line, "more files inside this one"))
+            break
+        _embedded(script, part)
     return script
+
+
+def _embedded(script: Script, part: Embedded) -> None:
+    inner = Script(part.path or f"embedded.{part.kind}", part.kind)
+    above = "\n" * (part.line - 1)
+    if part.kind in {"nccl.conf", "env-file"}:
+        read_conf(inner, part.text, part.path, part.line, filled=part.open)
+    elif part.kind == "shell":
+        read_shell(inner, part.text, part.line, 2)
+        script.problems += [*check_launch(inner), *check_hosts(inner, part.text, part.line)]
+    else:
+        _READERS[part.kind](inner, above + part.text)
+    scope = f"{part.kind} in line {part.line}"
+    script.settings += [replace(s, scope=f"{scope} {s.scope}") for s in inner.settings]
+    script.problems += inner.problems
+    script.not_evaluated += inner.not_evaluated
+    script.embedded += inner.embedded
 
 
 def lint_text(path: str, text: str, version: str | None = None, kind: str | None = None) -> LintResult:
     """All findings about one file. ``version`` is the NCCL release the job will use, None if not known."""
     script = read_script(path, text, kind)
     version = version or script.version
-    rows = text.split("\n")
+    rows = text.replace("\r\n", "\n").split("\n")
+    alone = one_node(script, text)
     found: list[tuple[int, Issue]] = [
-        *(item for item in _settings(script, version) if not _served(item[1], text)),
-        *script.problems, *check_launch(script), *check_hosts(script, text),
+        *(_quieter(item, alone) for item in _settings(script, version) if not _served(item[1], text)),
+        *script.problems, *check_launch(script), *check_hosts(script, text), *check_machine(script, text),
         *_limits(script, text), *_traps(script, text),
     ]  # fmt: skip
     findings = tuple(
@@ -96,6 +98,14 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
         judged=bool(script.settings or script.launches or found),
         prints=_prints(script),
     )  # fmt: skip
+
+
+def _quieter(item: tuple[int, Issue], alone: bool) -> tuple[int, Issue]:
+    """An interface that reaches no other host is a choice, not a fault, where all ranks are on one."""
+    line, issue = item
+    if alone and issue.name == "ifname-wrong":
+        return line, replace(issue, severity=Severity.INFO)
+    return item
 
 
 def _served(issue: Issue, text: str) -> bool:
@@ -135,7 +145,7 @@ def _prints(script: Script) -> tuple[str, ...]:
 
 def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]]:
     single = [
-        (setting.line, issue)
+        (setting.line, replace(issue, severity=Severity.INFO) if setting.dead else issue)
         for setting in script.settings
         for issue in check_setting(setting.name, setting.value if setting.complete else "", version)
         if not _own_name(script, setting, issue)
@@ -162,13 +172,13 @@ def _own_name(script: Script, setting: Setting, issue: Issue) -> bool:
 
 def _scope(script: Script, setting: Setting) -> str:
     """Settings that meet: the documents of a manifest are on their own, a script is one."""
-    return setting.scope if script.kind == "yaml" else ""
+    return setting.scope if script.kind == "yaml" or " in line " in setting.scope else ""
 
 
 def _effective(script: Script) -> Iterator[Setting]:
     """What holds at the end of the file: unconditional settings, the last one winning."""
     for setting in script.settings:
-        if setting.conditional:
+        if setting.conditional or setting.dead:
             continue
         if setting.complete or setting.name == "NCCL_DEBUG_FILE":
             yield setting
@@ -233,6 +243,8 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     """Shell text that reads like a setting and is none."""
     if script.kind != "shell":
         return
+    if "\r\n" in text:
+        yield from _windows(script)
     for match in _SEMICOLON.finditer(text):
         name = match[1]
         if catalog().relevant(name):
@@ -242,6 +254,18 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
                 f'Quote the value: {name}="{match[2][:60]};{match[3][:40]}" (subsystems are joined by commas).',
                 "An unquoted ; separates commands.", match[2][:80], "a quoted value",
             )  # fmt: skip
+
+
+def _windows(script: Script) -> Iterator[tuple[int, Issue]]:
+    ours = [s for s in script.settings if not s.dead]
+    if ours:
+        names = ", ".join(dict.fromkeys(s.name for s in ours))
+        yield ours[0].line, Issue(
+            "env-invalid-value", Severity.WARNING, ours[0].name,
+            f"the lines end with a carriage return (Windows), which becomes part of the values of {names[:200]}",
+            "Convert the file: sed -i 's/\\r$//' FILE.",
+            "A Unix shell ends lines at \\n only, so the last word of each line gets the \\r; sbatch refuses the file.",
+        )  # fmt: skip
 
 
 def _unique(found: Iterable[tuple[int, Issue]]) -> list[tuple[int, Issue]]:

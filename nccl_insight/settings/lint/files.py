@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
-from nccl_insight.settings.lint.shell import read_shell, read_words
+from nccl_insight.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.settings.lint.words import expand, tokenize
 
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
@@ -24,30 +25,16 @@ def read_dockerfile(script: Script, text: str) -> None:
         if instruction in {"ENV", "ARG"}:
             _dockerfile_env(script, rest, line, instruction)
         elif instruction == "RUN":
-            _dockerfile_run(script, rest, line)
+            if "<<" in rest and "\n" in rest:
+                continue
+            step = "Write ENV {name}={value}"
+            read_own_shell(script, rest, line, "RUN (lasts for this RUN only)", step, scope="RUN", build=True)
         elif instruction in {"CMD", "ENTRYPOINT"}:
             if rest.startswith("["):
                 words = re.findall(r'"((?:[^"\\]|\\.)*)"', rest)
                 read_words(script, [(word, line) for word in words], "image")
             else:
                 read_shell(script, rest, line, 1, "image")
-
-
-def _dockerfile_run(script: Script, rest: str, line: int) -> None:
-    """``RUN export`` lasts for that RUN only: worth a word unless the same RUN uses NCCL."""
-    inner = Script(script.path, "shell")
-    read_shell(inner, rest, line, 1, "RUN")
-    for setting in inner.settings:
-        if (
-            setting.how in {"export", "assignment"}
-            and not inner.launches
-            and setting.name not in inner.mentioned
-        ):
-            script.problems.append((setting.line, Issue(
-                "env-not-exported", Severity.WARNING, setting.name,
-                f"{setting.name} set by RUN lasts for this RUN only, so no container sees it",
-                f"Write ENV {setting.name}={setting.value[:60]}", "Every RUN is a shell of its own.",
-            )))  # fmt: skip
 
 
 def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> None:
@@ -98,12 +85,26 @@ def read_unit(script: Script, text: str) -> None:
                     script.settings.append(Setting(name, value, token.line, "systemd Environment"))
         elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
             read_shell(script, rest.lstrip("-@+!"), line, 1, "unit")
+        elif key.strip() in {"PodmanArgs", "DockerArgs"}:
+            read_shell(script, f"podman {rest}", line, 1, "unit")
 
 
-def read_conf(script: Script, text: str, literal: bool, deepspeed: bool = False, first_line: int = 1) -> None:
-    """``NAME=VALUE`` lines. ``literal``: nccl.conf, where quotes, blanks and ``export`` are taken as they stand;
-    ``deepspeed``: a file of DeepSpeed, which knows no comments behind a value either."""
-    whose = "DeepSpeed" if deepspeed else "NCCL"
+def read_conf(
+    script: Script, text: str, path: str = "", first_line: int = 1, *, filled: bool = False
+) -> None:
+    """``NAME=VALUE`` lines of nccl.conf, of an environment file, or of DeepSpeed's.
+
+    nccl.conf takes quotes, blanks and ``export`` as they stand. ``filled``: a shell writes the text and puts
+    variables in before.
+    """
+    pure = PurePath(path or script.path)
+    deepspeed = pure.name == ".deepspeed_env"
+    literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (
+        script.kind == "nccl.conf" and not path
+    )
+    # Who reads these expands nothing: PAM, DeepSpeed, NCCL.
+    plain = literal or deepspeed or str(pure).endswith("etc/environment") or pure.name == "environment"
+    whose = "DeepSpeed" if deepspeed else "NCCL" if literal else "PAM"
     for number, row in enumerate(text.split("\n"), first_line):
         row = row.rstrip("\r")
         if not row.strip() or row.lstrip().startswith("#"):
@@ -112,25 +113,28 @@ def read_conf(script: Script, text: str, literal: bool, deepspeed: bool = False,
         bare = name.strip().removeprefix("export ").strip()
         if not equals or not catalog().relevant(bare):
             continue
+        said = list[str]()
         if (literal or deepspeed) and name != bare:
-            why = f"{whose} takes the text before = as the name, blanks and all"
-            script.problems.append((number, _conf_issue(bare, why)))
+            said.append(f"{whose} takes the text before = as the name, blanks and all")
         if (literal or deepspeed) and re.search(r"\s#", value):
-            why = f"{whose} takes the comment behind the value as part of it"
-            script.problems.append((number, _conf_issue(bare, why)))
+            said.append(f"{whose} takes the comment behind the value as part of it")
             value = re.split(r"\s#", value, maxsplit=1)[0]
         if literal and value.strip()[:1] in {'"', "'"}:
-            script.problems.append((number, _conf_issue(bare, "NCCL takes the quotes as part of the value")))
-        complete = True
-        if not literal:
+            said.append("NCCL takes the quotes as part of the value")
+        if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
+            said.append(f"{whose} expands nothing here: the value is literally {value.strip()[:60]}")
+        script.problems += [(number, _conf_issue(bare, why)) for why in said]
+        complete = "$" not in value and "{{" not in value
+        if not literal and not plain and not deepspeed:
             value, complete = expand(value.strip(), {})
-        value = value.strip("\"'") if literal else value.strip().strip("\"'")
-        script.settings.append(Setting(bare, value, number, "configuration file", complete=complete))
+        script.settings.append(
+            Setting(bare, value.strip().strip("\"'"), number, "configuration file", complete=complete)
+        )
 
 
 def _conf_issue(name: str, why: str) -> Issue:
     return Issue(
         "env-invalid-value", Severity.WARNING, name, f"{name}: {why}",
-        f"Write {name}=VALUE, without blanks and quotes.",
-        "The configuration file of NCCL is not read by a shell.",
+        f"Write {name}=VALUE, without blanks and quotes, and with the final value.",
+        "The file is not read by a shell.",
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Final
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
+from nccl_insight.settings.lint.machine import nodes_asked
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 
 Found = tuple[int, Issue]
@@ -41,14 +42,21 @@ _FRESH: Final = {
     "pdsh": "pdsh starts with the environment of the other hosts' logins",
     "clush": "clush starts with the environment of the other hosts' logins",
     "pssh": "pssh starts with the environment of the other hosts' logins",
+    "kubectl": "kubectl exec starts with the environment of the pod",
+    "docker exec": "docker exec starts with the environment of the container",
+    "podman exec": "podman exec starts with the environment of the container",
+    "runuser": "runuser -l starts a login shell with a clean environment",
+    "doas": "doas starts with a clean environment",
+    "machinectl": "machinectl shell starts a login session",
     "parallel-ssh": "parallel-ssh starts with the environment of the other hosts' logins",
 }
 
 
-def check_hosts(script: Script, text: str) -> Iterator[Found]:
+def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[Found]:
     """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
-    if script.kind not in {"shell", "yaml"}:
+    if script.kind == "python":
         return
+    text = "\n" * (first_line - 1) + text
     for launch in script.launches[:_MOST]:
         yield from _fresh(script, launch)
     yield from _one_host(script, text)
@@ -64,7 +72,11 @@ def fresh_environment(words: Sequence[str]) -> str | None:
     if program == "sudo":
         kept = any(w in {"-E", "-SE", "-nE", "-En"} or w.startswith("--preserve-env") for w in rest)
         return None if kept else program
-    if program == "su":
+    if program in {"docker", "podman"}:
+        return f"{program} exec" if "exec" in rest[:2] or rest[:2] == ["compose", "exec"] else None
+    if program == "kubectl":
+        return program if "exec" in rest[:6] else None
+    if program in {"su", "runuser"}:
         login = any(w in {"-", "-l", "--login"} for w in rest)
         return program if login else None
     if program == "env":
@@ -79,12 +91,14 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
     if how is None:
         return
     line = " ".join(launch.words[1:])
-    started = any(_PROGRAMS.fullmatch(w.rsplit("/", 1)[-1]) for w in line.split())
+    started = any(_PROGRAMS.fullmatch(w.rsplit("/", 1)[-1]) for w in re.split(r"[\s;&|'\"]+", line))
+    if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
+        return  # what the container gets is another question
     if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|\benv\b.*NCCL_", line):
         return
     lost = [
         s for s in script.settings
-        if s.exported and not s.scope and s.line < launch.line and not s.conditional
+        if s.exported and not s.scope and s.seq < launch.seq and not s.conditional and not s.dead
         and s.how in {"export", "setenv", "declare", "typeset", "assignment"} and s.name not in line
     ]  # fmt: skip
     if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):
@@ -102,6 +116,8 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
 def _repair(how: str, setting: Setting) -> str:
     if how == "sudo":
         return f"Use sudo --preserve-env={setting.name} (or sudo env {setting.name}=... COMMAND)."
+    if how in {"docker exec", "podman exec"}:
+        return f"Add -e {setting.name} behind exec."
     return f"Set it in the command itself: env {setting.name}={setting.value[:60]} COMMAND."
 
 
@@ -113,7 +129,7 @@ def _value(words: Sequence[str], options: frozenset[str]) -> str | None:
     return None
 
 
-def _nodes(script: Script, launch: Launch) -> int:
+def _nodes(script: Script, launch: Launch, text: str) -> int:
     """Nodes that the command or the job asks for; 1 when nothing is said."""
     given = (_value(launch.words, _NODES) or "").split(":")[-1]
     if given.isdigit():
@@ -126,6 +142,8 @@ def _nodes(script: Script, launch: Launch) -> int:
         return 1
     if given and "SLURM" not in given.upper() and "NODES" not in given.upper():
         return 1
+    if given and script.kind != "shell":
+        return nodes_asked(text)
     for _, directive in script.directives:
         match = re.search(r"(?:--nodes[= ]|-N[= ]?)(\d+)(?:-(\d+))?", directive)
         if match is not None:
@@ -134,10 +152,10 @@ def _nodes(script: Script, launch: Launch) -> int:
 
 
 def _one_host(script: Script, text: str) -> Iterator[Found]:
-    many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch) > 1]
+    many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch, text) > 1]
     if not many:
         return
-    nodes = max(_nodes(script, launch) for launch in many)
+    nodes = max(_nodes(script, launch, text) for launch in many)
     said = set[int]()
     for match in islice(_MASTER.finditer(text), _MOST):
         line = text.count("\n", 0, match.start()) + 1

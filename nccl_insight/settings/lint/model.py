@@ -23,7 +23,8 @@ class Setting:
 
     ``how`` says by which means. ``exported``: processes started later inherit it. ``conditional``: inside an
     if, loop, case or function, so it may not apply. ``complete`` is False when part of the value is known only
-    at run time; ``value`` then holds the text as written.
+    at run time; ``value`` then holds the text as written. ``dead``: in code that nothing runs. ``seq`` orders
+    settings and launches as they are run.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Setting:
     conditional: bool = False
     complete: bool = True
     scope: str = ""
+    dead: bool = False
+    seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,26 @@ class Launch:
     line: int
     conditional: bool = False
     complete: bool = True
+    seq: int = 0
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A file of another kind that a script holds or writes. ``open``: a shell puts values in before."""
+
+    line: int
+    text: str
+    kind: str
+    path: str = ""
+    open: bool = False
 
 
 @dataclass
 class Script:
-    """A file as far as it was understood. Filled by one reader, then only read. ``embedded``: nccl.conf inside."""
+    """A file as far as it was understood. Filled by one reader, then only read.
+
+    ``ran``: where programs that may read the environment were run, as ``seq``.
+    """
 
     path: str
     kind: str
@@ -60,8 +78,14 @@ class Script:
     mentioned: set[str] = field(default_factory=set)
     exported_later: set[str] = field(default_factory=set)
     problems: list[tuple[int, Issue]] = field(default_factory=list)
-    embedded: list[tuple[int, str]] = field(default_factory=list)
+    embedded: list[Embedded] = field(default_factory=list)
+    ran: list[int] = field(default_factory=list)
     version: str | None = None
+
+    @property
+    def seq(self) -> int:
+        """Place of what comes next, in the order of running."""
+        return len(self.settings) + len(self.launches) + len(self.ran)
 
 
 @dataclass(frozen=True)

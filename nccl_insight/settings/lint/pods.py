@@ -35,6 +35,8 @@ def check_pods(documents: list[Document]) -> Iterator[Found]:
         yield from _compose(document.root)
         yield from _replicas(nodes)
         yield from _launcher(document.root)
+        yield from _networks(nodes)
+        yield from _single(nodes)
         yield from _accelerate(document.root)
 
 
@@ -131,6 +133,17 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             ]
             if v is not None
         )
+        low = (
+            text_of(child(service, "ulimits", "memlock"))
+            or text_of(child(service, "ulimits", "memlock", "soft"))
+            or ""
+        )
+        if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
+            yield line_of(child(service, "ulimits", "memlock") or service), Issue(
+                "memlock-limit", Severity.WARNING, "", f"memlock: {low} limits locked memory to {int(low) >> 10} KiB",
+                "Write memlock: -1.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
+                f"{int(low) >> 10} KiB", "unlimited",
+            )  # fmt: skip
         if gpus is None or child(service, "shm_size") is not None or mounted:
             continue
         if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
@@ -139,6 +152,10 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             line_of(gpus),
             _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."),
         )
+
+
+def _infiniband(service: yaml.Node) -> bool:
+    return any("/dev/infiniband" in (text_of(d) or "") for d in _items(child(service, "devices")))
 
 
 def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
@@ -203,12 +220,14 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
     specs = child(root, "spec", "mpiReplicaSpecs")
     worker = child(specs, "Worker")
     at_workers = set(_variables(worker)) if worker is not None else set()
+    passes: set[str] | None = None
     for container in _items(child(specs, "Launcher", "template", "spec", "containers")):
         command = " ".join(_texts(child(container, "command")) + _texts(child(container, "args")))
         # A variable in the command may hold any option.
         if not re.search(r"\bmpi(?:run|exec)\b", command) or "$" in command or re.search(r"\.sh\b", command):
             continue
         passed = set(re.findall(r"(?:^|\s)-x\s+([A-Za-z_][A-Za-z0-9_]*)", command))
+        passes = passed | {n for n in at_workers if f"{n}=" in command} | _conf_files(worker)
         for item in _items(child(container, "env")):
             name, value = text_of(child(item, "name")) or "", child(item, "value")
             wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
@@ -219,6 +238,79 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
                     f"Add -x {name} to mpirun, or set {name} in the Worker's env.",
                     "Open MPI passes to ranks on other hosts only what -x names.",
                 )  # fmt: skip
+    if passes is not None and worker is not None:
+        for name, (given, node) in _variables(worker).items():
+            if name.startswith(("NCCL_", "RCCL_")) and name not in passes:
+                yield line_of(node), Issue(
+                    "env-not-forwarded", Severity.WARNING, name,
+                    f"{name} in the Worker's env does not reach the ranks, started over ssh: mpirun has no -x {name}",
+                    f"Add -x {name}={given[:60]} to mpirun.",
+                    "sshd gives its sessions a fresh environment, not that of the container.",
+                )  # fmt: skip
+
+
+def _conf_files(worker: yaml.Node | None) -> set[str]:
+    """Nothing is lost where the worker starts sshd by itself with its environment written down."""
+    said = (
+        " ".join(" ".join(_texts(child(m, "command")) + _texts(child(m, "args"))) for m in _nodes(worker))
+        if worker
+        else ""
+    )
+    kept = re.search(r"SetEnv|PermitUserEnvironment|/etc/environment|nccl\.conf|printenv|env >", said)
+    return set(_variables(worker)) if kept and worker is not None else set()
+
+
+def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """A host's interface named in a pod that has a network namespace of its own."""
+    multus = any("networks" in key and "/" in key for node in nodes for key, _ in entries(node))
+    for node in nodes:
+        containers = [*_items(child(node, "containers")), *_items(child(node, "initContainers"))]
+        host = child(node, "hostNetwork")
+        if not containers or multus or (host is not None and text_of(host) != "false"):
+            continue
+        for container in containers:
+            for item in _items(child(container, "env")):
+                value = child(item, "value")
+                name, text = text_of(child(item, "name")) or "", (text_of(value) or "").strip()
+                if (
+                    name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
+                    or value is None
+                    or text[:1] == "^"
+                ):
+                    continue
+                if (
+                    text
+                    and "$" not in text
+                    and "{" not in text
+                    and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)", text)
+                ):
+                    yield line_of(value), Issue(
+                        "ifname-not-found", Severity.INFO, name,
+                        f"{name}={text[:60]} is a name of the host, and this pod has no hostNetwork: inside is eth0",
+                        "Set hostNetwork: true, or name the pod's own interface (eth0, net1 of Multus).",
+                        "Without hostNetwork a pod has its own network namespace, without the host's ports and GIDs.",
+                    )  # fmt: skip
+
+
+def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """Several pods of one GPU each."""
+    for node in nodes:
+        count = next(
+            (text_of(child(node, k)) for k in ("replicas", "completions", "parallelism") if child(node, k)),
+            "",
+        )
+        if not (count or "").isdigit() or int(count or 0) < 2:
+            continue
+        for container in (c for n in _nodes(node) for c in _items(child(n, "containers"))):
+            gpus = _asked(container, _GPU)
+            if gpus is not None and gpus[0] == 1:
+                yield line_of(gpus[1]), Issue(
+                    "gpu-isolation", Severity.INFO, "nvidia.com/gpu",
+                    f"{count} pods of one GPU each: pods on one node cannot use NVLink between them",
+                    "Give one pod all GPUs of the node, and start a process for each.",
+                    "Containers that see one GPU each and share no IPC namespace have no P2P.",
+                )  # fmt: skip
+                return
 
 
 def _texts(node: yaml.Node | None) -> list[str]:

@@ -12,9 +12,14 @@ from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.model import Script, Setting
+from nccl_insight.settings.lint.shell import read_own_shell, read_words
 
 # The first of these makes NCCL, or a process that will, read the environment.
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})
+_SHELLS: Final = frozenset(
+    {"system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
+)
+_CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(
     r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']"
 )
@@ -56,6 +61,9 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
     for statement in body:
         before = len(script.settings)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for decorator in statement.decorator_list:
+                for node in ast.walk(decorator):
+                    _node(script, node, conditional)
             _body(script, statement.body, True)
             continue
         blocks = _blocks(statement)
@@ -125,6 +133,10 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
 
 def _call(script: Script, node: ast.Call, conditional: bool) -> None:
     method = _name(node.func).rpartition(".")[2]
+    if method in _SHELLS and node.args:
+        _commands(script, node)
+    if method in _CHILDREN:
+        _child(script, node)
     if method in {"setdefault", "putenv", "setenv"} and len(node.args) >= 2:
         environ = isinstance(node.func, ast.Attribute) and _is_environ(node.func.value)
         _set(
@@ -149,6 +161,38 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
     if how == "os.environ":
         for argument in node.args:
             _mapping(script, argument, how, conditional)
+
+
+def _commands(script: Script, node: ast.Call) -> None:
+    """Shell text given to ``os.system`` and its kin: each call is a shell of its own."""
+    text = node.args[0]
+    whole = _name(node.func).endswith(("os.system", "os.popen", "getoutput", "getstatusoutput"))
+    shell = any(k.arg == "shell" and getattr(k.value, "value", None) is True for k in node.keywords)
+    if isinstance(text, ast.Constant) and isinstance(text.value, str) and (whole or shell):
+        step = 'Write os.environ["{name}"] = "{value}" above.'
+        read_own_shell(script, text.value, text.lineno, "this command", step, scope="command")
+    elif isinstance(text, ast.List):
+        words = [
+            (w.value if isinstance(w, ast.Constant) and isinstance(w.value, str) else "$x", w.lineno)
+            for w in text.elts
+        ]
+        read_words(script, words, "command")
+
+
+def _child(script: Script, node: ast.Call) -> None:
+    """A process that gets an environment made from nothing."""
+    given = next((k.value for k in node.keywords if k.arg == "env"), None)
+    if not isinstance(given, ast.Dict) or any(key is None for key in given.keys):
+        return
+    names = {key.value for key in given.keys if isinstance(key, ast.Constant)}
+    lost = [s for s in script.settings if s.how == "os.environ" and s.name not in names and not s.conditional]
+    if lost:
+        said = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
+        script.problems.append((given.lineno, Issue(
+            "env-not-forwarded", Severity.WARNING, lost[0].name,
+            f"env= of this process leaves {said} out: it replaces os.environ",
+            "Write env={**os.environ, ...}.", "A child gets exactly what env= holds.",
+        )))  # fmt: skip
 
 
 def _mapping(script: Script, node: ast.AST, how: str, conditional: bool) -> None:

@@ -179,3 +179,33 @@ def _variable(raw: str, position: int, known: Mapping[str, str], depth: int) -> 
     if match[0] in known:
         return known[match[0]], True, match.end()
     return f"${match[0]}", False, match.end()
+
+
+_FILLED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
+def substitute(text: str, known: Mapping[str, str]) -> str:
+    """A here-document as the shell fills it in: known variables replaced, everything else as it stands."""
+    return _FILLED.sub(lambda m: known.get(m[1] or m[2], m[0]), text)
+
+
+def split_pairs(text: str, separator: str = ",") -> list[tuple[str, str, list[str]]]:
+    """``A=1,B=x,y`` as (name, value, what was cut off behind the value); quotes inside protect the separator."""
+    pieces, start, quote = list[str](), 0, ""
+    for position, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == separator:
+            pieces.append(text[start:position])
+            start = position + 1
+    pieces.append(text[start:])
+    pairs: list[tuple[str, str, list[str]]] = []
+    for piece in pieces:
+        name, equals, value = piece.strip().partition("=")
+        if equals and _NAME.fullmatch(name):
+            pairs.append((name, value.strip("'\""), []))
+        elif pairs and piece:
+            pairs[-1][2].append(piece)
+    return pairs

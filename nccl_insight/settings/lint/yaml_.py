@@ -17,8 +17,9 @@ import yaml
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
-from nccl_insight.settings.lint.model import Script, Setting
-from nccl_insight.settings.lint.shell import read_shell, read_words
+from nccl_insight.settings.lint.kinds import kind_of_target
+from nccl_insight.settings.lint.model import Embedded, Script, Setting
+from nccl_insight.settings.lint.shell import read_own_shell, read_words
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final[Any] = yaml.resolver.Resolver()
@@ -28,7 +29,10 @@ _RAY_FIELDS: Final = frozenset(
     {"env_vars", "working_dir", "py_modules", "py_executable", "excludes", "pip", "uv", "conda", "container",
      "image_uri", "nsight", "config", "worker_process_setup_hook", "_validate"}
 )  # fmt: skip
-_COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd"})
+_COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd", "arguments"})
+_FILES: Final = frozenset({"path", "dest", "destination", "filename", "target"})
+_STEP: Final = "Write it into the same command, or into the env of the job: {name}={value}"
+_OPTION: Final = re.compile(r"(?:-e|-x|--env|--environment)[ =]+(?=[A-Za-z_]\w*=)")
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _UNKNOWN: Final = ("{{", "$(", "${", _MARK)
 _DEPTH: Final = 200
@@ -49,6 +53,7 @@ class _Place:
 
     scope: str
     compose: bool
+    config_map: bool = False
     keys: tuple[str, ...] = ()
 
     def below(self, key: str) -> _Place:
@@ -162,7 +167,8 @@ def read_yaml(script: Script, text: str) -> list[Document]:
     found = documents(script, text)
     for document in found:
         compose = "services" in {key for key, _ in entries(document.root)}
-        _walk(script, document.root, _Place(document.scope, compose), set(), 0)
+        data = text_of(child(document.root, "kind")) in {"ConfigMap", "Secret"}
+        _walk(script, document.root, _Place(document.scope, compose, data), set(), 0)
     script.settings[:] = [
         replace(s, value=s.value.replace(_MARK, "{{ }}"), complete=False) if _MARK in s.value else s
         for s in script.settings
@@ -218,23 +224,75 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
     if name is not None and catalog().relevant(name):
         _named(script, node, name, place)
         return
+    written = next((text_of(v) or "" for k, v in entries(node) if k in _FILES), "")
     for key, value in entries(node):
         if isinstance(value, yaml.ScalarNode):
-            if key.endswith(("nccl.conf", "rccl.conf")):
-                script.embedded.append((line_of(value), str(value.value)))
-            elif key in _COMMANDS:
-                _command(script, [value], place)
-            elif catalog().relevant(key) and not key.islower():
-                _add(script, key, value, line_of(value), place)
-            else:
-                _block(script, value, place)
+            _scalar(script, key, value, written, place)
         elif isinstance(value, yaml.MappingNode) and value.flow_style and catalog().relevant(key):
-            script.not_evaluated.append((line_of(value), f"{key}: known only when the template is rendered"))
+            _unknown(script, key, value, place)
         elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
             _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
+        elif key in {"script", "run", "runcmd", "commands"} and isinstance(value, yaml.SequenceNode):
+            _steps(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
+        elif key.endswith("_commands") and isinstance(value, yaml.SequenceNode):
+            for item in value.value:  # Ray: each in a shell of its own
+                if isinstance(item, yaml.ScalarNode):
+                    _own(script, item, f"one of {key}, each of which runs in its own shell", place)
         else:
             own = key != "env_vars" or _of_ray(node, place)
             _walk(script, value, place.below(key if own else "variables"), seen, depth + 1)
+
+
+def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, place: _Place) -> None:
+    text = str(value.value)
+    block = value.style in {"|", ">"}
+    target = kind_of_target(key, text) if block else None
+    if key == "content" and written:
+        target = kind_of_target(written, text)
+    if target in {"shell", None} and block and key.lower().endswith("yaml"):
+        target = "yaml"
+    if target is not None and target != "shell":
+        script.embedded.append(
+            Embedded(line_of(value) + block, text, target, written or key, _MARK in text or "{{" in text)
+        )
+    elif key in _COMMANDS:
+        _command(script, [value], place)
+    elif key in {"run", "shell", "ansible.builtin.shell"} and (block or " " in text):
+        _own(script, value, f"this {key.rpartition('.')[2]}", place)
+    elif catalog().relevant(key) and not key.islower():
+        _add(script, key, value, line_of(value), place)
+    elif (option := _OPTION.match(text)) is not None:
+        name, _, given = text[option.end() :].partition("=")
+        if catalog().relevant(name):
+            _set(script, name, given.split()[0] if given.split() else "", line_of(value), place)
+    else:
+        _block(script, value, place)
+
+
+def _unknown(script: Script, name: str, node: yaml.Node, place: _Place) -> None:
+    """A name whose value comes from elsewhere: the name itself can be judged."""
+    script.settings.append(Setting(name, "", line_of(node), "YAML env", complete=False, scope=place.scope))
+    script.not_evaluated.append(
+        (line_of(node), f"{name}: its value comes from elsewhere (valueFrom or a template)")
+    )
+
+
+def _steps(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> None:
+    """Commands of a list that one shell runs, one after the other."""
+    if nodes:
+        first = line_of(nodes[0])
+        rows: dict[int, str] = {}
+        for node in nodes:
+            at = line_of(node) + (node.style in {"|", ">"})
+            for offset, row in enumerate(str(node.value).split("\n")):
+                rows[at + offset] = row
+        text = "\n".join(rows.get(n, "") for n in range(first, max(rows) + 1))
+        read_own_shell(script, text, first, "this script", _STEP, scope=place.scope)
+
+
+def _own(script: Script, node: yaml.ScalarNode, whose: str, place: _Place) -> None:
+    block = node.style in {"|", ">"}
+    read_own_shell(script, str(node.value), line_of(node) + block, whose, _STEP, scope=place.scope)
 
 
 def _of_ray(node: yaml.MappingNode, place: _Place) -> bool:
@@ -245,7 +303,7 @@ def _of_ray(node: yaml.MappingNode, place: _Place) -> bool:
 
 
 def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
-    equals = _EQUALS.fullmatch(str(node.value))
+    equals = _EQUALS.fullmatch(_OPTION.sub("", str(node.value), count=1))
     if equals is None or not catalog().relevant(equals[1]):
         _block(script, node, place)
         return
@@ -254,7 +312,7 @@ def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
 
 def _block(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
     if node.style in {"|", ">"}:
-        read_shell(script, str(node.value), line_of(node) + 1, 1, place.scope)
+        _own(script, node, "this script", place)
 
 
 def _command(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> None:
@@ -262,10 +320,8 @@ def _command(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> Non
     words: list[tuple[str, int]] = []
     for node in nodes:
         text = str(node.value)
-        if node.style in {"|", ">"}:
-            read_shell(script, text, line_of(node) + 1, 1, place.scope)
-        elif " " in text.strip():
-            read_shell(script, text, line_of(node), 1, place.scope)
+        if node.style in {"|", ">"} or " " in text.strip():
+            _own(script, node, "this command", place)
         else:
             words.append((text, line_of(node)))
     read_words(script, words, place.scope)
@@ -276,9 +332,7 @@ def _named(script: Script, node: yaml.MappingNode, name: str, place: _Place) -> 
     if isinstance(value, yaml.ScalarNode):
         _add(script, name, value, line_of(value), place, strings_only=True)
     elif value is not None or child(node, "valueFrom") is not None:
-        script.not_evaluated.append(
-            (line_of(value or node), f"{name}: its value comes from elsewhere (valueFrom or a template)")
-        )
+        _unknown(script, name, value or node, place)
 
 
 def _add(
@@ -293,10 +347,10 @@ def _add(
     plain = not node.style and not any(mark in text for mark in _UNKNOWN)
     kind = node.tag.rsplit(":", 1)[-1]
     ray = "env_vars" in place.keys
-    if plain and kind != "str" and (strings_only or ray):
+    if plain and kind != "str" and (strings_only or ray or place.config_map):
         who = "Ray" if ray else "Kubernetes"
         effect = "Ray refuses the runtime environment." if ray else "The API server refuses the manifest."
-        wanted = f'{name}: "{text}"' if ray else f'value: "{text}"'
+        wanted = f'{name}: "{text}"' if ray or place.config_map else f'value: "{text}"'
         script.problems.append((line, Issue(
             "env-invalid-value", Severity.ERROR, name,
             f"{name}: value {text} is not quoted, and {who} takes only strings",

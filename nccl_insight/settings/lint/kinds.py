@@ -1,0 +1,133 @@
+"""What a file is, from its name and its first lines. What is not known is not judged."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Final
+
+UNKNOWN: Final = "unknown"
+_BY_SUFFIX: Final = {
+    ".dockerfile": "dockerfile", ".containerfile": "dockerfile", ".yaml": "yaml", ".yml": "yaml", ".json": "yaml",
+    ".jsonl": UNKNOWN, ".env": "env-file", ".conf": "env-file", ".py": "python",
+    ".pyi": "python", ".sh": "shell", ".bash": "shell",
+    ".sbatch": "shell", ".slurm": "shell", ".slm": "shell", ".job": "shell", ".zsh": "shell", ".ksh": "shell",
+    ".pbs": "shell",
+    ".lsf": "shell", ".bsub": "shell", ".qsub": "shell", ".sub": "shell", ".flux": "shell", ".csh": "csh",
+    ".tcsh": "csh", ".fish": "fish",
+    ".lua": "lua", ".tcl": "tcl", ".mk": "make", ".just": "just", ".hcl": "hcl", ".tf": "hcl", ".tfvars": "hcl",
+    ".nomad": "hcl", ".toml": "ini", ".ini": "ini", ".cfg": "ini", ".ipynb": "notebook", ".groovy": "groovy",
+    ".jenkinsfile": "groovy", ".tpl": "yaml", ".tmpl": UNKNOWN, ".service": "unit", ".container": "unit",
+    ".kube": "unit",
+    ".pod": "unit", ".timer": "unit", ".envrc": "shell", ".bashrc": "shell", ".profile": "shell",
+}  # fmt: skip
+_BY_NAME: Final = {
+    "environment": "env-file", ".env": "env-file", ".deepspeed_env": "env-file", "jenkinsfile": "groovy",
+    "makefile": "make", "gnumakefile": "make", "justfile": "just", ".justfile": "just", ".bashrc": "shell",
+    ".bash_profile": "shell", ".profile": "shell", ".zshrc": "shell", ".envrc": "shell", ".cshrc": "csh",
+    ".tcshrc": "csh", "profile": "shell", "bashrc": "shell",
+}  # fmt: skip
+_SHEBANG: Final = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([A-Za-z]+)")
+_INTERPRETERS: Final = {
+    "python": "python", "tcsh": "csh", "csh": "csh", "fish": "fish", "make": "make", "just": "just", "lua": "lua",
+    "tclsh": "tcl", "bash": "shell", "sh": "shell", "zsh": "shell", "ksh": "shell", "dash": "shell", "ash": "shell",
+    "rbash": "shell", "busybox": "shell", "env": "shell",
+}  # fmt: skip
+_SECTIONS: Final = re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[[\w. -]+\]")
+_CONTENT: Final = (
+    ("tcl", re.compile(r"#%Module")),
+    ("lua", re.compile(r"\s*--\s*-\*-\s*lua")),
+    ("dockerfile", re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
+    ("unit", re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
+    ("groovy", re.compile(r"(?s).{0,4000}?^\s*(?:pipeline|node)(?:\([^)]*\))?\s*\{", re.M)),
+    ("notebook", re.compile(r'\s*\{\s*"cells"\s*:')),
+    ("yaml", re.compile(
+        r"\s*[{\[]|(?s:.{0,4000}?)^(?:apiVersion|kind|services|version|jobs|stages|hosts|- name|- hosts):\s", re.M
+    )),
+    ("hcl", re.compile(
+        r'(?s:.{0,4000}?)^(?:job|resource|locals|variable|module|provider|group|task)(?:\s+"[^"]*")*\s*\{', re.M
+    )),
+    ("ini", _SECTIONS),
+    ("lua", re.compile(r"(?s:.{0,4000}?)^(?:setenv|pushenv|whatis|prepend_path)\s*\(", re.M)),
+    ("make", re.compile(r"(?s:.{0,4000}?)^\.PHONY\s*:", re.M)),
+)  # fmt: skip
+_SHELLISH: Final = re.compile(
+    r"(?m)^[ \t]*(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
+    r"|docker|ssh|exec|echo|cd|python[\d.]*|eval|ulimit|\.)[ \t]|^#(?:SBATCH|PBS|BSUB|\$ -|FLUX:)"
+    r"|^[ \t]*[A-Z_][A-Z0-9_]*=\S*|\w+\s*\(\)\s*\{"
+)
+_PAIR: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=.*")
+_MOST_ROWS: Final = 2000
+
+
+def kind_of(path: str, text: str) -> str:
+    """One of ``KINDS``, or ``unknown``. A first line ``#!`` wins over the suffix, a telling name over both."""
+    pure = PurePath(path)
+    name = pure.name.lower()
+    if name.startswith(("dockerfile", "containerfile")):
+        return "dockerfile"
+    if name.endswith(("nccl.conf", "rccl.conf")):
+        return "nccl.conf"
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if name.startswith("makefile."):
+        return "make"
+    if name.startswith(".env.") or any(part in {"environment.d", "environ.d"} for part in pure.parts[:-1]):
+        return "env-file"
+    suffix = pure.suffix.lower()
+    if suffix.isascii() and suffix[1:].replace(".", "").isdigit():
+        suffix = ""  # a version, as in modulefiles/nccl/2.27.7
+    if text.startswith("#!"):
+        said = _SHEBANG.match(text)
+        return _INTERPRETERS.get(said[1], UNKNOWN) if said else _BY_SUFFIX.get(suffix, UNKNOWN)
+    if suffix in _BY_SUFFIX:
+        kind = _BY_SUFFIX[suffix]
+        if kind == "ini" and not _SECTIONS.match(text) and suffix == ".cfg":
+            return "env-file"
+        if kind == "env-file" and _CONTENT[3][1].match(text):
+            return "unit"
+        return kind
+    content = next((kind for kind, pattern in _CONTENT if pattern.match(text)), None)
+    if content is not None:
+        return content
+    if suffix and not re.search(r"(?m)^#(?:SBATCH|PBS|BSUB|\$ -)", text):
+        return "env-file" if _pairs_only(text) else UNKNOWN
+    return "shell" if _SHELLISH.search(text) or not suffix else UNKNOWN
+
+
+def _pairs_only(text: str) -> bool:
+    rows = [row.strip() for row in text.split("\n") if row.strip() and not row.lstrip().startswith("#")]
+    return 0 < len(rows) < _MOST_ROWS and all(_PAIR.fullmatch(row) for row in rows)
+
+
+def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None:
+    """What text becomes that a script writes to ``target`` or hands to the program ``target``; None: not ours."""
+    if piped:
+        words = [w.rsplit("/", 1)[-1] for w in target.split()]
+        if any(w in {"kubectl", "oc"} for w in words[:2]):
+            return "yaml" if {"apply", "create", "replace"} & set(words) else "shell"
+        if words[:1] == ["docker"] and "build" in words:
+            return "dockerfile"
+        if any(w.startswith("python") for w in words[:2]):
+            return "python"
+        shells = {"bash", "sh", "zsh", "ssh", "sbatch", "qsub", "bsub", "srun"}
+        return "shell" if shells & set(words[:6]) else None
+    if "GITHUB_ENV" in target:
+        return "env-file"
+    if not target or target.startswith("/dev/") or "$" in PurePath(target).name:
+        return None
+    pure = PurePath(target)
+    telling = (
+        pure.suffix or pure.name.lower() in _BY_NAME or pure.name.startswith(".") or text.startswith("#!")
+    )
+    if not telling and not pure.name.lower().startswith("dockerfile"):
+        return None
+    kind = kind_of(target, text)
+    known = pure.suffix.lower() in _BY_SUFFIX or pure.name.lower() in _BY_NAME or text.startswith("#!")
+    return (
+        kind
+        if kind != UNKNOWN
+        and (known or kind in {"nccl.conf", "env-file", "dockerfile"})
+        and pure.suffix != ".txt"
+        else None
+    )

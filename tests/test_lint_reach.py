@@ -1,0 +1,129 @@
+# ruff: noqa: E501
+"""``lint``: kinds of files with a syntax of their own, what reaches the ranks, and what is never run."""
+
+from __future__ import annotations
+
+import pytest
+
+from nccl_insight.model import Severity
+from nccl_insight.settings.lint import lint_text
+
+# Name of the file, its text, and what is found at warning or above: line and name.
+CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
+    # Terraform, Nomad, TOML, INI
+    "main.tf": ('resource "aws_batch_job_definition" "t" {\n  environment = [\n    { name = "NCCL_DEBUG", value = "INFO" },\n    { name = "NCCL_IB_TIMEOUTT", value = "22" },\n  ]\n}\n', {(4, "env-unknown-name")}),
+    "boot.tf": ('resource "google_compute_instance" "n" {\n  metadata_startup_script = <<-EOT\n    #!/bin/bash\n    export NCCL_P2P_LEVEL=nvl\n    torchrun x.py\n  EOT\n}\n', {(4, "env-invalid-value")}),
+    "open.tf": ('locals {\n  NCCL_SOCKET_IFNAME = var.ifname\n  NCCL_IB_TC         = 106\n}\n', set()),
+    "conf.nomad.hcl": ('job "a" {\n  template {\n    destination = "local/nccl.conf"\n    data = <<EOH\nNCCL_DEBUG=WARN\nexport NCCL_IB_HCA=mlx5_0\nEOH\n  }\n}\n', {(6, "env-invalid-value")}),
+    "job.toml": ('[environment]\nNCCL_DEBUG = "WARN"\nNCCL_P2P_LEVEL = "nvl"\n', {(3, "env-invalid-value")}),
+    "inline.toml": ('env = { NCCL_DEBUG = "INFO", NCCL_SOKET_IFNAME = "eth0" }\n[tool.x]\n', {(1, "env-unknown-name")}),
+    "list.toml": ('[job]\nenv = ["NCCL_IB_HCA=mlx5_0,mlx5_1", "NCCL_DEBUG=VERBOSE"]\n', {(2, "env-invalid-value")}),
+    "supervisor.ini": ("[program:train]\ncommand=torchrun x.py\nenvironment=NCCL_DEBUG=\"INFO\",NCCL_IB_TIMEOUT=\"99\"\n", {(3, "env-invalid-value")}),
+    # Module files
+    "nccl/2.28.lua": ('-- -*- lua -*-\nsetenv("NCCL_IB_HCA", "mlx5_*")\npushenv("NCCL_DEBUG", "WARN")\nsetenv("NCCL_TOPO_FILE", pathJoin(base, "t.xml"))\n', {(2, "env-invalid-value")}),
+    "modulefiles/rccl/6.4": ("#%Module\nset v 6.4\nsetenv NCCL_SOCKET_IFNAME {hsn0, hsn1}\nsetenv NCCL_DEBUG WARN\n# setenv NCCL_ALGO Rng\n", {(3, "env-invalid-value")}),
+    # csh and fish
+    "run.csh": ("#!/bin/csh\nsetenv NCCL_DEBUG=INFO\nset NCCL_IB_HCA=mlx5_0\nif ( $#argv > 0 ) then\n  setenv NCCL_P2P_LEVEL nvl\nendif\nsrun a\n", {(2, "env-invalid-value"), (3, "env-not-exported"), (5, "env-invalid-value")}),
+    "export.csh": ("#!/bin/tcsh\nexport NCCL_DEBUG=INFO\nsrun a\n", {(2, "env-not-exported")}),
+    "setenv.sh": ("#!/bin/bash\nsetenv NCCL_DEBUG INFO\nsrun a\n", {(2, "env-not-exported")}),
+    "a.fish": ("#!/usr/bin/env fish\nset -gx NCCL_SOCKET_IFNAME (ip -br addr | head -1)\nset -gx NCCL_DEBUG=INFO\nset NCCL_IB_HCA mlx5_0\nfor i in 1 2\n  set -x NCCL_IB_SL 3\nend\ntorchrun a.py\n", {(3, "env-invalid-value"), (4, "env-not-exported")}),
+    # make and just
+    "Makefile": ("export NCCL_IB_HCA = mlx5_0   # rail 0\nNCCL_DEBUG = INFO\nrun:\n\texport NCCL_IB_SL=1; ./all_reduce_perf -g 8\n\texport NCCL_IB_TC=106\n\t./all_reduce_perf -g 8\n", {(1, "env-invalid-value"), (5, "env-not-exported")}),
+    "ok.mk": (".ONESHELL:\nexport NCCL_DEBUG := WARN\nNP := 8\nrun:\n\tset -e; export NCCL_SOCKET_IFNAME=eth0\n\t./all_reduce_perf -g $(NP)\n\techo $$HOME\n", set()),
+    "justfile": ("export NCCL_P2P_LEVEL := \"nvl\"\nrun n:\n    export NCCL_DEBUG=INFO\n    torchrun --nproc-per-node {{n}} a.py\n", {(1, "env-invalid-value"), (3, "env-not-exported")}),
+    # Jenkins, GitHub, GitLab, notebooks
+    "Jenkinsfile": ("pipeline {\n  environment { NCCL_DEBUG = 'INFO'; NCCL_IB_TIMOUT = '22' }\n  stages {\n    sh 'export NCCL_ALGO=Ring'\n    sh '''\n      export NCCL_PROTO=LL64\n      torchrun a.py\n    '''\n  }\n}\n", {(2, "env-unknown-name"), (4, "env-not-exported"), (6, "env-invalid-value")}),
+    "steps.yml": ("jobs:\n  a:\n    steps:\n    - run: export NCCL_DEBUG=INFO\n    - run: |\n        export NCCL_IB_SL=1\n        torchrun a.py\n    - run: echo NCCL_P2P_LEVEL=nvl >> $GITHUB_ENV\n", {(4, "env-not-exported"), (8, "env-invalid-value")}),
+    ".gitlab-ci.yml": ("variables:\n  NCCL_DEBUG: WARN\na:\n  before_script: [export NCCL_IB_SL=1]\n  script:\n  - export NCCL_IB_TC=106\n  - torchrun a.py\n", set()),
+    "a.ipynb": ('{"cells": [\n {"cell_type": "code", "source": ["!export NCCL_DEBUG=INFO\\n",\n  "%env NCCL_P2P_LEVEL=nvl\\n",\n  "!torchrun a.py"]},\n {"cell_type": "markdown", "source": ["export NCCL_ALGO=Rng"]},\n {"cell_type": "code", "source": ["%%bash\\n",\n  "export NCCL_IB_SL=1\\n",\n  "torchrun a.py"]},\n {"cell_type": "code", "source": ["import os\\n",\n  "os.environ[\'NCCL_IB_TC\'] = 106"]}\n]}\n', {(2, "env-not-exported"), (3, "env-invalid-value"), (10, "env-invalid-value")}),
+    # Settings inside one value
+    "env_list.sh": ('mpirun -np 16 -H a:8,b:8 --mca mca_base_env_list "NCCL_DEBUG=WARN;NCCL_IB_TIMEOT=22" ./x\n', {(1, "env-unknown-name")}),
+    "export_list.sh": ("srun -N2 --export=ALL,NCCL_IB_HCA=mlx5_0,mlx5_1,HOME ./x\n", {(1, "env-invalid-value")}),
+    "export_subsys.sh": ("srun -N2 --export=ALL,NCCL_DEBUG=INFO,NCCL_DEBUG_SUBSYS=INIT,NET ./x\n", {(1, "env-invalid-value")}),
+    "export_ok.sh": ("srun -N2 --export=ALL,NCCL_DEBUG=INFO,PATH,HOME ./x\n", set()),
+    "v.pbs": ("#!/bin/bash\n#PBS -v NCCL_DEBUG=INFO,NCCL_IB_HCA=mlx5_0,mlx5_1 -l select=2\nmpiexec -n 16 ./a\n", {(2, "env-invalid-value")}),
+    "env.lsf": ('#!/bin/bash\n#BSUB -env "all, NCCL_DEBUG=INFO, NCCL_P2P_LEVEL=nvl"\njsrun -n 8 ./a\n', {(2, "env-invalid-value")}),
+    "qsub.sh": ("qsub -v NCCL_DEBUG=INFO,NCCL_SOCKT_IFNAME=ib0 job.pbs\n", {(1, "env-unknown-name")}),
+    "x.sh": ("torchx run -s kubernetes dist.ddp -j 4x8 --env NCCL_DEBUG=INFO,NCCL_P2P_LEVEL=nvl --script a.py\n", {(1, "env-invalid-value")}),
+    "ray.sh": ("ray job submit --runtime-env-json='{\"env_vars\": {\"NCCL_DEBUG\": \"INFO\", \"NCCL_IB_SL\": 1}}' -- python a.py\n", {(1, "env-invalid-value")}),
+    "options.yaml": ("docker:\n  run_options:\n  - --env=NCCL_P2P_LEVEL=nvl\n  - -e NCCL_DEBUG=INFO\n", {(3, "env-invalid-value")}),
+    # Files that a script writes
+    "conf.sh": ("cat > /etc/nccl.conf <<'EOF'\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=$IFACE\nexport NCCL_IB_SL=1\nEOF\n", {(3, "env-invalid-value"), (4, "env-invalid-value")}),
+    "conf_filled.sh": ("IFACE=eth0\nsudo tee /etc/nccl.conf > /dev/null <<EOF\nNCCL_SOCKET_IFNAME=$IFACE\nEOF\n", set()),
+    "echo.sh": ('echo "NCCL_P2P_LEVEL=nvl" >> /etc/nccl.conf\necho "NCCL_ALGO=Rng" > notes.txt\n', {(1, "env-invalid-value")}),
+    "apply.sh": ("kubectl apply -f - <<EOF\nkind: Pod\nspec:\n  containers:\n  - env:\n    - name: NCCL_IB_SL\n      value: 1\nEOF\n", {(7, "env-invalid-value")}),
+    "batch.sh": ("cat <<'EOF' > job.sbatch\n#!/bin/bash\n#SBATCH --nodes=2\nexport NCCL_DEBUG=INFOO\nsrun a\nEOF\nsbatch job.sbatch\n", {(4, "env-invalid-value")}),
+    "cloud.yaml": ("write_files:\n- path: /etc/nccl.conf\n  content: |\n    NCCL_IB_HCA='mlx5_0'\n", {(4, "env-invalid-value")}),
+    # What reaches the ranks
+    "opaque.sh": ('export NCCL_DEBUG=INFO\ndocker run $OPTS --gpus all image torchrun a.py\n', set()),
+    "docker_args.sh": ('export NCCL_IB_HCA=mlx5_0\ndocker run --rm --gpus all --ipc=host -v "$PWD":/w "$IMAGE" torchrun a.py "$@"\n', {(2, "env-not-forwarded")}),
+    "exec.sh": ("export NCCL_IB_HCA=mlx5_0\ndocker exec train torchrun a.py\n", {(2, "env-not-forwarded")}),
+    "exec_e.sh": ("export NCCL_IB_HCA=mlx5_0\ndocker exec -e NCCL_IB_HCA train torchrun a.py\n", set()),
+    "kube.sh": ("export NCCL_IB_HCA=mlx5_0\nkubectl exec -it pod-0 -- bash -c 'NCCL_IB_HCA=mlx5_0 torchrun a.py'\n", set()),
+    "clean.sh": ("export NCCL_IB_HCA=mlx5_0\nsingularity exec --nv -e a.sif torchrun a.py\n", {(2, "env-not-forwarded")}),
+    "ds.sh": ("export NCCL_DEBUG=WARN TORCH_NCCL_ASYNC_ERROR_HANDLING=1\ndeepspeed --hostfile hosts a.py\n", {(2, "env-not-forwarded")}),
+    "ds_one.sh": ("export FI_PROVIDER=efa\ndeepspeed --num_gpus 8 a.py\n", set()),
+    "quotes.sh": ("DEV=mlx5_0\nsrun bash -c 'export NCCL_IB_HCA=$DEV; python a.py'\n", {(2, "env-invalid-value")}),
+    "quotes_exported.sh": ("export DEV=mlx5_0\nsrun bash -c 'export NCCL_IB_HCA=$DEV; python a.py'\n", set()),
+    "remote.sh": ("export DEV=mlx5_0\nssh node2 'NCCL_IB_HCA=$DEV torchrun a.py'\n", {(2, "env-invalid-value")}),
+    "double.sh": ('DEV=mlx5_0\nssh node2 "NCCL_IB_HCA=$DEV torchrun a.py"\n', set()),
+    "sub.sh": ("(export NCCL_IB_HCA=mlx5_0; torchrun a.py)\n( cd /x; export NCCL_DEBUG=INFO )\ntorchrun b.py\n", {(2, "env-not-exported")}),
+    "child.py": ("import os, subprocess\nos.environ['NCCL_IB_HCA'] = 'mlx5_0'\nsubprocess.run(['torchrun', 'a.py'], env={'PATH': '/bin'})\n", {(3, "env-not-forwarded")}),
+    "system.py": ("import os\nos.system('export NCCL_DEBUG=INFO')\nos.system('NCCL_ALGO=Rng torchrun a.py')\n", {(2, "env-not-exported"), (3, "env-invalid-value")}),
+    "decorated.py": ("@task(environment={'NCCL_P2P_LEVEL': 'nvl'})\ndef f():\n    pass\n", {(1, "env-invalid-value")}),
+    "task_prolog.sh": ("#!/bin/bash\nexport NCCL_DEBUG=INFO\necho export NCCL_P2P_LEVEL=nvl\n", {(2, "env-not-forwarded"), (3, "env-invalid-value")}),
+    # What nothing runs, and where it is called
+    "dead.sh": ("off() {\n  export NCCL_IB_DISABLE=yes\n}\nif false; then\n  export NCCL_ALGO=Rng\nelse\n  export NCCL_PROTO=LL64\nfi\ntorchrun a.py\n", {(7, "env-invalid-value")}),
+    "exit.sh": ("torchrun a.py\nexit 0\nexport NCCL_ALGO=Rng\n", set()),
+    "maybe_exit.sh": ('[ -z "$1" ] && { echo usage; exit 1; }\nexport NCCL_ALGO=Rng\ntorchrun a.py\n', {(2, "env-invalid-value")}),
+    "called.sh": ("setup() {\n  export NCCL_ALGO=Rng\n  export NCCL_DEBUG=INFO\n}\nsetup\ntorchrun a.py\n", {(2, "env-invalid-value")}),
+    "late_call.sh": ("function setup {\n  export NCCL_DEBUG=INFO\n}\ntorchrun a.py\nsetup\n", {(2, "env-set-too-late")}),
+    "library.sh": ("nccl_env() {\n  export NCCL_ALGO=Rng\n}\n", {(2, "env-invalid-value")}),
+    "dispatch.sh": ("tune() { export NCCL_ALGO=Rng; }\nbench() { torchrun a.py; }\n\"$@\"\n", {(1, "env-invalid-value")}),
+    "help.sh": ("usage() {\n  cat <<EOF\n  export NCCL_ALGO=Rng\nEOF\n}\nusage\ntorchrun a.py\n", set()),
+    "windows.sh": ("#!/bin/bash\r\nexport NCCL_DEBUG=WARN\r\ntorchrun a.py\r\n", {(2, "env-invalid-value")}),
+    "windows.yaml": ("env:\r\n  NCCL_DEBUG: WARN\r\n", set()),
+    # One node or several
+    "lo_one.sh": ("export NCCL_SOCKET_IFNAME=lo\ntorchrun --standalone --nproc-per-node 8 a.py\n", set()),
+    "lo_two.sbatch": ("#!/bin/bash\n#SBATCH -N 2\nexport NCCL_SOCKET_IFNAME=lo\nsrun a\n", {(3, "ifname-wrong")}),
+    "lo_hosts.sh": ("export NCCL_SOCKET_IFNAME=lo\nmpirun -H a:8,b:8 -x NCCL_SOCKET_IFNAME ./a\n", {(1, "ifname-wrong")}),
+    # Names and values
+    "plugin.sh": ("export NCCL_NET_PLUGIN=libnccl-net-aws\nexport NCCL_TUNER_PLUGIN=/opt/x/libnccl-tuner.so\ntorchrun a.py\n", {(1, "env-invalid-value")}),
+    "tilde.sh": ("export NCCL_DEBUG=INFO NCCL_DEBUG_FILE='~/%h.%p.log' NCCL_TOPO_FILE=$HOME/t.xml\ntorchrun a.py\n", {(1, "env-invalid-value")}),
+    "hca_range.sh": ("export NCCL_IB_HCA=mlx5_[0-3]\ntorchrun a.py\n", {(1, "env-invalid-value")}),
+    "short.sh": ("export NCCL_IB_QPS_PER_CONN=4\ntorchrun a.py\n", {(1, "env-unknown-name")}),
+    "etc/environment": ("NCCL_SOCKET_IFNAME=$DEV\nNCCL_DEBUG=\"WARN\"\n", {(1, "env-invalid-value")}),
+    # Not ours: not judged
+    "main.rs": ("let x = env(\"NCCL_DEBUG = INFO\");\n", set()),
+    "notes.md": ("Set NCCL_ALGO=Rng and export NCCL_DEBUG = INFO.\n", set()),
+    "script.pl": ("#!/usr/bin/perl\n$ENV{NCCL_DEBUG} = 'INFOO';\n", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found(name: str) -> None:
+    text, expected = CASES[name]
+    result = lint_text(name, text)
+    assert {(f.line, f.issue.name) for f in result.findings if f.severity is not Severity.INFO} == expected
+
+
+@pytest.mark.parametrize("name", ["main.rs", "notes.md", "script.pl"])
+def test_unknown_kinds_are_not_judged(name: str) -> None:
+    assert not lint_text(name, CASES[name][0]).judged
+
+
+NOTES = {
+    "amd.sbatch": ("#!/bin/bash\n#SBATCH --gres=gpu:mi300x:8\nexport NCCL_NVLS_ENABLE=1\nsrun a\n", (3, "env-other-machine")),
+    "nvidia.sbatch": ("#!/bin/bash\n#SBATCH --gres=gpu:h200:8\nexport RCCL_MSCCL_ENABLE=1\nsrun a\n", (3, "env-other-machine")),
+    "topology.sh": ("# DGX\n#SBATCH --constraint=b200\nexport NCCL_TOPO_FILE=/opt/h100-topo.xml\nsrun a\n", (3, "env-other-machine")),
+    "bind.sbatch": ("#!/bin/bash\n#SBATCH --gpus-per-task=1\nexport NCCL_DEBUG=INFO\nsrun a\n", (2, "gpu-isolation")),
+    "pod.yaml": ("kind: Pod\nspec:\n  containers:\n  - env:\n    - {name: NCCL_SOCKET_IFNAME, value: bond0}\n", (5, "ifname-not-found")),
+    "unused.sh": ("off() {\n  export NCCL_IB_DISABLE=yes\n}\ntorchrun a.py\n", (2, "env-invalid-value")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_notes(name: str) -> None:
+    text, expected = NOTES[name]
+    found = {(f.line, f.issue.name): f.severity for f in lint_text(name, text).findings}
+    assert found[expected] is Severity.INFO
