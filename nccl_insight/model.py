@@ -73,6 +73,33 @@ class Ref:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One thing to do. ``label``: check (look), fix (change) or do (in words); ``where`` says where, or what it shows.
+
+    ``text`` can be pasted into a shell unless it is do.
+    """
+
+    label: str
+    text: str
+    where: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the text can be pasted into a shell."""
+        return self.label != "do"
+
+    @property
+    def needs_root(self) -> bool:
+        """Whether an administrator has to run it."""
+        return self.is_command and self.text.startswith("sudo ")
+
+    @property
+    def while_running(self) -> bool:
+        """Whether it tells something only while the processes of the job live."""
+        return self.where.startswith("while the job")
+
+
+@dataclass(frozen=True)
 class Hit:
     """What a rule reports; the engine adds code, name and class and makes a :class:`Finding` of it.
 
@@ -148,6 +175,7 @@ class Finding:
     sources: tuple[str, ...]
     fingerprint: str
     anchor: str = ""
+    steps: tuple[Step, ...] = ()
     first_time: str | None = None
     last_time: str | None = None
 

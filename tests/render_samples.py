@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.engine.steps import steps_of
 from nccl_insight.model import (
     Action,
     Analysis,
@@ -80,6 +81,7 @@ def finding(
     return Finding(
         code, name, klass, severity, confidence, action, title, explanation, next_step, observed, expected, "",
         ranks, hosts, COMM, role, caused_by, lines, sources, f"fp-{code}-{name}", anchor or f"{code}-1",
+        steps_of(next_step),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import nccl_insight
-from nccl_insight.report.steps import steps_of
+from nccl_insight.engine.steps import steps_of
 from tests import pages
 from tests.pages import build
 from tests.runs import HEALTHY, TINY_SHM

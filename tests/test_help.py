@@ -1,89 +1,124 @@
-"""``--help``: commands and options in groups, whole sentences, examples that the parser takes, 80 columns."""
+"""The help that a message brings itself: what a finding says first, with its values, and what is left out."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from typing import Any
+import json
+from pathlib import Path
 
 import pytest
-import typer
 
-from nccl_insight.cli import build_app
-from nccl_insight.cli.help import EXAMPLES
+import nccl_insight
+from nccl_insight.errors import GrammarError
+from nccl_insight.language.help import enumerations, filled, help_blocks
+from nccl_insight.language.lint import lint
+from nccl_insight.language.load import default_grammar, read_grammar
+from nccl_insight.model import Finding
+from nccl_insight.report import json_
 
-ROOT = typer.main.get_command(build_app())
-
-
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    inner = getattr(command, "commands", None)
-    if not inner:
-        yield path, command
-        return
-    for name, each in inner.items():
-        if not each.hidden:
-            yield from commands(each, (*path, name))
+FIELDS = "INT: /-?[0-9]+/\nNAME: /[a-z]+/\nerrno: INT\nkind: NAME\n"
+HEAD = "gpu01:4005:4011 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n"
 
 
-ALL = dict(commands(ROOT))
+def first(tmp_path: Path, *lines: str, host: str = "gpu01") -> Finding:
+    path = tmp_path / "run.log"
+    head = f"{host}:4005:4011 [0] "
+    path.write_text(HEAD + "".join(f"{head}{line}\n" for line in lines), encoding="utf-8")
+    return nccl_insight.analyze(nccl_insight.load([path])).findings[0]
 
 
-def help_of(path: tuple[str, ...]) -> str:
-    context = ROOT.make_context("nccl-insight", list(path), resilient_parsing=True)
-    command: Any = ROOT
-    for name in path:
-        command = command.commands[name]
-        context = type(context)(command, info_name=name, parent=context)
-    context.terminal_width = 80
-    return str(command.get_help(context))
+def test_values_are_filled_in_and_numbers_said_in_words() -> None:
+    enums = {"errno": {"110": "ETIMEDOUT"}}
+    values = {"errno": 110, "host": "gpu01", "empty": ""}
+    assert filled("got {errno} ({errno:raw})", values, enums) == "got ETIMEDOUT (110)"
+    assert filled("failed[[ on {host}]][[ port {port}]]", values, enums) == "failed on gpu01"
+    assert filled("needs {port}", values, enums) == ""
+    assert filled("needs {empty}", values, enums) == ""
+    assert filled("{errno}", {"errno": 5}, enums) == "5"
 
 
-def test_every_command_is_in_a_group_with_its_whole_sentence() -> None:
-    shown = help_of(())
-    titles = [
-        line.rstrip(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")
-    ]
-    assert titles == [
-        "Understand a run", "Before and around a job", "Data", "About the tool", "Options", "Examples",
-    ]  # fmt: skip
-    assert "..." not in shown.split("Understand a run:")[1]
-    assert all(f"\n  {path[0]} " in shown for path in ALL)
+def test_blocks_and_enumerations_are_read_in_order() -> None:
+    text = (
+        "//! enum: errno, kind\n//! value: 1 = one\n\n"
+        "//! help: late\n//! for: failed\n//! when: errno = 110\n//! when: kind = slow\n//! where: on the host\n"
+        "//! check: ls\n"
+    )
+    (block,) = help_blocks({"help.lark": text})
+    assert (block.names, len(block.cases)) == (("failed",), 2)
+    assert (block.help.check, block.help.where, block.help.says) == ("ls", "on the host", "")
+    assert enumerations({"help.lark": text}) == {"errno": {"1": "one"}, "kind": {"1": "one"}}
 
 
-def test_an_option_with_choices_lists_them() -> None:
-    assert "--format <text|json|sarif>" in help_of(("lint",))
-    assert "--format <parquet|csv|ndjson>" in help_of(("tables",))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("//! help: late\n//! says: x\n", "needs `for:`"),
+        ("//! help: late\n//! for: failed\n", "one of says"),
+        ("//! help: late\n//! for: failed\n//! says: x\n//! role: root\n", "has no role"),
+    ],
+)
+def test_a_block_that_cannot_be_used_is_refused(text: str, said: str) -> None:
+    with pytest.raises(GrammarError, match=r"help\.lark:1: .*" + said):
+        list(help_blocks({"help.lark": text}))
 
 
-@pytest.mark.parametrize("path", sorted(ALL))
-def test_help_fits_80_columns_and_ends_with_examples(path: tuple[str, ...]) -> None:
-    text, _, examples = help_of(path).partition("\nExamples:\n")
-    assert examples.strip()
-    assert max(map(len, text.splitlines())) <= 80
-    assert "list[" not in text
-    assert "<str>" not in text
+def test_lint_names_the_nearest_column_and_message() -> None:
+    rule = '//! diagnosis: x\n//! role: root\n//! says: it was {ernno}\nfailed: "failed " errno " " kind\n'
+    blocks = "//! help: late\n//! for: faild\n//! says: {knd}\n\n"
+    found = lint(read_grammar({"fields.lark": FIELDS, "help.lark": blocks, "x.lark": rule}), {"x"})
+    said = "\n".join(map(str, found))
+    assert "{ernno}, which the message does not capture; did you mean errno?" in said
+    assert "faild is no message and no diagnosis; did you mean failed?" in said
+    assert "knd is no column; did you mean kind?" in said
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_examples_are_command_lines_that_the_parser_takes(name: str) -> None:
-    path = tuple(name.split())
-    for example in EXAMPLES[name]:
-        words = shlex.split(example.rpartition("| ")[2].partition(" > ")[0])
-        assert words[0] == "nccl-insight"
-        given = words[1:]
-        if not path and given[0] not in ROOT.commands:  # type: ignore[attr-defined]
-            continue  # the default job needs no name
-        chosen: Any = ROOT
-        while given and given[0] in getattr(chosen, "commands", {}):
-            chosen = chosen.commands[given.pop(0)]
-        chosen.make_context("x", given)
+def test_every_help_of_the_grammar_is_one_line_without_a_full_stop() -> None:
+    grammar = default_grammar()
+    own = [m.directives.get("says", "") for m in grammar.messages.values()]
+    blocks = [b.help.says for b in help_blocks(grammar.sources)]
+    for says in filter(None, (*own, *blocks)):
+        assert not says.endswith("."), says
+        assert len(says) <= 140, says
 
 
-def test_options_of_analyze_are_in_groups() -> None:
-    shown = help_of(("analyze",))
-    for title, option in (
-        ("Output", "-o, --output FORMAT=FILE"), ("What is judged", "--fail-on"), ("Privacy", "--redact"),
-        ("Following", "--follow"), ("Inputs", "--limit"),
-    ):  # fmt: skip
-        part = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
-        assert option in part
+def test_a_value_of_the_line_decides_what_is_said(tmp_path: Path) -> None:
+    mixed = first(tmp_path, "misc/socket.cc:502 NCCL WARN socketFinalizeAccept: wrong type 4 != 3")
+    assert mixed.title.startswith("One side uses NET/IB, the other NET/Socket")
+    assert any("mpirun -x" in step.text for step in mixed.steps)
+    other = first(tmp_path, "misc/socket.cc:502 NCCL WARN socketFinalizeAccept: wrong type 2 != 1")
+    assert other.title.startswith("A connection for proxy reached a port that waits for bootstrap")
+
+
+def test_a_cuda_code_brings_its_own_advice_with_or_without_its_number(tmp_path: Path) -> None:
+    for line in ("Cuda failure 222 'the provided PTX was compiled with an unsupported toolchain.'",
+                 "Cuda failure 'the provided PTX was compiled with an unsupported toolchain.'"):  # fmt: skip
+        finding = first(tmp_path, f"enqueue.cc:47 NCCL WARN {line}")
+        assert "driver is older than the CUDA toolkit" in finding.title
+        assert not any("compute-sanitizer" in step.text for step in finding.steps)
+
+
+def test_a_remedy_that_the_line_offers_is_the_first_step(tmp_path: Path) -> None:
+    finding = first(
+        tmp_path,
+        "init.cc:900 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
+        "enable this configuration.",
+    )
+    assert finding.steps[0].label == "fix"
+    assert finding.steps[0].text == "export NCCL_MULTI_RANK_GPU_ENABLE=1"
+
+
+def test_a_way_to_silence_a_warning_is_no_remedy(tmp_path: Path) -> None:
+    finding = first(
+        tmp_path,
+        "transport/net_ib.cc:900 NCCL WARN NET/IB : There are mismatched physical devices between local (mlx5_0) "
+        "and remote (mlx5_1). To disable this warning, set NCCL_IB_WARN_RAIL_LOCAL=0",
+    )
+    assert not any("NCCL_IB_WARN_RAIL_LOCAL" in step.text for step in finding.steps)
+
+
+def test_steps_are_data_in_json(tmp_path: Path) -> None:
+    finding = first(tmp_path, "enqueue.cc:47 NCCL WARN Cuda failure 'named symbol not found'")
+    steps = json.loads(json.dumps(json_.finding_dict(finding)))["next_steps"]
+    assert [step["kind"] for step in steps] == ["check", "do"]
+    assert "cuobjdump" in steps[0]["command"]
+    assert "gpu01" in steps[0]["where"]
+    assert set(steps[1]) == {"kind", "text", "where", "needs_root", "while_running"}

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 from nccl_insight import api
-from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged
+from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged, Step
 from nccl_insight.report import json_
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.html.markup import json_block
@@ -402,7 +402,8 @@ def hostile_run(payload: str) -> tuple[Analysis, Run]:
         Evidence(payload, 0, payload),
     )
     bad = dataclasses.replace(
-        samples.finding(), title=payload, explanation=payload, next_step=payload, observed=payload, expected=payload, unit=payload,
+        samples.finding(), title=payload, explanation=payload, next_step=payload,
+        steps=(Step("do", payload), Step("check", payload, payload)), observed=payload, expected=payload, unit=payload,
         hosts=(payload,), comm_id=payload, caused_by=payload, evidence=evidence, sources=(payload, "https://" + payload), fingerprint=payload,
     )  # fmt: skip
     job = Job((payload,), 64, 8, (payload,), 64, (payload,), 1, (payload,), (payload,))

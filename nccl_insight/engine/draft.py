@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from nccl_insight.engine.steps import steps_of, text_of
 from nccl_insight.facts.clock import clock_text
-from nccl_insight.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity
+from nccl_insight.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity, Step
 from nccl_insight.rules import Rule
 from nccl_insight.rules._faults import nearness
 
@@ -26,6 +27,7 @@ class Draft:
     first_s: float | None = None
     last_s: float | None = None
     undecided: bool = False
+    steps: tuple[Step, ...] = ()
 
     @property
     def name(self) -> str:
@@ -80,12 +82,13 @@ class Draft:
         return Finding(
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
             confidence=self.confidence, action=self.action, title=hit.title,
-            explanation=explanation, next_step=hit.next_step,
+            explanation=explanation,
+            next_step=text_of(self.steps) if self.steps else hit.next_step,
             observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),
             hosts=tuple(sorted(set(hit.hosts))), comm_id=hit.comm_id, role=self.role,
             caused_by=self.caused_by, evidence=evidence,
             sources=tuple(dict.fromkeys((*hit.sources, *rule.sources))), fingerprint=fingerprint,
-            anchor=anchor,
+            anchor=anchor, steps=self.steps or steps_of(hit.next_step),
             first_time=None if self.first_s is None else clock_text(self.first_s),
             last_time=None if self.last_s is None else clock_text(self.last_s),
         )  # fmt: skip

@@ -14,9 +14,20 @@ _COMMENTS = re.compile(r"^[ \t]*//!.*(?:\n[ \t]*//.*)*", re.MULTILINE)
 _DIRECTIVES = {
     "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
     "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
+    "says", "check", "where", "fix", "do", "help", "for", "enum", "value",
 }  # fmt: skip
-# Blocks of directives that belong to no rule: a table of cases, and what holds for the rest of the file.
-OWN_BLOCKS = {"define", "default-diagnosis", "default-role", "default-table", "default-headless"}
+# Blocks that belong to no rule: a table of cases, help, an enumeration, what holds for the rest of the file.
+OWN_BLOCKS = {
+    "define",
+    "help",
+    "enum",
+    "default-diagnosis",
+    "default-role",
+    "default-table",
+    "default-headless",
+}
+_OWN = re.compile(r"//! *(?:define|help|enum|default-[a-z]+):")
+_ADDED = {"when", "value"}
 _INHERITED = {"default-table": "table", "default-headless": "headless"}
 
 
@@ -30,10 +41,11 @@ class Definition(NamedTuple):
 
 
 def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
-    """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order."""
+    """The blocks of directives that belong to no rule, with ``where`` (file:line) added, in order; a
+    directive of that name is ``place``."""
     number, at = 1, 0
     for found in _COMMENTS.finditer(text):
-        if "define:" not in found[0] and "default-" not in found[0]:
+        if not _OWN.search(found[0]):
             continue
         block: dict[str, str] = {}
         for line in found[0].split("\n"):
@@ -42,12 +54,12 @@ def blocks(name: str, text: str) -> Iterator[dict[str, str]]:
                 _add(block, key.strip(), value.strip())
         if OWN_BLOCKS & block.keys():
             number, at = number + text.count("\n", at, found.start()), found.start()
-            yield {**block, "where": f"{name}:{number}"}
+            yield {**block, "place": block.get("where", ""), "where": f"{name}:{number}"}
 
 
 def _add(directives: dict[str, str], key: str, value: str) -> None:
-    """Notes a directive; cases add up, one per line."""
-    directives[key] = f"{directives[key]}\n{value}" if key == "when" and key in directives else value
+    """Notes a directive; cases and values add up, one per line."""
+    directives[key] = f"{directives[key]}\n{value}" if key in _ADDED and key in directives else value
 
 
 def definitions(name: str, text: str) -> Iterator[Definition]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.diagnoses import DIAGNOSES
+from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
 from nccl_insight.language.meanings import HEAD_COLUMNS, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
@@ -51,7 +53,48 @@ def lint(grammar: Grammar, diagnoses: Collection[str] = DIAGNOSES) -> list[Probl
         problems += [
             Problem(message.origin, message.name, text) for text in _meaning(grammar, message, diagnoses)
         ]
-    return problems
+        problems += [Problem(message.origin, message.name, text) for text in _own_help(grammar, message)]
+    return [*problems, *_help(grammar, diagnoses)]
+
+
+def _captured(grammar: Grammar, message: Message) -> set[str]:
+    return {*(grammar.columns[name].column for name in columns_of(message.expr)), *message.constants}
+
+
+def _own_help(grammar: Grammar, message: Message) -> Iterator[str]:
+    """What is wrong with the help that a message brings."""
+    help_ = own_help(message.name, message.directives)
+    captured = _captured(grammar, message)
+    for field in unknown_fields(help_, captured) if help_ else ():
+        yield f"its help names {{{field}}}, which the message does not capture{_nearest(field, captured)}"
+
+
+def _help(grammar: Grammar, diagnoses: Collection[str]) -> Iterator[Problem]:
+    """What is wrong with blocks of help and enumerations."""
+    columns = {c.column for c in grammar.columns.values()}
+    try:
+        found, numbers = [*help_blocks(grammar.sources)], enumerations(grammar.sources)
+    except GrammarError as error:
+        yield Problem(str(error).partition(": ")[0], "help", str(error).partition(": ")[2])
+        return
+    for column in sorted(set(numbers) - columns):
+        yield Problem("enum", column, f"is no column{_nearest(column, columns)}")
+    for block in found:
+        for name in block.names:
+            if name not in grammar.messages and name not in diagnoses:
+                near = _nearest(name, {*grammar.messages, *diagnoses})
+                yield Problem("help", block.help.name, f"{name} is no message and no diagnosis{near}")
+        tested = {test.column for case in block.cases for test in case.tests} - HEAD_COLUMNS
+        asked = {field for text in block.help.parts.values() for field in fields(text)} - PLACE
+        for column in sorted((tested | asked) - columns):
+            yield Problem("help", block.help.name, f"{column} is no column{_nearest(column, columns)}")
+        if all(name in diagnoses for name in block.names) and not block.cases:
+            yield Problem("help", block.help.name, "help for a whole diagnosis is its page")
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:

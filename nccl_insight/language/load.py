@@ -106,14 +106,20 @@ class _OnDemand(Mapping[str, _T]):
 
 @cache
 def _own_blocks(name: str, text: str) -> tuple[dict[str, str], ...]:
-    """The blocks of a file that belong to no rule: tables of cases, and what holds for the rest of the file."""
-    return tuple(blocks(name, text)) if "default-" in text or "define:" in text else ()
+    """The blocks of a file that belong to no rule: tables of cases, help, and what holds for the rest of the file."""
+    own = ("default-", "define:", "help:", "enum:")
+    return tuple(blocks(name, text)) if any(word in text for word in own) else ()
+
+
+def blocks_of(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The blocks of directives of grammar files that belong to no rule, in order."""
+    return (block for name, text in files.items() for block in _own_blocks(name, text))
 
 
 def _tables(files: Mapping[str, str]) -> Mapping[str, tuple[Case, ...]]:
     """Tables of cases by name; the cases are parsed when they are asked for."""
     found: dict[str, dict[str, str]] = {}
-    for block in (b for name, text in files.items() for b in _own_blocks(name, text) if "define" in b):
+    for block in (b for b in blocks_of(files) if "define" in b):
         if block["define"] in found:
             raise GrammarError(f"{block['where']}: the table of cases {block['define']} is already defined")
         found[block["define"]] = block

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from nccl_insight.model import Analysis, Finding, Progress, Severity
+from nccl_insight.model import Analysis, Finding, Progress, Severity, Step
 from nccl_insight.report.sanitize import sanitize
 from nccl_insight.report.words import verdict_word
 
@@ -135,6 +135,16 @@ def _progress(progress: Progress | None) -> dict[str, Any] | None:
     }
 
 
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.label,
+        "command" if step.is_command else "text": step.text,
+        "where": step.where,
+        "needs_root": step.needs_root,
+        "while_running": step.while_running,
+    }
+
+
 def finding_dict(finding: Finding) -> dict[str, Any]:
     """One finding as plain values (strings not yet sanitised)."""
     return {
@@ -147,6 +157,7 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "title": finding.title,
         "explanation": finding.explanation,
         "next_step": finding.next_step,
+        "next_steps": [_step(step) for step in finding.steps],
         "observed": finding.observed,
         "expected": finding.expected,
         "unit": finding.unit,

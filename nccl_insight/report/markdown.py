@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from nccl_insight.model import Analysis, Finding, Role
+from nccl_insight.model import Analysis, Finding, Role, Step
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line, sanitize
-from nccl_insight.report.steps import steps_of
 from nccl_insight.units import format_bytes, plural
 
 LIMIT = 60_000
@@ -56,10 +55,10 @@ def _journey(analysis: Analysis) -> list[str]:
     return [*rows, ""] if rows else []
 
 
-def _steps(next_step: str) -> list[str]:
+def _steps(steps: Sequence[Step]) -> list[str]:
     """Commands in fenced blocks that can be copied raw, words as words."""
     rows: list[str] = []
-    for step in steps_of(next_step):
+    for step in steps:
         where = f" ({escape(step.where)})" if step.where else ""
         if step.is_command:
             rows += [f"- **{step.label.capitalize()}**{where}:", "", fence([step.text], "sh"), ""]
@@ -84,7 +83,7 @@ def finding(item: Finding) -> str:
     if words.compared(item):
         rows.append(f"- **Why:** {escape(words.compared(item))}")
     rows.append(f"- Action `{item.action.value}`, confidence `{item.confidence.value}`{_role(item)}")
-    rows += _steps(item.next_step)
+    rows += _steps(words.steps(item))
     if item.explanation:
         rows += ["", inline(item.explanation)]
     if item.evidence:

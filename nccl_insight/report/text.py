@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Role, Severity
+from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Role, Severity, Step
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.report.steps import Step, steps_of
 from nccl_insight.units import plural
 
 _STYLE: Final = {
@@ -183,7 +182,7 @@ class _Page:
             bar = f"    {self._paint('|', 'dim')}  "
             yield from (bar + row for row in self._rows(one_line(evidence.text, words.EXCERPT)))
         yield from self._because(finding)
-        for step in steps_of(finding.next_step):
+        for step in words.steps(finding):
             yield from self._step(step)
         if verbosity > 0:
             yield from self._more_of(finding)

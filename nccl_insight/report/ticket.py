@@ -9,7 +9,6 @@ from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.report import markdown, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.report.steps import steps_of
 from nccl_insight.units import plural
 from nccl_insight.views.platform import Platform
 
@@ -79,9 +78,7 @@ def chat(analysis: Analysis) -> str:
             lines.append(
                 f"{words.location(first)}{f' ({where})' if where else ''}: {one_line(first.text, 200)}"
             )
-        told = "; ".join(
-            f"{s.label}: {s.text}" if s.is_command else s.text for s in steps_of(loud[0].next_step)
-        )
+        told = "; ".join(f"{s.label}: {s.text}" if s.is_command else s.text for s in words.steps(loud[0]))
         if told:
             lines.append(f"Next: {one_line(told, 300)}")
     elif analysis.more:

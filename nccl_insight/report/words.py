@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity
+from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity, Step
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural, rank_words
 
@@ -106,6 +106,11 @@ def location(evidence: Evidence) -> str:
     """``run.log:1234``; the input alone when the evidence is an absence."""
     path = one_line(evidence.input, 300)
     return f"{path}:{evidence.line}" if evidence.line else path
+
+
+def steps(finding: Finding) -> tuple[Step, ...]:
+    """What to do about it, made safe to show."""
+    return tuple(Step(s.label, one_line(s.text, 1000), one_line(s.where, 500)) for s in finding.steps)
 
 
 def affected(finding: Finding, limit: int = 12) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity
+from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity, Step
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose, table, unseen
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
-from nccl_insight.report.steps import steps_of
 from nccl_insight.units import format_ranks, plural
 from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
 
@@ -148,7 +147,7 @@ def _card(
         _role(finding, anchors),
         _where(finding),
         _versus(finding),
-        next_steps(finding.next_step),
+        next_steps(words.steps(finding)),
         el("p", prose(finding.explanation)) if finding.explanation else None,
         _figures(finding, shown_in),
         _folded(finding, _evidence(finding, context)),
@@ -193,9 +192,8 @@ def _figures(finding: Finding, shown_in: Sequence[Figure]) -> Markup | None:
     return el("p", "Shown in: " if links else None, listed, " ", mark, class_="small shown")
 
 
-def next_steps(text: str) -> Markup | None:
+def next_steps(steps: Sequence[Step]) -> Markup | None:
     """The next step: commands as code that can be copied, check and fix apart; words as words."""
-    steps = steps_of(text)
     if not steps:
         return None
     rows: list[Child] = []

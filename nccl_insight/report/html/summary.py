@@ -8,7 +8,6 @@ from nccl_insight.model import Analysis, Finding, Role, Severity
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.report.steps import steps_of
 from nccl_insight.units import plural
 
 STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
@@ -156,7 +155,7 @@ def _quote(finding: Finding) -> Markup | None:
 
 def _steps(finding: Finding) -> list[Markup]:
     rows = []
-    for step in steps_of(finding.next_step)[:_STEPS]:
+    for step in words.steps(finding)[:_STEPS]:
         label = el("b", f"{step.label.capitalize()}: " if step.is_command else "Next: ")
         where = f" ({step.where})" if step.where else ""
         rows.append(

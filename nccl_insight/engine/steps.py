@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from nccl_insight.report.sanitize import one_line
+from nccl_insight.model import Step
 
 _LOOKS: Final = frozenset({
     "awk", "cat", "curl", "dcgmi", "df", "dmesg", "echo", "env", "ethtool", "find", "free", "gdb", "getcap",
@@ -45,23 +45,9 @@ _COMMENT: Final = re.compile(r"\s+#\s+")
 _NEXT: Final = re.compile(r"(?:(?:^|;\s+)(check|fix|then)\b:?|;)\s+")
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step. ``label``: check, fix or do; ``text`` can be pasted unless it is do; ``where`` explains it."""
-
-    label: str
-    text: str
-    where: str = ""
-
-    @property
-    def is_command(self) -> bool:
-        """Whether the text can be pasted into a shell."""
-        return self.label != "do"
-
-
 def steps_of(next_step: str) -> tuple[Step, ...]:
     """The steps in order; a text that is no command is one step ``do``."""
-    text = one_line(next_step, 1000).strip()
+    text = " ".join(next_step.split("\n")).strip()
     if not text:
         return ()
     command, _, comment = _split(text)
@@ -152,3 +138,10 @@ def _from_comment(comment: str) -> tuple[str, tuple[Step, ...]]:
     if found[1] == "fix" and steps and steps[0].is_command:
         steps = (replace(steps[0], label="fix"), *steps[1:])
     return comment[: found.start()].strip(" ;"), steps
+
+
+def text_of(steps: tuple[Step, ...]) -> str:
+    """The steps in one line."""
+    return "; ".join(
+        f"{s.label}: {s.text}{f' ({s.where})' if s.where else ''}" if s.is_command else s.text for s in steps
+    )

@@ -1,0 +1,145 @@
+"""The help that a message brings itself: what it means, what to look at and what to change, with its values filled in.
+
+``says``, ``check``, ``where``, ``fix`` and ``do`` above a rule hold for its lines. Help that depends on a value stands
+in a block of its own (``help: NAME``), for messages or diagnoses (``for``), behind tests (``when``). Enumerations
+(``enum: COLUMN`` with one ``value: NUMBER = words`` per line) say what numbers stand for. docs/grammar.md, "Help".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from nccl_insight.errors import GrammarError
+from nccl_insight.language.load import blocks_of, default_grammar
+from nccl_insight.language.meanings import Case, parse_case
+
+# What every line has beside the values that its message captures.
+PLACE: Final = frozenset({"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher"})
+_PARTS: Final = ("says", "check", "where", "fix", "do")
+_KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
+_FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_]*)(:raw)?\}")
+_OPTIONAL: Final = re.compile(r"\[\[(.*?)\]\]")
+
+
+@dataclass(frozen=True)
+class Help:
+    """What one message, or one value in it, means. Templates: ``{column}``, and ``[[words]]`` left out where a value
+    in them is unknown."""
+
+    name: str
+    says: str = ""
+    check: str = ""
+    where: str = ""
+    fix: str = ""
+    do: str = ""
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Its texts by name."""
+        return {part: getattr(self, part) for part in _PARTS}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Help for messages or diagnoses, where one of the cases holds (none: always)."""
+
+    help: Help
+    names: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+
+def _help(name: str, given: Mapping[str, str]) -> Help:
+    return Help(name, **{part: given.get(part, "") for part in _PARTS})
+
+
+def own_help(name: str, directives: Mapping[str, str]) -> Help | None:
+    """The help in the directives of a message, or None."""
+    return _help(name, directives) if any(part in directives for part in _PARTS) else None
+
+
+def help_blocks(files: Mapping[str, str]) -> Iterator[Block]:
+    """The blocks of help of grammar files, in order.
+
+    Raises:
+        GrammarError: an unknown key, a block for nothing, or a case that cannot be read.
+    """
+    for block in blocks_of(files):
+        if "help" not in block:
+            continue
+        where = block["where"]
+        for key in block.keys() - _KEYS:
+            raise GrammarError(f"{where}: a block of help has no {key}")
+        names = tuple(block.get("for", "").replace(",", " ").split())
+        given = {**block, "where": block.get("place", "")}
+        if not names or not any(given.get(part) for part in _PARTS):
+            raise GrammarError(f"{where}: help needs `for:` and one of {', '.join(_PARTS)}")
+        lines = [line for line in block.get("when", "").split("\n") if line]
+        cases = tuple(parse_case(f"{line} => {block['help']}", where) for line in lines)
+        yield Block(_help(block["help"], given), names, cases)
+
+
+def enumerations(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What the numbers in columns stand for, by column.
+
+    Raises:
+        GrammarError: a value that is not of the form ``NUMBER = words``.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for block in blocks_of(files):
+        for column in block.get("enum", "").replace(",", " ").split():
+            pairs = (line.partition("=") for line in block.get("value", "").split("\n"))
+            for number, equals, words in pairs:
+                if not equals:
+                    raise GrammarError(f"{block['where']}: a value is `NUMBER = words`, not {number!r}")
+                found.setdefault(column, {})[number.strip()] = words.strip()
+    return found
+
+
+@cache
+def default_blocks() -> tuple[Block, ...]:
+    """The blocks of help of the packaged grammar."""
+    return tuple(help_blocks(default_grammar().sources))
+
+
+@cache
+def default_enumerations() -> Mapping[str, Mapping[str, str]]:
+    """The enumerations of the packaged grammar."""
+    return enumerations(default_grammar().sources)
+
+
+def fields(template: str) -> Iterator[str]:
+    """The columns that a template names."""
+    return (match[1] for match in _FIELD.finditer(template))
+
+
+def filled(
+    template: str, values: Mapping[str, object], enums: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
+    """The template with its values; optional words without their value, and a text whose value is unknown, are left
+    out (empty). A number of an enumeration is given in words; ``{column:raw}`` leaves it."""
+    known = default_enumerations() if enums is None else enums
+
+    def given(name: str, raw: object) -> str | None:
+        value = values.get(name)
+        if value is None or value == "":
+            return None
+        return str(value) if raw else known.get(name, {}).get(str(value), str(value))
+
+    def whole(text: str) -> str | None:
+        said = {m[0]: given(m[1], m[2]) for m in _FIELD.finditer(text)}
+        if None in said.values():
+            return None
+        return _FIELD.sub(lambda m: str(said[m[0]]), text)
+
+    kept = _OPTIONAL.sub(lambda m: whole(m[1]) or "", template)
+    return " ".join((whole(kept) or "").split())
+
+
+def unknown_fields(help_: Help, columns: Iterable[str]) -> list[str]:
+    """Fields of its templates that no line has."""
+    have = {*columns, *PLACE}
+    return sorted({f for text in help_.parts.values() for f in fields(text)} - have)
