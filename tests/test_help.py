@@ -19,11 +19,12 @@ FIELDS = "INT: /-?[0-9]+/\nNAME: /[a-z]+/\nerrno: INT\nkind: NAME\n"
 HEAD = "gpu01:4005:4011 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n"
 
 
-def first(tmp_path: Path, *lines: str, host: str = "gpu01") -> Finding:
+def first(tmp_path: Path, *lines: str, code: str = "") -> Finding:
     path = tmp_path / "run.log"
-    head = f"{host}:4005:4011 [0] "
+    head = "gpu01:4005:4011 [0] "
     path.write_text(HEAD + "".join(f"{head}{line}\n" for line in lines), encoding="utf-8")
-    return nccl_insight.analyze(nccl_insight.load([path])).findings[0]
+    found = nccl_insight.analyze(nccl_insight.load([path])).findings
+    return next(finding for finding in found if code in finding.code)
 
 
 def test_values_are_filled_in_and_numbers_said_in_words() -> None:
@@ -31,6 +32,7 @@ def test_values_are_filled_in_and_numbers_said_in_words() -> None:
     values = {"errno": 110, "host": "gpu01", "empty": ""}
     assert filled("got {errno} ({errno:raw})", values, enums) == "got ETIMEDOUT (110)"
     assert filled("failed[[ on {host}]][[ port {port}]]", values, enums) == "failed on gpu01"
+    assert filled("to [[{port}||a port]] of [[{host}||a host]]", values, enums) == "to a port of gpu01"
     assert filled("needs {port}", values, enums) == ""
     assert filled("needs {empty}", values, enums) == ""
     assert filled("{errno}", {"errno": 5}, enums) == "5"
@@ -85,7 +87,7 @@ def test_a_value_of_the_line_decides_what_is_said(tmp_path: Path) -> None:
     assert mixed.title.startswith("One side uses NET/IB, the other NET/Socket")
     assert any("mpirun -x" in step.text for step in mixed.steps)
     other = first(tmp_path, "misc/socket.cc:502 NCCL WARN socketFinalizeAccept: wrong type 2 != 1")
-    assert other.title.startswith("A connection for proxy reached a port that waits for bootstrap")
+    assert other.title.startswith("A connection for proxy reached a port for bootstrap")
 
 
 def test_a_cuda_code_brings_its_own_advice_with_or_without_its_number(tmp_path: Path) -> None:
@@ -96,14 +98,16 @@ def test_a_cuda_code_brings_its_own_advice_with_or_without_its_number(tmp_path: 
         assert not any("compute-sanitizer" in step.text for step in finding.steps)
 
 
-def test_a_remedy_that_the_line_offers_is_the_first_step(tmp_path: Path) -> None:
+def test_a_remedy_that_the_line_offers_is_shown(tmp_path: Path) -> None:
     finding = first(
         tmp_path,
         "init.cc:900 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
         "enable this configuration.",
     )
-    assert finding.steps[0].label == "fix"
-    assert finding.steps[0].text == "export NCCL_MULTI_RANK_GPU_ENABLE=1"
+    assert ("fix", "export NCCL_MULTI_RANK_GPU_ENABLE=1") in [(s.label, s.text) for s in finding.steps]
+    unknown = first(tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX_ENABLE=2 to enable it.",
+                    code="NI518")  # fmt: skip
+    assert (unknown.steps[0].label, unknown.steps[0].text) == ("fix", "export NCCL_QUUX_ENABLE=2")
 
 
 def test_a_way_to_silence_a_warning_is_no_remedy(tmp_path: Path) -> None:
@@ -122,3 +126,22 @@ def test_steps_are_data_in_json(tmp_path: Path) -> None:
     assert "cuobjdump" in steps[0]["command"]
     assert "gpu01" in steps[0]["where"]
     assert set(steps[1]) == {"kind", "text", "where", "needs_root", "while_running"}
+
+
+def test_holes_are_filled_from_the_line_or_by_a_command(tmp_path: Path) -> None:
+    refused = first(tmp_path, "misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.0.0.7<40861> returned "
+                    "113(No route to host) errno 11(Resource temporarily unavailable)")  # fmt: skip
+    said = " ".join(step.text for step in refused.steps)
+    assert "10.0.0.7" in said
+    assert "<" not in said
+    memory = first(
+        tmp_path, "misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+    )
+    assert any("/proc/4005/limits" in step.text for step in memory.steps)
+
+
+def test_a_setting_to_try_is_exported_and_the_job_run_again(tmp_path: Path) -> None:
+    finding = first(tmp_path, "init.cc:9 NCCL WARN AllReduce : sendbuff 0x7f is not a valid pointer")
+    step = next(s for s in finding.steps if "NCCL_CHECK_POINTERS" in s.text)
+    assert step.text.startswith("export NCCL_CHECK_POINTERS=1 ")
+    assert step.where.startswith("then run the same job")

@@ -9,6 +9,7 @@ from typing import Any
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
+from nccl_insight.engine.fill import filled_in
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.help import helped
 from nccl_insight.engine.measured import copy_sentences, measured_sentences
@@ -71,7 +72,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         drafts, gaps, said = run_rules(own, [r for r in judged if own is run or r.name not in WHOLE])
         if len(everything) > 1:
             drafts += run_rules(run, [r for r in judged if r.name in WHOLE])[0] if own is runs[0] else []
-        placed += helped(own, place(own, drafts, policy.severity_of))
+        placed += filled_in(own, helped(own, place(own, drafts, policy.severity_of)))
         open_.append(gaps)
         notes += [note for note in said if note not in notes]
     not_judged = unjudged(open_)

@@ -74,6 +74,8 @@ class Draft:
     def finding(self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str) -> Finding:
         """The finished finding."""
         hit, rule = self.hit, self.rule
+        plain = steps_of(hit.next_step)
+        steps = self.steps or plain
         explanation = hit.explanation or rule.section("Why it matters")
         if self.undecided:
             explanation += (
@@ -83,12 +85,12 @@ class Draft:
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
             confidence=self.confidence, action=self.action, title=hit.title,
             explanation=explanation,
-            next_step=text_of(self.steps) if self.steps else hit.next_step,
+            next_step=text_of(steps) if steps != plain else hit.next_step,
             observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),
             hosts=tuple(sorted(set(hit.hosts))), comm_id=hit.comm_id, role=self.role,
             caused_by=self.caused_by, evidence=evidence,
             sources=tuple(dict.fromkeys((*hit.sources, *rule.sources))), fingerprint=fingerprint,
-            anchor=anchor, steps=self.steps or steps_of(hit.next_step),
+            anchor=anchor, steps=steps,
             first_time=None if self.first_s is None else clock_text(self.first_s),
             last_time=None if self.last_s is None else clock_text(self.last_s),
         )  # fmt: skip

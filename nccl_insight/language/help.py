@@ -21,6 +21,7 @@ from nccl_insight.language.meanings import Case, parse_case
 PLACE: Final = frozenset({"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher"})
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
+_VALUE_MOST: Final = 90
 _FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_]*)(:raw)?\}")
 _OPTIONAL: Final = re.compile(r"\[\[(.*?)\]\]")
 
@@ -119,15 +120,18 @@ def fields(template: str) -> Iterator[str]:
 def filled(
     template: str, values: Mapping[str, object], enums: Mapping[str, Mapping[str, str]] | None = None
 ) -> str:
-    """The template with its values; optional words without their value, and a text whose value is unknown, are left
-    out (empty). A number of an enumeration is given in words; ``{column:raw}`` leaves it."""
+    """The template with its values; of ``[[words||other words]]`` the first whose values are known, or nothing.
+
+    A text whose value is unknown is left out (empty). A number of an enumeration is given in words, with
+    ``{column:raw}`` as it is."""
     known = default_enumerations() if enums is None else enums
 
     def given(name: str, raw: object) -> str | None:
         value = values.get(name)
         if value is None or value == "":
             return None
-        return str(value) if raw else known.get(name, {}).get(str(value), str(value))
+        said = " ".join(str(value).split())
+        return said if raw else known.get(name, {}).get(said, said)[:_VALUE_MOST]
 
     def whole(text: str) -> str | None:
         said = {m[0]: given(m[1], m[2]) for m in _FIELD.finditer(text)}
@@ -135,7 +139,10 @@ def filled(
             return None
         return _FIELD.sub(lambda m: str(said[m[0]]), text)
 
-    kept = _OPTIONAL.sub(lambda m: whole(m[1]) or "", template)
+    def first(choices: str) -> str:
+        return next((said for part in choices.split("||") if (said := whole(part))), "")
+
+    kept = _OPTIONAL.sub(lambda m: first(m[1]), template)
     return " ".join((whole(kept) or "").split())
 
 

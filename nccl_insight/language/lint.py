@@ -110,8 +110,9 @@ def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> 
     seen: set[tuple[Test, ...]] = set()
     for case in parse_cases(message.directives, message.origin):
         for test in case.tests:
-            if test.column not in own:
-                yield f"a case tests {test.column}, which the message does not capture"
+            for column in (test.column, *(v[1:-1] for v in test.values if v.startswith("{"))):
+                if column not in own:
+                    yield f"a case tests {column}, which the message does not capture"
         if case.tests in seen:
             yield f"a case is never reached: {' & '.join(str(t) for t in case.tests) or 'the second without tests'}"
         if case.table is None:

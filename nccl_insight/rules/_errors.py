@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -60,6 +60,12 @@ class Trouble:
         column = self.rows["time_s"].drop_nulls()
         found = (column.min() if which == "min" else column.max()) if column.len() else None
         return float(found) if isinstance(found, float) else None
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The values of the first loud line, else of the first."""
+        row = self.rows.sort(pl.col("loud").not_(), maintain_order=True).row(0, named=True)
+        return {name: value for name, value in row.items() if value is not None}
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ which the grammar says that they mean ``name`` are the evidence; the finding is 
 | key | meaning |
 |---|---|
 | ``class``, ``severity``, ``action`` | as in a rule module |
-| ``title`` | the finding in one sentence, without figures and without a full stop |
+| ``title`` | the finding in one sentence without a full stop; ``{column}`` as in a message's help |
 | ``expected`` | what a healthy run shows |
 | ``check`` | a command that tells more, as one can paste it |
 | ``where`` | where to run it |
@@ -32,6 +32,7 @@ from typing import Final
 
 from nccl_insight.errors import InsightError
 from nccl_insight.facts.reach import needs_no_network
+from nccl_insight.language.help import filled
 from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.rules._faults import ANY, others
@@ -86,7 +87,7 @@ class Page:
         yield from report(
             run,
             self.name,
-            self.head["title"],
+            filled(self.head["title"], found.first),
             self.next_step,
             explanation=" ".join(self.sections["Why it matters"].split("\n\n")[-1].split()),
             expected=self.head["expected"],

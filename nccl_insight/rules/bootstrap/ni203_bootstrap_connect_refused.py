@@ -59,7 +59,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "A peer's address cannot be reached: no route to it"
         if unreachable is not None and unreachable.count == found.count
         else "A connection to a peer was refused",
-        "nc -vz <address> <port from the message>; ip -brief address   # while the job runs, and ss -ltnp on the peer; "
+        "nc -vz <address> <port>; ip -brief address   # while the job runs, and ss -ltnp on the peer; "
         "then read what the peer logged before",
         explanation="Candidates in this order: the process behind that address has already stopped (look for "
         "its first error); the address belongs to a bridge or virtual interface that others "

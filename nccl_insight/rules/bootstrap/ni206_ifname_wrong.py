@@ -56,10 +56,7 @@ _BRIDGE = (
 _LINK_LOCAL = "169.254."
 # The USB interface of a BMC: by driver, by the address that systemd names it after, or by its maker.
 _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
-_NEXT = (
-    "ip -brief address; export NCCL_SOCKET_IFNAME=<the interface that all hosts share>   # or "
-    "^docker,lo,veth,virbr,br-"
-)
+_NEXT = "ip -brief address; export NCCL_SOCKET_IFNAME=<interface>   # or ^docker,lo,veth,virbr,br-"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

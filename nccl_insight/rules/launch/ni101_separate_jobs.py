@@ -107,7 +107,8 @@ def _tables(run: Run) -> Iterator[Hit]:
     yield Hit(
         title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent "
         "jobs run, not one",
-        next_step="make clean && make MPI=1 MPI_HOME=<path>   # then run the new binary by its full path; mpirun -np 2 "
+        next_step="make clean && make MPI=1 MPI_HOME=$(dirname $(dirname $(which mpicc)))   # then run the new "
+        "binary by its full path; mpirun -np 2 "
         "hostname shows where processes start",
         explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built "
         "without "

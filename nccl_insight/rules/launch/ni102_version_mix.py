@@ -54,7 +54,7 @@ NEEDS = ("processes", "errors")
 SOURCES = ("NVIDIA/nccl-tests#231",)
 _STEP = (
     "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; grep -h libnccl "
-    "/proc/<pid of a rank>/maps | sort -u"
+    "/proc/<pid>/maps | sort -u"
 )
 
 

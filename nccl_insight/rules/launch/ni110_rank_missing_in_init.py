@@ -166,7 +166,7 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
         run,
         "rank-missing-in-init",
         f"{who} never came to the start of the job{counted}",
-        "read what they printed, if they were launched; nc -vz <address of rank 0> <port>   # from their hosts",
+        "read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
         explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
         "that are missing were not launched, ended before, or cannot reach its address.",
         expected="all processes within the time-out",

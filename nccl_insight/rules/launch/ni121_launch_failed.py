@@ -85,7 +85,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "launch-failed",
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
         "start something trivial the same way, as the user of the job and from the host that launches: "
-        "mpirun -np 2 -H <hosts> hostname, srun -N2 hostname, or ssh <host> hostname",
+        "mpirun -np 2 --map-by node hostname, srun -N2 hostname, or ssh to each host",
         explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
         "ranks that never ran.",
         expected="a process on every host",

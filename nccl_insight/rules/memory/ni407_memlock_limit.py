@@ -54,7 +54,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "memlock-limit",
         "The locked-memory limit is probably too small for RDMA",
-        "ulimit -l   # in the ranks' own environment, e.g. mpirun -np 1 --host <host> bash -c 'ulimit -l'; must be "
+        "ulimit -l   # in the ranks' own environment, as mpirun or srun start them: srun bash -c 'ulimit -l'; must be "
         "unlimited",
         explanation="The kernel refused to pin memory. The limit that counts is that of the daemon that started "
         "the ranks (slurmd, sshd, dockerd, orted), not that of your login shell.",

@@ -49,7 +49,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "cumem-host-alloc-failed",
         "NCCL cannot allocate shared host memory through cuMem",
-        "NCCL_CUMEM_HOST_ENABLE=0 <the same job>, or docker run --cap-add SYS_NICE (Kubernetes: "
+        "NCCL_CUMEM_HOST_ENABLE=0 <the same job>; docker run --cap-add SYS_NICE (Kubernetes: "
         "securityContext.capabilities.add "
         "SYS_NICE)",
         explanation="The allocation asks for memory of a NUMA node, which a container may refuse. NCCL 2.24 to "

@@ -81,7 +81,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     where = f", {named(hosts)}" if hosts else ""
     yield Hit(
         title=f"A network plugin was found but cannot be used ({plural(rows.height, 'line')}{where})",
-        next_step="grep -h nccl /proc/<pid>/maps | sort -u; ldd <that file>; echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   "
+        next_step="grep -h nccl /proc/<pid>/maps | sort -u; ldd $(ldconfig -p | awk "
+        "'/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   "
         "# then install the plugin release for this NCCL",
         explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
         "library could not be linked. It goes on with its internal networks.",

@@ -48,7 +48,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ("ofi-request-error",),
         "security-group",
         "Possible cause: the security group does not allow EFA traffic between the hosts",
-        "aws ec2 describe-security-groups --group-ids <group>   # must allow all traffic from and to the group "
+        "aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,SecurityGroups]'   # must "
+        "allow all traffic from and to the group "
         "itself",
         "EFA traffic is subject to the security group, in both directions and also within one group. The rules are "
         "not in the log, so this is a possible cause, not confirmed by the log.",

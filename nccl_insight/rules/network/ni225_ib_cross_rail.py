@@ -50,7 +50,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "cross-rail",
         "Possible cause: the NICs are on different rails that are not connected",
         "NCCL_CROSS_NIC=0 <the same job>   # if that works, the fabric is rail-only; else ping -I <interface> "
-        "<peer address>",
+        "<address>",
         "If the two devices of the message have different indices (mlx5_1 and mlx5_4), they are on different rails. "
         "Rail-only fabrics do not connect those.",
         "connections only within a rail, or a fabric that joins the rails",

@@ -73,9 +73,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "ib-completion-retry-exceeded",
         f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
-        "the peer's own log first; then rdma statistic show link <device>/1, mlxlink -d <device> -m -c (root), "
-        "ibqueryerrors (root, InfiniBand only) on both ends; ib_write_bw -d <device> on one host, and ib_write_bw -d "
-        "<device> <host> on the other",
+        "rdma statistic show link <device>/1; mlxlink -d <device> -m -c   # on both ends; fix: read the peer's "
+        "own log first: "
+        "where its process or host was gone before, that is the cause; else repair the link, or take the host "
+        "out that is "
+        "named again and again",
         explanation=(
             "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
             "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "

@@ -53,9 +53,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ("ib-completion-retry-exceeded",),
         "one-fabric",
         "Possible cause: the two hosts are not on one InfiniBand fabric",
-        "ibping -S  # on one host; ibping -c 5 -G <its port GUID>  # on the other; ib_write_bw on one, ib_write_bw "
-        "<host> "
-        "on the other",
+        "ibstat <device> | grep -E 'Port GUID|SM lid|Base lid'   # on both hosts: one fabric has one SM lid; "
+        "then ib_write_bw "
+        "between the two",
         "If the very first transfer between two hosts fails like this, they may never have been connected: another "
         "subnet, partition key or (in clouds) placement.",
         "ib_write_bw between the two hosts works",

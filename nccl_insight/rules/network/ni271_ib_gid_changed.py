@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "ib-gid-changed",
         f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
-        "show_gids; journalctl -u NetworkManager -u systemd-networkd --since <time>   # on the host named: which "
+        "show_gids; journalctl -u NetworkManager -u systemd-networkd --since -2h   # on the host named: which "
         "address "
         "came or went",
         explanation="Connections keep the address they were made with. If the address behind the GID changed, packets "

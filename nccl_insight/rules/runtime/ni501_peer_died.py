@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "peer-died",
         f"A connection was closed{where}: a peer process exited",
-        "grep -nE 'Traceback|Error|Killed|signal|oom' <log of the peer>; dmesg -T | grep -i oom   # on the hosts "
+        "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
         "of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
         + quiet,

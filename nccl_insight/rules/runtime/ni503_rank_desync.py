@@ -57,10 +57,7 @@ CONFIDENCE = Confidence.HIGH
 NEEDS = ("flight_recorder", "errors", "ras", "ras_counts")
 SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages", "NCCL user guide: RAS")
 
-_NEXT = (
-    "py-spy dump --pid <pid of the named rank>; dmesg -T | grep -i xid   # on the hosts of these ranks, "
-    "while it hangs"
-)
+_NEXT = "py-spy dump --pid <pid>; dmesg -T | grep -i xid   # on the hosts of these ranks, while it hangs"
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

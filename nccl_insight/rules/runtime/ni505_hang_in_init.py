@@ -71,7 +71,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             continue
         yield Hit(
             title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
-            next_step="py-spy dump --pid <pid of a rank>   # while it hangs; then find the transport that hangs: run "
+            next_step="py-spy dump --pid <pid>   # while it hangs; then find the transport that hangs: run "
             "with NCCL_P2P_DISABLE=1, then with NCCL_IB_DISABLE=1",
             explanation="All ranks said that they start, none that it is done, and nothing of them follows. "
             + stuck.reached,

@@ -50,10 +50,11 @@ CAUSED_BY = (
     "xid-error", "cuda-hardware-error", "fabric-manager-issue", "mnnvl-imex-missing", "cuda-driver-too-old",
     "cuda-driver-mismatch", "cuda-init-error", "cuda-oom-init", "kernel-sharedmem-limit", "cumem-import-failed",
 )  # fmt: skip
-_RERUN = "compute-sanitizer python <program>   # on one node, a few steps: it slows kernels 10 to 100 times"
+_RERUN = (
+    "run the program under compute-sanitizer on one node for a few steps (kernels are 10 to 100 times slower)"
+)
 _XID = "dmesg -T | grep -i xid   # on the hosts named"
-_SANITIZER = f"{_RERUN}; {_XID}"
-_XID_FIRST = f"{_XID}; {_RERUN}"
+_XID_FIRST = _SANITIZER = f"{_XID}; then {_RERUN}"
 _KNOWN = (
     (
         "illegal-access",
@@ -63,7 +64,7 @@ _KNOWN = (
     (
         "device-assert",
         "an assertion in a kernel of the program, often an index out of range in an embedding or loss",
-        "CUDA_LAUNCH_BLOCKING=1 <the same job>   # the traceback then names the call; " + _SANITIZER,
+        "CUDA_LAUNCH_BLOCKING=1 <the same job>   # the traceback then names the call; " + _XID_FIRST,
     ),
     (
         "launch-failure",

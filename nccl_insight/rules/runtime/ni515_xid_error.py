@@ -195,7 +195,10 @@ def _recovery(kind: _Kind) -> str:
 def _next_step(kind: _Kind) -> str:
     drain = "drain the host, wait until it is idle, then"
     if kind.xid in BY_PROGRAM:
-        return "compute-sanitizer python <program>   # on one node, a few steps"
+        return (
+            "run the program under compute-sanitizer on one node for a few steps: an access that faults is a fault of "
+            "the program or a library (or of a setting that they use), not of the GPU"
+        )
     if kind.severity is not Severity.ERROR:
         return "nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU when the host is idle"
     if kind.xid == 154 and (asked := _recovery(kind)):

@@ -146,7 +146,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         )
     elif cuda:
         step = (
-            "compute-sanitizer python <program>   # on one node, a few steps; dmesg -T | grep -i xid   # on "
+            "run the program under compute-sanitizer on one node for a few steps; dmesg -T | grep -i xid   # on "
             "the host of this rank"
         )
     causes_ = strong_before(run, first, (KILLED, CRASHED))

@@ -131,7 +131,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         hit = Hit(
             title=f"{subject(chosen)} died{since(chosen)}; {keeper} does not know of what",
             next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host"
-            + ("; ray logs --node-ip <ip>: worker-*.err of the process number" if keeper == "Ray" else ""),
+            + (
+                "; /tmp/ray/session_latest/logs/worker-*.err on its host has the process's last words"
+                if keeper == "Ray"
+                else ""
+            ),
             explanation="The process ended silently: killed when memory ran out, by a person or script, or crashed. "
             "Its own log and the kernel's tell which. What its peers report follows from it.",
             expected="workers that live as long as the job",
@@ -148,7 +152,7 @@ def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, .
     number = _signal(first)
     return Hit(
         title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
-        next_step="PYTHONFAULTHANDLER=1 <the same job>; coredumpctl gdb <pid>   # the stack of the crash"
+        next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl info <pid>"
         + ("; df -h /dev/shm" if number == 7 else ""),
         explanation="The process died of a signal. What its peers report follows from it."
         + (" A bus error is often a full /dev/shm." if number == 7 else ""),

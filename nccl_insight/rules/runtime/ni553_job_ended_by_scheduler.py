@@ -104,7 +104,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if not strong and told(said, "interrupted").item() is not None:
         yield Hit(
             title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
-            next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since <the time>",
+            next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
+            "| grep -i sigint",
             explanation="SIGINT comes from a person or a script. What follows is the noise of the end.",
             observed=first.text,
             expected="the job ends by itself",
@@ -135,7 +136,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
     yield Hit(
         title=what,
-        next_step="start it so that it outlives the session: sbatch, tmux, or nohup <command> &"
+        next_step="start it so that it outlives the session: sbatch, tmux, or nohup"
         if hangup
         else "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
         "bhist, qstat -xf",

@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         run,
         "watchdog-stuck",
         f"torch's watchdog thread made no progress{span}",
-        "py-spy dump --native --pid <pid of this rank>; dmesg -T | grep -i xid; "
+        "py-spy dump --native --pid <pid>; dmesg -T | grep -i xid; "
         "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800 if the "
         "process was only busy",
         explanation="A call into CUDA or NCCL, or Python's lock, holds the thread that watches collectives. No "

@@ -18,6 +18,7 @@ from nccl_insight.tables.schema import is_loud
 _NOTE: Final = Meaning("plain-note", "benign")
 
 _RANGE: Final = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)")
+_COLUMN: Final = re.compile(r"\{([a-z_]+)\}")
 _HEAD: Final = {"level": "_level", "text": "_body"}
 _FILE: Final = r"([^/ ()]+?\.[A-Za-z]+)(?::[0-9]+)?(?: \([^()]*\))?$"
 _FUNCTION: Final = r"\(([^()]*)\)$"
@@ -57,6 +58,9 @@ def _holds(have: _Columns, test: Test) -> pl.Expr | None:
     value = _text(have, test.column)
     if value is None:
         return None
+    if (other := _COLUMN.fullmatch(test.values[0])) is not None:
+        compared = _text(have, other[1])
+        return None if compared is None else (value == compared).fill_null(False)
     dtype = have.get(test.column)
     if dtype is not None and dtype.is_numeric():
         return _numbers(value.cast(pl.Int64, strict=False), test.values).fill_null(False)

@@ -1,0 +1,133 @@
+"""Steps that can be pasted: holes like ``<pid>`` filled from the tables, or by a command that finds the value.
+
+A hole that a page may leave is one of ``HOLES``. ``NAME=VALUE <the same job>`` becomes ``export NAME=VALUE``, to be run
+before the job. What must run while the processes live is told for the next time where they have ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.engine.draft import Draft
+from nccl_insight.engine.evidence import paths_of
+from nccl_insight.engine.steps import steps_of
+from nccl_insight.facts.ended import endings
+from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.identity import identities
+from nccl_insight.model import Step
+from nccl_insight.tables.run import Run
+
+# Each hole: the columns of the failure line that hold the value, and a command that finds it where none does.
+HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "pid": ((), "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader | head -1)"),
+    "device": (("hca_name", "device_name"), "$d"),
+    "gid index": (("gid_index",), "3"),
+    "address": ((), "$MASTER_ADDR"),
+    "port": ((), "$MASTER_PORT"),
+    "interface": (("interface",), "$(ip -o route show default | awk '{print $5; exit}')"),
+    "peer host": ((), "$PEER"),
+    "pci address": (("pci_address", "bus_id"), "$(lspci -D | awk '/Mellanox/{print $1; exit}')"),
+    "log": ((), "*.log"),
+    "job": (("slurm_job",), "$SLURM_JOB_ID"),
+}
+_HOLE: Final = re.compile("<(" + "|".join(HOLES) + ")>")
+_AGAIN: Final = re.compile(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
+_LIVE: Final = re.compile(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
+_EACH: Final = "for d in $(ls /sys/class/infiniband); do {}; done"
+_ENDED: Final = frozenset(
+    {
+        "process-killed",
+        "process-crashed",
+        "application-exception",
+        "watchdog-timeout",
+        "job-ended-by-scheduler",
+    }
+)
+_PEER: Final = re.compile(
+    r"\[?(?P<host>[0-9A-Za-z.:_%-]+?)\]?<(?P<port>[0-9]+)>|(?P<v4>[0-9.]{7,15}):(?P<p4>[0-9]+)"
+)
+
+
+def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
+    """The drafts with steps that hold no hole."""
+    return [replace(d, steps=_steps(run, d)) for d in drafts]
+
+
+def _steps(run: Run, draft: Draft) -> tuple[Step, ...]:
+    steps = draft.steps or steps_of(draft.hit.next_step)
+    if not any("<" in s.text + s.where or _LIVE.search(s.text) for s in steps):
+        return steps
+    known = _known(run, draft)
+    return tuple(_step(run, part, known) for step in steps for part in _parts(step))
+
+
+def _parts(step: Step) -> list[Step]:
+    """A step that runs the job again, apart from the commands beside it."""
+    if "<the same job>" not in step.text:
+        return [step]
+    parts = step.text.split("; ")
+    return [replace(step, text=text, where=step.where if n == 0 else "") for n, text in enumerate(parts)]
+
+
+def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
+    text, where = step.text, step.where
+    if again := _AGAIN.match(text):
+        told = f"then run the same job: {where}" if where else "then run the same job"
+        return Step(step.label, f"export {again[1].strip()}", _filled(told, known))
+    if _LIVE.search(text) and step.is_command:
+        told = re.sub(r"^while (?:it hangs|the job runs)[;,]? *(?:and )?", "", where)
+        when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
+        where = f"{when}{'; ' + told if told else ''}"
+    if "<device>" in text and "device" not in known and step.is_command:
+        parts = [_EACH.format(part) if "<device>" in part else part for part in text.split("; ")]
+        text = "; ".join(parts)
+    return replace(step, text=_filled(text, known), where=_filled(where, known))
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    return _HOLE.sub(lambda m: known.get(m[1], HOLES[m[1]][1]), text)
+
+
+def _over(run: Run) -> bool:
+    """Whether the log tells that processes of the job ended."""
+    return bool(_ENDED & present(run)) or not endings(run).is_empty()
+
+
+def _known(run: Run, draft: Draft) -> dict[str, str]:
+    """The values of holes that the failure line or the tables give."""
+    refs = draft.hit.evidence
+    found: dict[str, str] = {}
+    row: dict[str, Any] = {}
+    if refs and run.has("errors"):
+        here = (pl.col("input_id") == refs[0].input_id) & (pl.col("line") == refs[0].line)
+        row = next(causes(run).filter(here).head(1).iter_rows(named=True), {})
+    for hole, (columns, _) in HOLES.items():
+        value = next((row[c] for c in columns if row.get(c) not in (None, "")), None)
+        if value is not None:
+            found[hole] = str(value)
+    if draft.hit.devices:
+        found.setdefault("device", draft.hit.devices[0].rpartition("/")[2])
+    if refs:
+        path = paths_of(run).get(refs[0].input_id)
+        found |= {"log": path} if path else {}
+    peer = _PEER.search(str(row.get("peer") or row.get("text") or ""))
+    if peer is not None:
+        found["address"] = peer["host"] or peer["v4"]
+        found["port"] = peer["port"] or peer["p4"]
+        host = identities(run).host(found["address"])
+        found |= {"peer host": host} if host else {}
+    pid = row.get("pid") or _pid_of(run, draft)
+    return found | ({"pid": str(pid)} if pid else {})
+
+
+def _pid_of(run: Run, draft: Draft) -> int | None:
+    """The process of the first rank that the finding names."""
+    if not draft.hit.ranks:
+        return None
+    known = identities(run).rank_of_process
+    return next((pid for (_, pid), rank in known.items() if rank == draft.hit.ranks[0]), None)
