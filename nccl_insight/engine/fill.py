@@ -78,7 +78,7 @@ def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
     text, where = step.text, step.where
     if again := _AGAIN.match(text):
         told = f"then run the same job: {where}" if where else "then run the same job"
-        return Step(step.label, f"export {again[1].strip()}", _filled(told, known))
+        return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
     if _LIVE.search(text) and step.is_command:
         told = re.sub(r"^while (?:it hangs|the job runs)[;,]? *(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
@@ -86,10 +86,12 @@ def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
     if "<device>" in text and "device" not in known and step.is_command:
         parts = [_EACH.format(part) if "<device>" in part else part for part in text.split("; ")]
         text = "; ".join(parts)
-    return replace(step, text=_filled(text, known), where=_filled(where, known))
+    return replace(step, text=without_holes(text, known), where=without_holes(where, known))
 
 
-def _filled(text: str, known: Mapping[str, str]) -> str:
+def without_holes(text: str, known: Mapping[str, str] | None = None) -> str:
+    """The text with the known values, else with commands that find them."""
+    known = known or {}
     return _HOLE.sub(lambda m: known.get(m[1], HOLES[m[1]][1]), text)
 
 

@@ -16,15 +16,11 @@ import polars as pl
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.engine.steps import steps_of
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.settings import named
-from nccl_insight.language.help import Block, Help, default_blocks, filled, own_help
-from nccl_insight.language.load import default_grammar
 from nccl_insight.model import Hit, Ref, Step
-from nccl_insight.tables.normalise.meaning import words
+from nccl_insight.rules._errors import with_who
+from nccl_insight.tables.normalise.help import help_of
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
-_TITLE_MOST: Final = 120
 # "Set NCCL_X=1 to enable", "consider setting X to Y", "use X=Y", "increase X".
 _OFFERED: Final = re.compile(
     r"\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing)) (?:the )?"
@@ -62,11 +58,10 @@ def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft
         frame = rows.get((ref.input_id, ref.line))
         if frame is None or (frame := frame.filter(pl.col("cause") == draft.name)).is_empty():
             continue
-        values = {k: v for k, v in frame.row(0, named=True).items() if v is not None}
-        offered = offered or _offer(str(values.get("text", "")))
-        found = _help_of(frame, draft.name, str(values.get("message", "")))
-        told = next((told for h in found if (told := _told(h, draft, values))), None)
-        if told is not None:
+        offered = offered or _offer(str(frame["text"][0] or ""))
+        said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
+        if said is not None:
+            told = _told(said, draft)
             return _with_offer(replace(told, hit=_first(told.hit, at)), offered)
     return _with_offer(draft, offered)
 
@@ -77,43 +72,16 @@ def _first(hit: Hit, at: int) -> Hit:
     return replace(hit, evidence=(refs[at], *refs[:at], *refs[at + 1 :])) if at else hit
 
 
-def _help_of(row: pl.DataFrame, diagnosis: str, message: str) -> list[Help]:
-    """Help for a line, the closest first: of its message by a value, of its message, of its diagnosis by a value."""
-    by_message = [b.help for b in default_blocks() if message in b.names and _holds(row, b)]
-    known = default_grammar().messages
-    own = own_help(message, known[message].directives) if message in known else None
-    by_diagnosis = [b.help for b in default_blocks() if diagnosis in b.names and _holds(row, b)]
-    return [*by_message, *([own] if own else []), *by_diagnosis]
-
-
-def _holds(row: pl.DataFrame, block: Block) -> bool:
-    return not block.cases or words(row.head(1), block.cases)[0] is not None
-
-
-def _told(help_: Help, draft: Draft, values: Mapping[str, object]) -> Draft | None:
-    """The draft as the help puts it; None where the help lacks the values that it needs."""
-    said = {part: filled(text, values) for part, text in help_.parts.items()}
-    if help_.says and not said["says"]:
-        return None
+def _told(said: Mapping[str, str], draft: Draft) -> Draft:
+    """The draft as the help puts it."""
     given = [
         Step(kind, said[kind], said["where"] if kind == "check" else "") for kind in ("check", "fix", "do")
     ]
-    steps = tuple(step for step in given if step.text)
-    if not steps and not said["says"]:
-        return None
-    told = replace(draft, steps=steps)
+    told = replace(draft, steps=tuple(step for step in given if step.text))
     if not said["says"]:
         return told
-    title = said["says"] + _who(draft.hit, said["says"])
+    title = with_who(said["says"], draft.hit.ranks, draft.hit.hosts)
     return replace(told, hit=replace(draft.hit, title=title, observed="", expected=""))
-
-
-def _who(hit: Hit, says: str) -> str:
-    """`` (rank 0 on gpu01)``, where the sentence does not say it and has room for it."""
-    hosts = named(hit.hosts)
-    parts = [p for p in (rank_words(hit.ranks) if hit.ranks else "", hosts) if p and p not in says]
-    who = f" ({' on '.join(parts)})" if parts else ""
-    return who if len(says) + len(who) <= _TITLE_MOST else ""
 
 
 def _offer(text: str) -> Step | None:

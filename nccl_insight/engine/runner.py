@@ -61,7 +61,7 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
     """Drafts, what could not be judged, and a note about the tool when the rule itself failed."""
     absent = missing(run, rule)
     if absent is not None:
-        spoken = _said(run, rule) if run.has("errors") else []
+        spoken = _said(run, rule)
         return spoken, [] if spoken else [absent], None
     drafts: list[Draft] = []
     open_: list[NotJudged] = []
@@ -73,7 +73,7 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
                 open_.append(NotJudged(rule.name, result.reason, result.how_to_enable))
             else:
                 raise TypeError(f"rule yielded {type(result).__name__}")
-        if not drafts and run.has("errors"):
+        if not drafts:
             drafts += _said(run, rule)
     except Exception as error:
         what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(
@@ -85,8 +85,8 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
 
 
 def _said(run: Run, rule: Rule) -> list[Draft]:
-    """What NCCL's own lines say of a diagnosis whose rule was silent."""
-    if rule.name not in present(run):
+    """What NCCL's own lines say of a diagnosis whose rule was silent and lets them speak; else its silence is final."""
+    if not rule.speaks or not run.has("errors") or rule.name not in present(run):
         return []
     todo = " ".join(rule.section("What to do").split())
     why = " ".join(rule.section("Why it matters").split())

@@ -131,7 +131,8 @@ def filled(
         if value is None or value == "":
             return None
         said = " ".join(str(value).split())
-        return said if raw else known.get(name, {}).get(said, said)[:_VALUE_MOST]
+        told = said if raw else known.get(name, {}).get(said, said)
+        return told if len(told) <= _VALUE_MOST else f"{told[:_VALUE_MOST].rsplit(' ', 1)[0]} ..."
 
     def whole(text: str) -> str | None:
         said = {m[0]: given(m[1], m[2]) for m in _FIELD.finditer(text)}

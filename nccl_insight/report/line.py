@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from nccl_insight.engine.fill import without_holes
 from nccl_insight.rules import Rule, discover
 from nccl_insight.views.line import Known, Line, explained
 
@@ -53,7 +54,20 @@ def _told(line: Line) -> str:
         lines.append(f"  message     {message.name} ({message.origin})")
     if line.values:
         lines.append("  values      " + ", ".join(f"{k} = {v}" for k, v in line.values.items()))
-    return "\n".join(lines + _advice(rule, role))
+    own = _own_help(line)
+    # What holds for the whole diagnosis may not fit a line that says itself what to do.
+    behind = [f"\n  more: nccl-insight explain {rule.code}"] if own and rule else _advice(rule, role)
+    return "\n".join([*lines, *own, *behind])
+
+
+def _own_help(line: Line) -> list[str]:
+    """What the grammar says of this line in particular, before what its diagnosis says of all."""
+    if line.help is None:
+        return []
+    where = f"   ({line.help['where']})" if line.help["where"] else ""
+    rows = [f"  {part:<6} {text}{where if part == 'check' else ''}"
+            for part in ("check", "fix", "do") if (text := without_holes(line.help[part]))]  # fmt: skip
+    return ["", *([line.help["says"]] if line.help["says"] else []), *rows]
 
 
 def _harmless(role: str | None, level: str | None) -> str:

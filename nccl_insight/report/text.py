@@ -169,7 +169,10 @@ class _Page:
         extra = ", ".join(
             filter(
                 None,
-                (f"{others} more with -v" if others > 0 else "", who if who not in finding.title else ""),
+                (
+                    f"{others} more with -v" if others > 0 else "",
+                    who if any(part not in finding.title for part in who.split(" on ")) else "",
+                ),
             )
         )
         if place or extra:

@@ -4,8 +4,9 @@
 ``<family>/niNNN_<name with underscores>.py`` one with logic.
 
 A rule module defines ``CLASS`` (F, P, I, S or L), ``SEVERITY``, ``ACTION``, ``NEEDS`` (tables of which at
-least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Code and name come
-from the file name. Nothing is registered by hand; third parties add packages of rules by the entry point
+least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Its silence is final,
+unless it says ``SPEAKS = True``: then lines that mean its diagnosis speak for themselves where it is silent. Code and
+name come from the file name. Nothing is registered by hand; third parties add packages of rules by the entry point
 group ``nccl_insight.rules`` (the entry point names a package).
 """
 
@@ -58,6 +59,7 @@ class Rule:
     caused_by: tuple[str, ...] = ()
     sources: tuple[str, ...] = field(default=())
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    speaks: bool = False
 
     @property
     def summary(self) -> str:
@@ -94,6 +96,7 @@ def rule_of(module: ModuleType) -> Rule:
             caused_by=tuple(getattr(module, "CAUSED_BY", ())),
             sources=tuple(getattr(module, "SOURCES", ())),
             thresholds=dict(getattr(module, "THRESHOLDS", {})),
+            speaks=bool(getattr(module, "SPEAKS", False)),
         )
     except AttributeError as error:
         raise InsightError(f"rule module {stem}: {error}") from error

@@ -14,8 +14,9 @@ from nccl_insight.facts.topics import telling
 from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
-from nccl_insight.units import plural, rank_words
+from nccl_insight.units import rank_words
 
+TITLE_MOST: Final = 110
 _EVIDENCE = 4
 _EXCERPT = 200
 
@@ -97,10 +98,9 @@ class Trouble:
             return f"{who} on {hosts}" if hosts else who
         return hosts
 
-    @property
-    def figures(self) -> str:
-        """``(3 lines, ranks 0-2 on gpu01)``."""
-        return f"({', '.join(part for part in (plural(self.count, 'line'), self.where) if part)})"
+    def titled(self, headline: str) -> str:
+        """The headline with who printed the lines, ``... (ranks 0-2 on gpu01)``, where one line holds both."""
+        return with_who(headline, self.ranks, self.hosts)
 
     def telling(self, topic: str, *wanted: str) -> Trouble | None:
         """The lines that say something on a topic of the grammar (one of ``wanted``), if any."""
@@ -113,6 +113,20 @@ class Trouble:
             if len(found):
                 return str(found[0])
         return None
+
+
+def with_who(headline: str, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    """The headline with the ranks and hosts that it does not name, where one line holds both."""
+    parts = [
+        part for part in (rank_words(ranks) if ranks else "", named(hosts)) if part and part not in headline
+    ]
+    who = f" ({' on '.join(parts)})" if parts else ""
+    return headline + (who if len(headline) + len(who) <= TITLE_MOST else "")
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters, cut between words."""
+    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} ..."
 
 
 def _of(rows: pl.DataFrame) -> Trouble | None:
@@ -154,7 +168,7 @@ def report(
     if found is None:
         return
     yield Hit(
-        title=f"{headline} {found.figures}",
+        title=found.titled(headline),
         next_step=next_step,
         explanation=explanation,
         observed=observed or found.text,
@@ -173,26 +187,14 @@ def report(
 
 
 _SAID: Final = ("root", "setting", "caller")
-# Their rules look at the lines and leave some out on purpose, or NCCL asks for nothing.
-_WEIGHED: Final = frozenset(
-    {
-        "unexplained-failure", "error-propagated", "peer-died", "nccl-diag-failed", "plain-note", "topo-file-missing",
-        "topo-pci-path-missing", "ifname-not-found", "bootstrap-no-interface",
-        "bootstrap-connection-closed", "watchdog-timeout", "watchdog-stuck", "ib-port-error", "ib-device-fatal",
-        "ib-queue-error", "ib-gid-changed", "process-killed", "process-crashed", "application-exception", "xid-error",
-        "cuda-unhandled", "cuda-hardware-error", "cuda-oom-init", "shm-too-small", "launch-failed",
-    }
-)  # fmt: skip
 
 
 def said(run: Run, name: str, title: str, next_step: str, explanation: str) -> Iterator[Hit]:
     """What NCCL says itself at WARN or above, where the rule of the diagnosis had nothing to add.
 
-    A rule with logic looks at what it knows best, while other messages may mean the same diagnosis. A warning: nothing
-    but the line speaks for it.
+    For rules that say ``SPEAKS = True``: their logic looks at what it knows best, while other messages may mean the
+    same diagnosis. A warning: nothing but the line speaks for it.
     """
-    if name in _WEIGHED:
-        return
     rows = causes(run).filter(
         (pl.col("cause") == name)
         & is_loud(pl.col("level"))

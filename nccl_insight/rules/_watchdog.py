@@ -26,7 +26,6 @@ def stalled(run: Run) -> Iterator[Hit]:
             "move, or the "
             "ranks mean different operations.",
             observed=f"{rank_words(item.ranks)} in collective {item.seq}",
-            expected="the collective finishes",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
             evidence=item.evidence,

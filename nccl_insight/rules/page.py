@@ -8,7 +8,7 @@ which the grammar says that they mean ``name`` are the evidence; the finding is 
 |---|---|
 | ``class``, ``severity``, ``action`` | as in a rule module |
 | ``title`` | the finding in one sentence without a full stop; ``{column}`` as in a message's help |
-| ``expected`` | what a healthy run shows |
+| ``expected`` | the number or value that a healthy run shows, where the lines show another |
 | ``check`` | a command that tells more, as one can paste it |
 | ``where`` | where to run it |
 | ``fix`` | what to change, as a command or a sentence |
@@ -39,8 +39,10 @@ from nccl_insight.rules._faults import ANY, others
 from nccl_insight.tables.run import Run
 
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
-_NEEDED: Final = ("class", "severity", "action", "title", "expected", "check", "where", "fix", "since")
-_KEYS: Final = frozenset({*_NEEDED, "confidence", "lines", "quiet", "caused_by", "on_one_host", "fatal"})
+_NEEDED: Final = ("class", "severity", "action", "title", "check", "where", "fix", "since")
+_KEYS: Final = frozenset(
+    {*_NEEDED, "expected", "confidence", "lines", "quiet", "caused_by", "on_one_host", "fatal"}
+)
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 
 
@@ -90,7 +92,7 @@ class Page:
             filled(self.head["title"], found.first),
             self.next_step,
             explanation=" ".join(self.sections["Why it matters"].split("\n\n")[-1].split()),
-            expected=self.head["expected"],
+            expected=self.head.get("expected", ""),
             quiet=Severity(self.head.get("quiet", "info")),
             confidence=Confidence.LOW if guessed else None,
             severity=Severity(other) if other else None,

@@ -20,7 +20,6 @@ class: F
 severity: error
 action: config
 title: <the finding in one sentence, without figures>
-expected: <what a healthy run shows>
 check: <a command that tells more>
 where: <where it runs: on the host named, inside the container>
 fix: <what to change, as a command or a sentence>
@@ -115,7 +114,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "{name}",
         "<the finding in one sentence>",
         "<a command to run>   # <where>",
-        expected="<what a healthy run shows>",
     )
 '''
 _EXAMPLES: Final = """# {code} {name}

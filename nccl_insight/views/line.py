@@ -14,6 +14,7 @@ from nccl_insight.language.syntax import Choice, Expr, Literal, Message, Repeat,
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.extract import row_of
 from nccl_insight.readers.nccl_log.head import parse_heads
+from nccl_insight.tables.normalise.help import help_of
 from nccl_insight.tables.normalise.meaning import meanings
 
 _LEAST_PART: Final = 4
@@ -38,7 +39,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Line:
-    """A line without its head: the message that it is, its values, diagnosis (None: nothing is wrong) and role."""
+    """A line without its head: the message that it is, its values, diagnosis (None: nothing is wrong) and role.
+
+    ``help``: what the grammar says of this line in particular (``says``, ``check``, ``where``, ``fix``, ``do``).
+    """
 
     text: str
     level: str | None
@@ -46,6 +50,7 @@ class Line:
     values: Mapping[str, object]
     diagnosis: str | None
     role: str | None
+    help: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,11 @@ def _line(catalog: Catalog, match: Match | None, body: str, level: str | None, s
     if not said:
         frame = pl.DataFrame({k: pl.Series(k, [v], dtype=pl.String) for k, v in head.items()})
     diagnosis, role = meanings(frame, message).row(0)
-    return Line(body, level, _known(message) if message else None, values, diagnosis, role)
+    row = frame.with_columns(pl.lit(body).alias("text"), pl.lit(level, pl.String).alias("level"))
+    help_ = (
+        help_of(row, diagnosis, message.name if message else "") if diagnosis and role != "benign" else None
+    )
+    return Line(body, level, _known(message) if message else None, values, diagnosis, role, help_)
 
 
 def _known(message: Message, words: str = "") -> Known:

@@ -43,6 +43,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
+SPEAKS = True
 _OFTEN = 4
 CAUSED_BY = others(ANY, "bootstrap-connect-refused", "bootstrap-connect-timeout")
 
@@ -64,7 +65,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="Candidates in this order: the process behind that address has already stopped (look for "
         "its first error); the address belongs to a bridge or virtual interface that others "
         "cannot reach (NCCL_SOCKET_IFNAME); a firewall rejects the port.",
-        expected="the peer's listening socket accepts",
         rows=found,
         quiet=Severity.WARNING if _in_vain(run, found) else Severity.INFO,
     )

@@ -68,6 +68,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="Something connected to the port where NCCL waits for its ranks and went away without NCCL's "
         "greeting. Before 2.27.3 that "
         "ends init; newer versions ignore it.",
-        expected="only ranks of this job connect",
         rows=Trouble(pl.concat(parts).sort("input_id", "line")),
     )

@@ -102,15 +102,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             return
         behind = _behind(run, bridge.hosts)
         yield Hit(
-            title=f"NCCL tries to reach a peer at {address}, the address of a container bridge, of loopback "
-            f"or of a link-local interface "
-            f"{bridge.figures}",
+            title=bridge.titled(
+                f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"
+            ),
             next_step=_NEXT,
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
             "reached at it. NCCL took the wrong "
             "interface there; on a cluster give containers the host's network.",
             observed=bridge.text,
-            expected="an address that all hosts can route to",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
             ranks=bridge.ranks if behind == bridge.hosts else (),
@@ -180,7 +179,6 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         "can reach; link-local addresses (169.254.x, the USB interface of a BMC) lead nowhere else. Ranks on other "
         "hosts wait for connections that never come.",
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
-        expected="an interface that all hosts share",
         severity=severity,
         confidence=confidence,
         hosts=hosts,

@@ -72,7 +72,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         + "None is left here, so there is no address to listen on."
         + ("" if values else " The setting itself is not in this log."),
         observed=value if values else "",
-        expected="the name, or its beginning, of an interface that is up",
         rows=Trouble(found.rows),
         quiet=None,
     )

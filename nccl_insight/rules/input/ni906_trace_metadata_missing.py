@@ -51,7 +51,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title=f"Metadata is missing in the traces: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]),
             observed=plural(len(texts), "gap"),
-            expected="rank, group and size of each collective",
             next_step="record with torch 2.3+ (activities CPU and CUDA, record_shapes=True) or export with "
             "nsys --include-blobs=true",
             evidence=evidence,

@@ -53,7 +53,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title=f"An input ends early or is damaged: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]) or "What could be read before the damage was used.",
             observed=plural(len(texts), "damaged input", "damaged inputs"),
-            expected="complete files",
             next_step="copy or export the file again",
             evidence=evidence,
             absence=None if evidence else texts[0],

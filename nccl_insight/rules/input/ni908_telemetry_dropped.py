@@ -40,6 +40,7 @@ SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.HIGH
 NEEDS = ("inputs",)
+SPEAKS = True
 SOURCES = ("NCCL Inspector README",)
 
 
@@ -53,7 +54,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         title=f"A recorder dropped events: {texts[0]}{more}",
         explanation="Operations that are not in these records may have run; nothing is concluded from their absence.",
         observed=f"{plural(len(texts), 'recorder')} with dropped events",
-        expected="no dropped events",
         next_step="NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES, larger NCCL_INSPECTOR_*_RING_SIZE, or a shorter dump interval",
         evidence=refs[:5],
         absence=None if refs else texts[0],

@@ -64,7 +64,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         title=f"The inputs are not one job: {texts[0]}",
         explanation="Collectives are matched and ranks compared only within a job.",
         observed=f"{firsts.height} jobs",
-        expected="the traces of one job",
         unit="jobs",
         next_step="give the traces of one job at a time",
         evidence=tuple(
@@ -85,7 +84,6 @@ def _logs(run: Run) -> Iterator[Hit]:
         title=f"The inputs hold {len(last)} jobs: {shown}",
         explanation="Each of them is judged by itself, and the verdict is the worst of them.",
         observed=f"{len(last)} jobs",
-        expected="the logs of one job",
         unit="jobs",
         next_step="give the logs of one job at a time",
         evidence=tuple(p.begins for p in last if p.begins is not None)[:5],

@@ -55,7 +55,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "the last attempt is judged",
             explanation="What the earlier attempts report is listed with them and is no part of the verdict.",
             observed=plural(len(own), "attempt"),
-            expected="one attempt",
             unit="attempts",
             next_step="give the lines of one attempt alone to judge it",
             evidence=tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],

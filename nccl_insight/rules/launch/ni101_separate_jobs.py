@@ -48,6 +48,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("errors", "ranks", "benchmark_runs")
+SPEAKS = True
 _NEXT = (
     "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "
     "--nnodes and one --rdzv-endpoint"
@@ -65,7 +66,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="The root was reached by processes that believe in another number of ranks: two jobs share "
             "an address and port, or the "
             "ranks were started with different world sizes.",
-            expected="all processes belong to one job",
             confidence=Confidence.HIGH,
         )
         return
@@ -115,7 +115,6 @@ def _tables(run: Run) -> Iterator[Hit]:
         "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
         "network.",
         observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
-        expected="one head for the whole job",
         hosts=tuple(listed),
         evidence=refs(starts),
         severity=Severity.ERROR if _together(twice) else Severity.WARNING,

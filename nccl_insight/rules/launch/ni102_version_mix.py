@@ -51,6 +51,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("processes", "errors")
+SPEAKS = True
 SOURCES = ("NVIDIA/nccl-tests#231",)
 _STEP = (
     "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; grep -h libnccl "

@@ -44,6 +44,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "ranks")
+SPEAKS = True
 _NEXT = (
     'echo "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"   # in each rank; then '
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'

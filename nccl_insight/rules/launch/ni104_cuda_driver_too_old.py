@@ -46,6 +46,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "processes", "tracebacks")
+SPEAKS = True
 _NEXT = (
     "nvidia-smi --query-gpu=driver_version --format=csv,noheader; ldconfig -p | grep libcuda.so   "
     "# inside the container, on each host named"
@@ -65,7 +66,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="CUDA says that the installed driver cannot serve the CUDA runtime in use. Either the host's "
         "driver "
         "is old, or an older libcuda.so (a compat package, a stub) is found first.",
-        expected="a driver that supports the CUDA version NCCL was built with",
         quiet=None,
     )
 

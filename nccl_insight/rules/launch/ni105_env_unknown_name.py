@@ -43,6 +43,7 @@ CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("env", "env_rejected")
+SPEAKS = True
 SOURCES = ("NCCL user guide: environment variables",)
 
 

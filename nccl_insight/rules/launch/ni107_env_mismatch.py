@@ -50,6 +50,7 @@ CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("env", "diagnostics")
+SPEAKS = True
 SOURCES = ("NCCL user guide: environment variables",)
 MUST_AGREE: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",

@@ -41,6 +41,7 @@ CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("env",)
+SPEAKS = True
 SOURCES = ("NCCL user guide: environment variables, performance and tuning",)
 _SHOWN = 5
 
@@ -60,7 +61,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         next_step=f"Measure without: unset {names}",
         explanation="NCCL makes these choices for each collective, size and topology; fixed values take that away.",
         observed=shown + more,
-        expected="not set in production",
         hosts=tuple(sorted({host for s in found for host in s.hosts})),
         evidence=tuple(dict.fromkeys(ref for s in found for ref in s.evidence[:1]))[:4],
     )

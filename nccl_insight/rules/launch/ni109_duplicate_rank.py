@@ -44,6 +44,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("ranks", "errors")
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -77,7 +78,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             title=f"{_who(ranks)} twice in one communicator, on {named(hosts_of(rows))}",
             explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
             observed=f"{plural(rows.height, 'process', 'processes')} for {plural(len(ranks), 'rank')}",
-            expected="one process for each rank",
             next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
             "stale MASTER_PORT",
             severity=Severity.WARNING if torn and stated.is_empty() else Severity.ERROR,

@@ -51,6 +51,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("ranks", "errors")
+SPEAKS = True
 CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
 
 
@@ -115,7 +116,6 @@ def _no_id(run: Run) -> Iterator[Hit]:
         "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
         explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
         "wait for it until the time-out of the process group.",
-        expected="the id within the time-out",
         ranks=late,
         hosts=identities(run).hosts(late),
         rows=found,
@@ -169,7 +169,6 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
         "read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
         explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
         "that are missing were not launched, ended before, or cannot reach its address.",
-        expected="all processes within the time-out",
         ranks=ranks,
         hosts=identities(run).hosts(ranks),
         rows=found,

@@ -79,7 +79,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "members. Each keeps memory and "
         f"connections until it is destroyed.{_bytes(run)}",
         observed=f"{most} communicators",
-        expected="one communicator for each group of ranks",
         unit="communicators",
         ranks=ranks_of(many),
         hosts=hosts_of(many),

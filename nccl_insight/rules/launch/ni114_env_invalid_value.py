@@ -38,7 +38,7 @@ from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules._errors import Trouble, cut, report, trouble
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import check_value
 from nccl_insight.tables.run import Run
@@ -48,6 +48,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("env", "env_rejected", "errors")
+SPEAKS = True
 SOURCES = ("NCCL user guide: environment variables",)
 _LIMITED = (
     "env_cga_too_big", "env_too_low", "env_not_valid", "env_ctas_above_channels", "env_ctas_crossed",
@@ -67,11 +68,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield from report(
             run,
             "env-invalid-value",
-            f"NCCL refuses a setting: {refused.text[:120]}",
-            'env | grep -E "NCCL_(ALGO|PROTO|COMM_ID)"   # correct the value, or unset the variable',
-            explanation="An unknown algorithm, protocol or collective in NCCL_ALGO or NCCL_PROTO, or a malformed "
-            "address, ends the initialization.",
-            expected="Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT; LL, LL128, Simple",
+            f"NCCL refuses a setting: {cut(refused.text, 80)}",
+            f'env | grep -E "{_named(refused)}"   # correct the value, or unset the variable',
+            explanation="The value is not one that NCCL knows, or does not work together with another one.",
             quiet=Severity.WARNING,
             rows=refused,
         )
@@ -79,6 +78,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from _limited(run)
     yield from _reported(run, refused is not None)
     yield from _nothing_usable(run)
+
+
+def _named(refused: Trouble) -> str:
+    """The variables that the lines name, as a pattern for grep."""
+    words = " ".join(refused.rows["text"].drop_nulls().to_list()).replace("=", " ").replace('"', " ").split()
+    names = dict.fromkeys(
+        w.strip(".,:;'()") for w in words if w.startswith(("NCCL_", "RCCL_", "OFI_", "FI_"))
+    )
+    return "|".join(list(names)[:4]) or "^(NCCL|RCCL|OFI)_"
 
 
 def _replaced(run: Run) -> Iterator[Hit]:
@@ -151,12 +159,11 @@ def _nothing_usable(run: Run) -> Iterator[Hit]:
     if any(s.name == "NCCL_ALGO" for s in user_settings(run)):
         return  # the value is known: judged above
     yield Hit(
-        title=f"NCCL_ALGO names no algorithm that works here, and NCCL ignores it {rows.figures}",
+        title=rows.titled("NCCL_ALGO names no algorithm that works here, and NCCL ignores it"),
         next_step='echo "$NCCL_ALGO"   # use Ring, Tree or both, or unset it',
         explanation="The message speaks of CollNet, but NCCL prints it for every value without Ring and Tree, misspelt "
         "ones included; CollNet needs more than one node.",
         observed=rows.text,
-        expected="Ring, Tree, or not set",
         severity=Severity.WARNING,
         hosts=rows.hosts,
         ranks=rows.ranks,

@@ -44,6 +44,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("plugins",)
+SPEAKS = True
 SOURCES = ("NCCL user guide: NCCL_NET_PLUGIN",)
 _DEFAULT = re.compile(r"lib[nr]ccl-(?:net|collnet|tuner|profiler|env|gin|rma)\.so")
 _AFTER = r"\.?\s+Using (?:internal|default).*$"

@@ -43,6 +43,7 @@ CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.MONITOR
 NEEDS = ("processes", "diagnostics")
+SPEAKS = True
 SOURCES = ("CUDA compatibility guide",)
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 

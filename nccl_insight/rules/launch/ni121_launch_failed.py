@@ -88,7 +88,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "mpirun -np 2 --map-by node hostname, srun -N2 hostname, or ssh to each host",
         explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
         "ranks that never ran.",
-        expected="a process on every host",
         severity=Severity.INFO if came_up else None,
         quiet=None,
         rows=found,

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.facts.errors import SHM_FAILED, present
+from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import report, trouble
 from nccl_insight.tables.run import Run
@@ -57,11 +58,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if found is None:
         return
     size = found.value("wanted_bytes")
-    wanted = f" (a segment of {format_bytes(int(size))} did not fit)" if size and len(size) < 16 else ""
+    wanted = f": {format_bytes(int(size))} did not fit" if size and len(size) < 16 else ""
+    where = f" on {named(found.hosts)}" if found.hosts else ""
     yield from report(
         run,
         "shm-too-small",
-        f"/dev/shm is too small for NCCL's shared memory{wanted}",
+        f"/dev/shm is too small{where}{wanted}",
         "df -h /dev/shm; ls -l /dev/shm   # inside the container; fix: docker run --shm-size=1g (or --ipc=host)",
         explanation="Each pair of ranks that talks through shared memory needs several MiB in /dev/shm. Stale "
         "nccl-* files of "

@@ -42,6 +42,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CAUSED_BY = (*others(DEVICE, "cumem-import-failed"), *MEMORY)
 _NAMED = {
     "cuda-oom-init", "cuda-unhandled", "cuda-init-error", "cuda-driver-shutdown", "cuda-driver-too-old",
@@ -67,7 +68,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             if traced is None
             else " The CUDA message itself is not in this log; the trace through the P2P transport is."
         ),
-        expected="peers on one node see each other's GPUs",
         confidence=None if traced is None else Confidence.LOW,
         rows=found or traced,
         quiet=None,

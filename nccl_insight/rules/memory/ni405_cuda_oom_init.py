@@ -67,7 +67,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="NCCL allocates outside of the framework's memory pool. Either the framework or another "
         "process already "
         "holds the GPU's memory, or there are very many communicators and channels.",
-        expected="some hundred MiB free on each GPU when communicators are created",
         confidence=confidence,
         rows=found,
         quiet=None,

@@ -40,6 +40,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CAUSED_BY = ("cuda-driver-mismatch", "xid-error")
 
 
@@ -55,6 +56,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="The allocation asks for memory of a NUMA node, which a container may refuse. NCCL 2.24 to "
         "2.26.2 fail "
         "on it; later versions fall back.",
-        expected="host memory is allocated",
         quiet=Severity.WARNING,
     )

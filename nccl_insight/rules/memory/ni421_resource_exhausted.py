@@ -39,6 +39,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CAUSED_BY: tuple[str, ...] = ()
 
 
@@ -100,6 +101,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="Too many open files: ulimit -n (many communicators, each with sockets and queue pairs). "
         "pthread_create: ulimit -u or the pids limit of the cgroup. Cannot assign requested address "
         "on connect: the ephemeral ports are used up. Failed malloc: host memory.",
-        expected="the limits cover what the job opens",
         quiet=Severity.WARNING,
     )

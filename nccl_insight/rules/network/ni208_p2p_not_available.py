@@ -49,6 +49,7 @@ CLASS = "P"
 SEVERITY = Severity.INFO
 ACTION = Action.NONE
 NEEDS = ("connections", "p2p_check", "errors", "paths")
+SPEAKS = True
 SOURCES = ("NVIDIA/nccl#1516", "NVIDIA/nccl-tests#307")
 
 

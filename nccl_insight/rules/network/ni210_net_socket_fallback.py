@@ -98,7 +98,6 @@ def _hit(
             title=f"Traffic between nodes goes over TCP ({network}){where}; the log shows no RDMA network",
             explanation="Fine where the hosts have Ethernet only; TCP is 3-10 times slower than RDMA.",
             observed=f"network {network}",
-            expected="RDMA if the hosts have it",
             next_step=first.check
             if first
             else "ibv_devinfo   # inside the container: does it list a device?",
@@ -116,7 +115,6 @@ def _hit(
             + (f" Otherwise: {others}." if others else "")
         ),
         observed=f"network {network}",
-        expected="an RDMA network (IB, RoCE or the cloud's plugin)",
         next_step=first.check if first else "ibv_devinfo; ls /dev/infiniband   # inside the container",
         confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
         hosts=hosts,

@@ -74,7 +74,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else "Traffic between nodes uses TCP; RDMA networks, if there are any, were not tried."
         ),
         observed="network Socket",
-        expected="RDMA where the hosts have it",
         next_step=f"if RDMA is wanted, remove {what.split('=')[0]} from the job's environment and run again",
         confidence=Confidence.HIGH,
         action=Action.NONE if one_node else Action.CONFIG,

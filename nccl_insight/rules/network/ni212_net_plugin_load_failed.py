@@ -49,6 +49,7 @@ CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("plugins", "errors", "processes")
+SPEAKS = True
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
 _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
@@ -87,7 +88,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
         "library could not be linked. It goes on with its internal networks.",
         observed=text,
-        expected="a plugin that offers an interface version of this NCCL",
         severity=Severity.INFO if harmless else None,
         hosts=hosts,
         evidence=refs(rows),

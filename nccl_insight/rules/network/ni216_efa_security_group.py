@@ -38,6 +38,7 @@ CLASS = "F"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CONFIDENCE = Confidence.LOW
 
 

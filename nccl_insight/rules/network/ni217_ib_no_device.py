@@ -40,6 +40,7 @@ CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.NONE
 NEEDS = ("errors", "net_devices", "unknown")
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

@@ -44,6 +44,7 @@ CLASS = "P"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("host", "errors")
+SPEAKS = True
 SOURCES = ("sgl-project/sglang#1427",)
 
 
@@ -70,7 +71,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else "Harmless on hosts without RDMA hardware and in jobs on one node."
         ),
         observed="libibverbs.so[.1] cannot be opened",
-        expected="present on hosts with RDMA hardware",
         next_step="ldconfig -p | grep libibverbs || apt-get install -y libibverbs1 ibverbs-providers   # in the image",
         severity=Severity.WARNING if matters else Severity.INFO,
         confidence=Confidence.HIGH,

@@ -47,6 +47,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("net_devices",)
+SPEAKS = True
 SOURCES = ("stas00/ml-engineering network/debug", "NCCL user guide: NCCL_IB_HCA")
 
 

@@ -39,6 +39,7 @@ CLASS = "F"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CONFIDENCE = Confidence.LOW
 
 

@@ -44,6 +44,7 @@ CLASS = "F"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CONFIDENCE = Confidence.LOW
 _REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 

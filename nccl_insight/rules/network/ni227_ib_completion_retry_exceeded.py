@@ -43,6 +43,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
+SPEAKS = True
 CAUSED_BY = (
     "ib-port-error", "link-flap", "ib-gid-changed", "ib-device-fatal", "cuda-hardware-error", "resource-exhausted",
     "memlock-limit", "ib-reg-mr-failed", "watchdog-stuck", "ib-queue-error", "xid-error", "cuda-oom-init",

@@ -64,7 +64,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else "No error of the job was seen on this device near in time."
         ),
         observed="port error",
-        expected="all ports active during the job",
         severity=None if hurt or not _clocked(chosen) else Severity.WARNING,
         confidence=Confidence.HIGH if hurt else Confidence.MEDIUM,
         ranks=tuple(sorted({r for f in chosen for r in f.ranks})),
@@ -89,7 +88,6 @@ def _came_back(run: Run) -> Iterator[Hit]:
             explanation="Queue pairs survive an interruption as long as their retries last, about half a minute by "
             "default. The log ends before anything tells.",
             observed="port error, then port active",
-            expected="lines of the job after the port came back",
             severity=Severity.INFO,
             confidence=Confidence.LOW,
             action=Action.MONITOR,

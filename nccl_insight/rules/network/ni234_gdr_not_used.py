@@ -51,6 +51,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("connections", "gdr", "errors", "unknown")
+SPEAKS = True
 SOURCES = ("NCCL user guide: GPUDirect", "NVIDIA/nccl#1151", "NVIDIA/nccl-tests#245")
 
 
@@ -148,7 +149,6 @@ def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
         + f": {first.what}",
         explanation=_explain(reasons, first.rows.height > 0),
         observed="GPUDirect off",
-        expected="on where GPU, NIC and drivers can do it",
         next_step=first.check,
         severity=Severity.INFO,
         confidence=Confidence.HIGH,

@@ -42,6 +42,7 @@ CLASS = "I"
 SEVERITY = Severity.INFO
 ACTION = Action.CONFIG
 NEEDS = ("gdr",)
+SPEAKS = True
 SOURCES = ("NVIDIA/nccl#1151", "NCCL user guide: NCCL_NET_GDR_LEVEL")
 
 

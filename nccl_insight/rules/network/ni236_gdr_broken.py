@@ -46,6 +46,7 @@ CLASS = "F"
 SEVERITY = Severity.WARNING
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CONFIDENCE = Confidence.MEDIUM
 _NEXT = (
     "NCCL_NET_GDR_LEVEL=LOC <the same job>   # if that works, GPUDirect RDMA is the reason; "
@@ -92,7 +93,6 @@ def _hit(run: Run, title: str, severity: Severity, confidence: Confidence, cause
         explanation="PCIe ACS (or an IOMMU that translates) sends peer-to-peer transfers through the root complex, "
         "where they fail; a missing "
         "or wrong nvidia-peermem has the same effect. One run without GPUDirect RDMA tells.",
-        expected="the job works with GPUDirect RDMA as it does without",
         severity=severity,
         confidence=confidence,
     )

@@ -56,7 +56,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         title="The job runs on one node: network Socket is not used between its GPUs",
         explanation="NCCL always picks a network; inside a node it uses NVLink, PCIe or shared memory.",
         observed="network Socket on one node",
-        expected="any network: it carries no GPU traffic here",
         next_step="nothing to do",
         confidence=Confidence.HIGH,
         hosts=hosts_of(sockets),

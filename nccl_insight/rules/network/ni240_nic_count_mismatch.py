@@ -45,6 +45,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("net_devices", "errors", "diagnostics")
+SPEAKS = True
 SOURCES = ("NCCL user guide: NCCL_IGNORE_NET_MISMATCH",)
 
 

@@ -89,7 +89,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
         explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
-        expected="GPUs spread over the listed NICs",
         unit="NICs",
         next_step="nvidia-smi topo -m   # which NIC is near which GPU? then check NCCL_IB_HCA and NCCL_CROSS_NIC",
         severity=Severity.WARNING if loud else Severity.INFO,

@@ -41,6 +41,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 CAUSED_BY = (
     "ib-open-device-failed",
     "ib-libibverbs-missing",
@@ -64,7 +65,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no device of "
         "that kind is visible, its library is missing, or the name is misspelt."
         + (" Other processes of this log did start a network." if doubtful else ""),
-        expected="the named network initializes",
         severity=Severity.WARNING if doubtful else None,
         confidence=Confidence.MEDIUM if doubtful else None,
     )

@@ -45,6 +45,7 @@ CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
 NEEDS = ("net_devices", "diagnostics")
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

@@ -60,7 +60,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="Queue pairs survive as long as their retries last (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT: about "
             "half a minute by default).",
             observed=f"{plural(flap.count, 'flap')}{span}",
-            expected="the port stays active",
             severity=Severity.WARNING if hurt or flap.count >= _MANY else Severity.INFO,
             confidence=Confidence.HIGH if flap.host else Confidence.MEDIUM,
             ranks=flap.ranks,

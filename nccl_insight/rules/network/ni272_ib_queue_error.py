@@ -56,7 +56,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "of the device",
         explanation="Usually an effect of the peer, of memory that was "
         "unmapped while in use, or of an earlier error on the connection.",
-        expected="no fatal event",
         rows=found,
         devices=devices_of(run, found.rows),
     )

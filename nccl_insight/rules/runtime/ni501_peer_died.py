@@ -84,7 +84,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
         + quiet,
-        expected="connections stay open until the communicator is destroyed",
         rows=found,
         hosts=gone,
         ranks=_only_rank(run, gone) if gone else None,
@@ -116,7 +115,6 @@ def _store_gone(run: Run, found: Trouble) -> Iterator[Hit]:
         "read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
         explanation="Ranks that are still there when the store goes away print these lines, also at the end of a job "
         "that finished. If the job was not over, what ended that process is the cause.",
-        expected="the store is kept until the last rank has left",
         rows=found,
         severity=Severity.INFO,
     )

@@ -54,6 +54,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "calls", "flight_recorder")
+SPEAKS = True
 CAUSED_BY = ("version-mix",)
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
@@ -87,7 +88,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
             "collective. Usually one rank skipped "
             "a call, made an extra one, or passed another count.",
-            expected="the same collectives in the same order on all ranks",
             ranks=None if odd is None else (odd,),
             hosts=None if odd is None else identities(run).hosts((odd,)),
         )

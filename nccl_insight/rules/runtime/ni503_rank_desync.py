@@ -111,7 +111,6 @@ def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
         next_step=_NEXT,
         explanation=explanation,
         observed="; ".join(parts),
-        expected="all ranks of a group issue and finish the same collectives",
         caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
         evidence=tuple(facts),
     )
@@ -128,7 +127,6 @@ def _not_entered(item: Absent, judged: Verdict) -> Hit:
         explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
         observed=f"not started on ranks {format_ranks(stuck.waiting)}",
-        expected="all ranks of a group start the same collective",
     )
 
 
@@ -143,7 +141,6 @@ def _undumped(item: Absent, judged: Verdict) -> Hit:
         explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
         "were only not collected, add them.",
         observed=f"dumps of {plural(judged.ranks, 'rank')}",
-        expected="a dump of every rank of the group",
     )
 
 

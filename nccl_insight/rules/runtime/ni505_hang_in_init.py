@@ -98,7 +98,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "rank that never "
             "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
             observed=f"{early.height} processes in the bootstrap, 0 ranks",
-            expected="Init START and Init COMPLETE of each rank",
             hosts=hosts_of(early),
             evidence=refs(early),
             absence="no line about ranks, rings or communicators in any input",

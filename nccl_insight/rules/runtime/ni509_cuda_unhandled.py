@@ -161,7 +161,6 @@ def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
         explanation=f"The message stands for {meaning}. CUDA reports errors late, so look for the first one of the "
         "same process."
         + (" It came after the watchdog gave up, when communicators were aborted." if caused_by else ""),
-        expected="CUDA success",
         quiet=Severity.WARNING,
         caused_by=caused_by,
         rows=found,

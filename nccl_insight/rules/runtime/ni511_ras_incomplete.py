@@ -45,6 +45,7 @@ SEVERITY = Severity.INFO
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.HIGH
 NEEDS = ("ras",)
+SPEAKS = True
 SOURCES = ("NCCL user guide: RAS",)
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
@@ -108,7 +109,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else ""
         ),
         observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
-        expected="data of every process",
         severity=Severity.WARNING if dead.height else None,
         ranks=ranks,
         hosts=hosts,

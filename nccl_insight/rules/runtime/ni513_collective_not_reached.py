@@ -48,6 +48,7 @@ SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 CONFIDENCE = Confidence.MEDIUM
 NEEDS = ("calls", "errors")
+SPEAKS = True
 CAUSED_BY = (*DEVICE, *MEMORY, "collective-mismatch", "invalid-argument", "algorithm-unavailable")
 
 
@@ -104,7 +105,6 @@ def _barrier(item: Absent) -> Hit:
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",
         observed=(lead.evidence[0].text if lead.evidence else None) or "",
-        expected="every rank of the group comes to the barrier",
     )
 
 
@@ -117,7 +117,6 @@ def _unseen(item: Absent) -> Hit:
         explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
         "theirs. Either that rank did not come, or its output is not in this log.",
         observed=f"time-outs of {rank_words(lead.waiting)}",
-        expected="every rank of the group issues the collective",
         absence=f"no watchdog line of {who}",
         first_s=lead.first_s,
     )
@@ -142,7 +141,6 @@ def _silent(item: Absent) -> Hit:
             else ""
         ),
         observed=f"time-outs of {rank_words(lead.waiting)}",
-        expected="every rank of the group issues the collective",
         absence=f"no watchdog line of {rank_words(lead.ranks)}",
         first_s=lead.first_s,
         last_s=lead.first_s,

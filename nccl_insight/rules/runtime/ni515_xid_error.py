@@ -239,7 +239,6 @@ def _hit(kind: _Kind) -> Hit:
         if hard
         else "The job goes on; nothing has to be done at once.",
         observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
-        expected="no Xid during the job",
         severity=kind.severity,
         confidence=Confidence.HIGH,
         action=None if hard else Action.TRIAGE if program else Action.MONITOR,

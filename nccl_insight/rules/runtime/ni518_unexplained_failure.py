@@ -31,14 +31,15 @@ NCCL user guide, troubleshooting.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
-from nccl_insight.facts.topics import telling
+from nccl_insight.facts.topics import telling, told
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report
+from nccl_insight.rules._errors import Trouble, cut, report
 from nccl_insight.tables.run import Run
 
 CLASS = "F"
@@ -96,12 +97,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     yield from report(
         run,
         "unexplained-failure",
-        "NCCL reported trouble that no diagnosis explains",
+        f"NCCL reports trouble of an unknown kind: {cut(found.text, 70)}",
         "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search for the text of "
         "the first line",
         explanation="The lines are shown as they are. Their wording is not known here, so nothing is said about "
         "the cause.",
-        expected="no failing call",
         severity=severity,
         quiet=severity,
         rows=found,
@@ -146,24 +146,36 @@ def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
         "the last line of the same thread in front of the trail, is the reason",
         explanation="Every function on the way prints where it was and the result (2: a system call or library "
         "failed, 3: internal, 5: wrong use). The reason was not printed, or is not in this input.",
-        expected="no failing call",
         severity=severity,
         quiet=severity,
         rows=Trouble(traces),
     )
 
 
+# What is behind a result code as a rule, where nothing else is known.
+_USUAL: Final = {
+    "unhandled cuda error": "an Xid of a GPU (dmesg -T | grep -i xid), driver and CUDA that do not fit, GPU "
+    "memory full",
+    "unhandled system error": "a network interface that peers cannot reach (NCCL_SOCKET_IFNAME), a small /dev/shm, "
+    "ulimit -n or -l",
+    "remote error": "another rank died or was killed first: read its output",
+    "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
+    "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
+}
+
+
 def _only_thrown(run: Run, found: Trouble) -> Iterator[Hit]:
     """An exception that quotes NCCL's result, and not a line of NCCL that says why."""
+    said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
     yield from report(
         run,
         "unexplained-failure",
-        f"A call of NCCL failed and no line of NCCL says why: {found.text[:110]}",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason",
+        f"NCCL failed{f' ({said})' if said else ''} and the log does not say why",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason"
+        + (f"; usual reasons: {usual}" if (usual := _USUAL.get(said)) else ""),
         explanation="The exception passes on NCCL's result code. The reason stands in a line of level WARN, which "
         "is not "
         "in this input: NCCL_DEBUG was not set, or its output went elsewhere.",
-        expected="the NCCL WARN in front of the exception",
         severity=Severity.ERROR,
         quiet=Severity.ERROR,
         rows=found,

@@ -156,7 +156,6 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         title=f"{subject(found)} raised {_brief(first.text)}{place}{since(found)}",
         next_step=step,
         explanation=_ALONE if first.message == LAST_WORDS else _FIRST,
-        expected="no exception",
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,

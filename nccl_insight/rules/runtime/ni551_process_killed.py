@@ -104,7 +104,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else "a signal 9, which a program cannot handle. "
         )
         + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
-        expected="no process is killed",
         severity=Severity.INFO if before or other or bare_echo(run, first) else None,
         confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
         caused_by=before,

@@ -88,7 +88,6 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
         explanation="The other processes end themselves when one is lost, so their messages are effects. What ended "
         "this one is in its own log, in the kernel's or with the scheduler."
         + (" The network between them is the other possibility." if leader else ""),
-        expected="every process lives as long as the job",
         confidence=Confidence.LOW if leader else Confidence.MEDIUM,
         caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
     )
@@ -138,7 +137,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             ),
             explanation="The process ended silently: killed when memory ran out, by a person or script, or crashed. "
             "Its own log and the kernel's tell which. What its peers report follows from it.",
-            expected="workers that live as long as the job",
             confidence=Confidence.MEDIUM,
             caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
         )
@@ -152,11 +150,10 @@ def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, .
     number = _signal(first)
     return Hit(
         title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
-        next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl info <pid>"
+        next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl -1 info"
         + ("; df -h /dev/shm" if number == 7 else ""),
         explanation="The process died of a signal. What its peers report follows from it."
         + (" A bus error is often a full /dev/shm." if number == 7 else ""),
-        expected="no crash",
         confidence=Confidence.HIGH if hard else Confidence.MEDIUM,
         caused_by=before if hard else (*others(ANY, "process-crashed"), "watchdog-timeout"),
     )

@@ -65,6 +65,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.RETRY
 NEEDS = ("errors", "endings")
+SPEAKS = True
 _BEFORE_S = 60.0
 _PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
@@ -108,7 +109,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "| grep -i sigint",
             explanation="SIGINT comes from a person or a script. What follows is the noise of the end.",
             observed=first.text,
-            expected="the job ends by itself",
             severity=Severity.INFO,
             confidence=Confidence.MEDIUM,
             hosts=hosts,
@@ -149,7 +149,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             else " The line gives no reason: ask the scheduler, or look for a rank that failed before."
         ),
         observed=first.text,
-        expected="the job ends by itself",
         severity=severity,
         confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
         hosts=hosts,

@@ -119,7 +119,6 @@ def _checks(run: Run) -> Iterator[Hit]:
         "that "
         "ranks see differently (CUDA_VISIBLE_DEVICES permuted), a bug of this NCCL version, or the check itself.",
         observed=str(first["text"])[:200],
-        expected="the values that the program knows",
         confidence=Confidence.MEDIUM,
         action=Action.TRIAGE,
         ranks=ranks,

@@ -68,7 +68,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "
             "NCCL's nor the "
             "program's.",
-            expected="no hardware error",
             quiet=Severity.WARNING,
             rows=found,
         )
@@ -86,7 +85,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         next_step=_NEXT,
         explanation="The GPU or one of its NVLinks had an error that cannot be corrected.",
         observed=text[:200],
-        expected="no hardware error",
         ranks=ranks,
         hosts=hosts,
         evidence=tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),

@@ -38,6 +38,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors", "tracebacks")
+SPEAKS = True
 CAUSED_BY: tuple[str, ...] = ()
 
 
@@ -51,6 +52,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "and inside the container",
         explanation="User-mode and kernel driver are of different versions (803), or a cuda-compat package is "
         "used on a GPU without forward compatibility (804). A configuration fault: nothing is broken.",
-        expected="libcuda of the same version as the kernel module",
         quiet=Severity.WARNING,
     )

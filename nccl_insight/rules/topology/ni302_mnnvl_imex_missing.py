@@ -39,6 +39,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.CONFIG
 NEEDS = ("errors",)
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

@@ -45,6 +45,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.TRIAGE
 NEEDS = ("errors",)
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -63,7 +64,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="NCCL 2.27 and 2.28 go on without NVLS on the ranks where it fails. Ranks that use NVLS "
             "and ranks "
             "that do not wait for each other in the first collective. 2.29 fails on all ranks instead.",
-            expected="NVLS on all ranks of a host or on none",
             severity=Severity.ERROR,
             rows=Trouble(causes_of(run)),
             ranks=ranks,
@@ -80,7 +80,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="Candidates in this order: the Fabric Manager was restarted while GPUs were in use (reset the "
         "GPUs or "
         "reboot), it is not running or of another version than the driver, an NVSwitch or NVLink is down.",
-        expected="multicast memory binds on all GPUs",
         quiet=Severity.WARNING,
     )
 

@@ -40,6 +40,7 @@ CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
 NEEDS = ("errors", "tracebacks")
+SPEAKS = True
 _NEXT = (
     "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -iA3 fabric; dmesg -T | grep -i nvswitch   # "
     "on the hosts named"
@@ -56,7 +57,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             _NEXT,
             explanation="CUDA refuses work until the Fabric Manager has configured the NVSwitches. Its version has "
             "to be that of the driver.",
-            expected="nvidia-fabricmanager active and fabric state completed",
             quiet=None,
         )
         return
@@ -72,7 +72,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="NVLS set-up fails like this when the Fabric Manager was restarted without a GPU reset, or "
         "runs in another "
         "version than the driver. The log cannot prove it; the command can.",
-        expected="nvidia-fabricmanager active since before the GPUs were first used",
         severity=Severity.WARNING if stated else Severity.INFO,
         confidence=Confidence.MEDIUM if stated else Confidence.LOW,
         rows=nvls,

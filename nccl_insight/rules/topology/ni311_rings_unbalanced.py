@@ -81,7 +81,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="The busiest NIC sets the pace."
         + ("" if judgeable.yes else f" Not all connections may show: {judgeable.reason}."),
         observed=f"{worst['least']} to {worst['most']} channels per NIC",
-        expected="about the same number on every NIC",
         unit="channels",
         next_step="nvidia-smi topo -m; check NCCL_IB_HCA and NCCL_CROSS_NIC",
         severity=Severity.WARNING if judgeable.yes else Severity.INFO,

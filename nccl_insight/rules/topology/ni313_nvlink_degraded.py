@@ -48,6 +48,7 @@ ACTION = Action.ISOLATE
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
 NEEDS = ("topology_links", "nvlinks", "diagnostics", "errors")
+SPEAKS = True
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:

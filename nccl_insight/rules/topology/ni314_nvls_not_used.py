@@ -45,6 +45,7 @@ CLASS = "P"
 SEVERITY = Severity.INFO
 ACTION = Action.TRIAGE
 NEEDS = ("nvls", "channel_counts")
+SPEAKS = True
 SOURCES = ("NCCL user guide: NCCL_NVLS_ENABLE",)
 
 

@@ -61,7 +61,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             "The requested topology file cannot be read",
             _NEXT,
             explanation=_WHY,
-            expected="a readable file",
             quiet=None,
             rows=Trouble(asked),
         )
@@ -77,7 +76,6 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         next_step=_NEXT,
         explanation=_WHY,
         observed=str(rows["reason"][0] or "not opened"),
-        expected="a readable file",
         hosts=hosts,
         evidence=refs(rows),
     )

@@ -124,7 +124,6 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
         explanation="No rank is late: the stages wait for each other's micro-batches, which is the bubble of the "
         "schedule. With p stages and m micro-batches it is (p - 1) / (m + p - 1) of a step.",
         observed=f"{worst['share']:.1%} waiting for other stages, {worst['exposed_share']:.1%} exposed communication",
-        expected="the bubble of the schedule",
         severity=Severity.INFO,
         next_step="more micro-batches per step, an interleaved or zero-bubble schedule, or fewer stages",
         ranks=ranks,

@@ -92,7 +92,6 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
             for c in refuted(run)[:2]
         ),
         observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",
-        expected="the collective finishes once all ranks have started it",
         confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,
         ranks=ranks,
         hosts=hosts_of(run, ranks),

@@ -1,0 +1,37 @@
+"""The help that the grammar has for one line, with its values filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from nccl_insight.language.help import Block, Help, default_blocks, filled, own_help
+from nccl_insight.language.load import default_grammar
+from nccl_insight.tables.normalise.meaning import words
+
+
+def help_of(row: pl.DataFrame, diagnosis: str, message: str) -> Mapping[str, str] | None:
+    """``says``, ``check``, ``where``, ``fix`` and ``do`` of the closest help for a line (one row), or None.
+
+    The closest is that of its message by a value, then of its message, then of its diagnosis by a value. Help whose
+    ``says`` lacks a value is passed over; other parts are empty where a value is unknown.
+    """
+    values = {name: value for name, value in row.row(0, named=True).items() if value is not None}
+    for help_ in _closest(row, diagnosis, message):
+        said = {part: filled(text, values) for part, text in help_.parts.items()}
+        if (said["says"] or not help_.says) and any(said[p] for p in ("says", "check", "fix", "do")):
+            return said
+    return None
+
+
+def _closest(row: pl.DataFrame, diagnosis: str, message: str) -> Iterator[Help]:
+    yield from (b.help for b in default_blocks() if message in b.names and _holds(row, b))
+    known = default_grammar().messages
+    own = own_help(message, known[message].directives) if message in known else None
+    yield from [own] if own else []
+    yield from (b.help for b in default_blocks() if diagnosis in b.names and _holds(row, b))
+
+
+def _holds(row: pl.DataFrame, block: Block) -> bool:
+    return not block.cases or words(row, block.cases)[0] is not None
