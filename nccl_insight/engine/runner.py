@@ -11,6 +11,7 @@ from nccl_insight.facts.errors import present
 from nccl_insight.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.rules import Rule
 from nccl_insight.rules._errors import said
+from nccl_insight.rules._host_tools import beside, joined
 from nccl_insight.tables.run import Run
 
 _HOW: Final = {
@@ -60,6 +61,9 @@ def missing(run: Run, rule: Rule) -> NotJudged | None:
 def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | None]:
     """Drafts, what could not be judged, and a note about the tool when the rule itself failed."""
     absent = missing(run, rule)
+    tools = joined(run, rule.name, ())
+    if absent is not None and tools:
+        return [Draft(rule, hit, hit.severity or rule.severity) for hit in tools], [], None
     if absent is not None:
         spoken = _said(run, rule)
         return spoken, [] if spoken else [absent], None
@@ -75,6 +79,9 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
                 raise TypeError(f"rule yielded {type(result).__name__}")
         if not drafts:
             drafts += _said(run, rule)
+        if tools:
+            hits = joined(run, rule.name, [draft.hit for draft in drafts])
+            drafts = [Draft(rule, hit, hit.severity or rule.severity) for hit in hits]
     except Exception as error:
         what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(
             ": "
@@ -106,4 +113,10 @@ def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJud
         drafts += found
         not_judged += open_
         notes += [note] if note else []
+    for said in beside(run):
+        at = min(
+            (said.names.index(d.name), d.severity.order, n) for n, d in enumerate(drafts) if d.name in said.names
+        )[-1:] if any(d.name in said.names for d in drafts) else ()
+        for number in at:
+            drafts[number] = replace(drafts[number], hit=said.added(drafts[number].hit))
     return drafts, list(dict.fromkeys(not_judged)), notes

@@ -12,13 +12,14 @@ from nccl_insight.model import Coverage, InputInfo, Job
 from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20
+_TOOLS = 6
 _OWN = ("inputs", "unknown", "notes", "endings", "unreadable", "milestones", "trace_info", "trace_clocks")
 _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
     "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",
     "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
     "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
-    "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of this tool",
+    "host_tool": "output of host tools", "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of this tool",
 }  # fmt: skip
 
 
@@ -95,6 +96,7 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
     """The inputs in reading order."""
     unread = {int(row["input_id"]): row for row in run.table("unreadable").iter_rows(named=True)}
     frame = run.table("inputs").sort("input_id")
+    tools = _tools(run)
     found: list[InputInfo] = []
     for row in frame.iter_rows(named=True):
         kind = str(row["kind"] or "unknown")
@@ -107,6 +109,9 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
             taken = _KINDS.get(
                 kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " ")
             )
+            named = tools.get(int(row["input_id"]), "")
+            if named:
+                taken = named if kind in ("host_tool", "smi_topo") else f"{taken}, with {named}"
         found.append(
             InputInfo(
                 str(row["path"]), kind, int(row["size_bytes"] or 0), str(row["sha256"] or ""), int(row["lines"] or 0),
@@ -114,6 +119,15 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _tools(run: Run) -> dict[int, str]:
+    """What outputs of host tools an input holds, in words."""
+    rows = run.table("host_tools").select("input_id", "what").unique(maintain_order=True)
+    found: dict[int, list[str]] = {}
+    for input_id, what in rows.iter_rows():
+        found.setdefault(int(input_id), []).append(str(what))
+    return {n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "") for n, w in found.items()}
 
 
 def has_matter(run: Run) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.loading.reading import Part
-from nccl_insight.readers import side
+from nccl_insight.readers import host_tools, side
 from nccl_insight.readers.embedded import endings, ras_text, tracebacks, value_checks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
 from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
@@ -26,15 +26,21 @@ from nccl_insight.tables.schema import conform
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Tables of what other programs print between a log's lines: nccl-tests, RAS, nvidia-smi, launchers, Python."""
-    lines = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
+    """Tables of what other programs print between a log's lines: nccl-tests, RAS, host tools, launchers, Python."""
+    rows = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
+    outputs, lines = rows.filter("_output"), rows.filter(~pl.col("_output"))
     nodes, links = scan_topology(lines)
+    nvlinks = scan_nvlinks(lines)
+    tools = host_tools.scan(outputs, file.display) if outputs.height else {}
+    if "host_tools" in tools:
+        lines = lines.join(host_tools.silent_lines(tools["host_tools"]), on="line", how="anti")
     found = {
+        **tools,
         "benchmarks": scan_lines(lines, file.display),
         "ras": ras_text.scan_lines(lines),
         "topology_nodes": nodes,
         "topology_links": links,
-        "nvlinks": scan_nvlinks(lines),
+        "nvlinks": nvlinks,
         "endings": endings.scan_lines(lines),
         "tracebacks": tracebacks.scan_lines(lines),
         "value_checks": value_checks.scan_lines(lines),
@@ -76,10 +82,15 @@ def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
     )
 
 
-def _input_row(part: Part, fate: Fate | None, benchmarks: bool) -> dict[str, object]:
+def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFrame]) -> dict[str, object]:
     kind = part.kind
-    if fate is not None and fate.parsed + fate.unknown + fate.torn == 0:
-        kind = "nccl_tests" if benchmarks else "unknown"
+    fate = log.fates[part.file.input_id] if log else None
+    if log is not None and fate is not None:
+        bare = fate.parsed + fate.unknown + fate.torn == 0
+        if "host_tools" in embedded and (bare or _all_of_tools(part.file, fate, log, embedded["host_tools"])):
+            kind = host_tools.kind_of(embedded["host_tools"])
+        elif bare:
+            kind = "nccl_tests" if "benchmarks" in embedded else "ras" if "ras" in embedded else "unknown"
     return {
         "input_id": part.file.input_id,
         "path": part.file.display,
@@ -95,6 +106,13 @@ def _input_row(part: Part, fate: Fate | None, benchmarks: bool) -> dict[str, obj
         "torn_lines": fate.torn if fate else None,
         "bad_bytes": part.index.bad_bytes if fate else None,
     }
+
+
+def _all_of_tools(file: InputFile, fate: Fate, log: LogPart, outputs: pl.DataFrame) -> bool:
+    """Whether nothing in an input has NCCL's head, and most of its lines are of host tools."""
+    headed = log.heads.filter((pl.col("input_id") == file.input_id) & pl.col("_pid").is_not_null())
+    covered = int((outputs["last_line"] - outputs["line"] + 1).sum())
+    return headed.is_empty() and 2 * covered >= fate.lines
 
 
 def join_parts(
@@ -143,7 +161,7 @@ def join_parts(
             add(name, frame)
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
             add("notes", side.notes(number, ("trace-truncated", part.file.damage)))
-        inputs.append(_input_row(part, own.fates[number] if own else None, "benchmarks" in embedded))
+        inputs.append(_input_row(part, own, embedded))
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()
     now = [

@@ -73,6 +73,14 @@ READER_COLUMNS: Final[Mapping[str, Mapping[str, pl.DataType | type[pl.DataType]]
         "input_id": pl.UInt16, "host": pl.String, "rank": pl.Int32, "direction": pl.String, "pinned": pl.Boolean,
         "size_bytes": pl.UInt64, "numa_node": pl.Int32, "gbps": pl.Float64,
     },
+    "host_facts": {
+        "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "device": pl.String, "name": pl.String,
+        "value": pl.String, "unit": pl.String, "tool": pl.String,
+    },
+    "host_tools": {
+        "input_id": pl.UInt16, "line": pl.UInt64, "last_line": pl.UInt64, "host": pl.String, "tool": pl.String,
+        "what": pl.String, "says": pl.String, "facts": pl.UInt32, "unread": pl.UInt32,
+    },
     "inspector": {
         "input_id": pl.UInt16, "line": pl.UInt64, "process_group": pl.String, "rank": pl.Int32,
         "group_size": pl.Int32, "n_nodes": pl.Int32, "comm_name": pl.String, "host": pl.String, "pid": pl.Int64,
@@ -105,7 +113,7 @@ READER_COLUMNS: Final[Mapping[str, Mapping[str, pl.DataType | type[pl.DataType]]
     },
     "peer_bandwidth": {
         "input_id": pl.UInt16, "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
-        "size_bytes": pl.UInt64, "gbps": pl.Float64,
+        "size_bytes": pl.UInt64, "gbps": pl.Float64, "line": pl.UInt64, "test": pl.String,
     },
     "process_groups": {
         "input_id": pl.UInt16, "process_group": pl.String, "description": pl.String, "backend": pl.String,
@@ -143,6 +151,11 @@ READER_COLUMNS: Final[Mapping[str, Mapping[str, pl.DataType | type[pl.DataType]]
         "pid": pl.Int64, "cuda_dev": pl.Int64, "nvml_dev": pl.Int64, "missing": pl.Boolean, "init_state": pl.Int64,
         "async_error": pl.Int64, "finalize_called": pl.Boolean, "destroy_flag": pl.Boolean, "abort_flag": pl.Boolean,
         "unresponsive": pl.Boolean, "considered_dead": pl.Boolean,
+    },
+    "stacks": {
+        "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32,
+        "thread": pl.String, "depth": pl.Int32, "function": pl.String, "library": pl.String, "file": pl.String,
+        "line_number": pl.Int64,
     },
     "steps": {
         "device": pl.Int32, "other_comm_ns": pl.Int64, "exposed_copy_ns": pl.Int64, "pageable_ns": pl.Int64,

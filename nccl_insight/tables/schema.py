@@ -29,7 +29,7 @@ OPS: Final = (
 )  # fmt: skip
 KINDS: Final = (
     "nccl_log", "torch_trace", "nsys_sqlite", "nsys_parquet", "flight_recorder", "nccl_tests", "inspector", "ras",
-    "topo_xml", "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "xplane", "unreadable", "unknown",
+    "topo_xml", "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "xplane", "host_tool", "unreadable", "unknown",
 )  # fmt: skip
 
 # Levels that report no trouble. A line of any other level, also of one that a later release adds, is judged like WARN.

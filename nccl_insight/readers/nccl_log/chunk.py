@@ -12,6 +12,7 @@ import polars as pl
 
 from nccl_insight.inputs.chunks import Chunk
 from nccl_insight.language.catalog import Match
+from nccl_insight.readers import host_tools
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
 from nccl_insight.readers.nccl_log.head import LEVELS
@@ -271,7 +272,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     left.append(lost)
     _note_fragments(work, others, seen)
     _take_headless(work, others, seen)
-    return _result(work, pl.concat(left), others, repeats)
+    return _result(work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts))
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:
@@ -294,7 +295,11 @@ def _places(chunk: Chunk, lines: int) -> Places:
 
 
 def _result(
-    work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: dict[int, tuple[int, int]]
+    work: Work,
+    unknown: pl.DataFrame,
+    others: pl.DataFrame,
+    repeats: dict[int, tuple[int, int]],
+    outputs: pl.DataFrame,
 ) -> ChunkResult:
     """Counts the lines. Those of clean records are either parsed or unknown; all others may be several things."""
     used = pl.Series("_line", sorted(work.used), dtype=pl.UInt64)
@@ -340,6 +345,7 @@ def _result(
         messages=messages,
         unknown=places.place(unknown),
         foreign=foreign,
+        outputs=places.place(outputs),
         heads=places.place(pl.concat(work.heads)),
         warned=frozenset(work.warned),
     )

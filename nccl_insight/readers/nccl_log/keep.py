@@ -140,6 +140,16 @@ def _means(rule: Message, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFra
     return rows.with_columns(message=pl.lit(rule.name))
 
 
+def _foreign(result: ChunkResult) -> pl.DataFrame:
+    """Lines of other programs that are looked at, ``_output`` for those of host tools: the same line may be both."""
+    rows = [
+        frame.with_columns(_output=pl.lit(output))
+        for frame, output in ((tool_lines(result.foreign), False), (result.outputs, True))
+        if frame.height or not output
+    ]
+    return _own(pl.concat(rows, how="diagonal"), "_text")
+
+
 class Keeper:
     """Decides what is kept; the same for all chunks and files. ``details``: tables that no diagnosis needs, too."""
 
@@ -180,7 +190,7 @@ class Keeper:
             unknown=_own(templates(unknown), "example") if unknown.height else None,
             heads=result.heads.select(*HEAD, "input_id"),
             processes=processes_of(result.heads),
-            foreign=_own(tool_lines(result.foreign), "_text"),
+            foreign=_foreign(result),
             fates=result.fates,
             torn_lines=result.torn_lines,
             repeats=result.repeats,

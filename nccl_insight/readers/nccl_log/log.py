@@ -40,7 +40,7 @@ class LogPart(Counts):
     ``chunks``: the rows of each chunk by grammar rule; those of the errors table stand all in the last. ``loud``: WARN,
     ABORT, DIAG records that no rule knows. ``unknown``: templates of all records that no rule knows. ``heads``: the
     heads that ``_hid`` of the rows counts. ``processes``: first line and launcher rank of every (host, pid).
-    ``foreign``: lines of other tools.
+    ``foreign``: lines of other tools; ``_output`` tells those that are outputs of host tools.
     """
 
     chunks: list[dict[str, pl.DataFrame]]

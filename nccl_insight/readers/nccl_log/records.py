@@ -101,6 +101,8 @@ class ChunkResult(Counts):
     ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
     ``warned``: the rules of which a row is as loud as a warning (``is_loud``).
 
+    ``outputs``: lines (``_line``, ``_text``) of the outputs of host tools, as they stand.
+
     ``heads``: one row a distinct head (``HEAD``) of an input, in the order of ``_hid``, with the first ``_line`` that
     has it and the number of its lines.
     """
@@ -108,6 +110,7 @@ class ChunkResult(Counts):
     messages: dict[str, pl.DataFrame]
     unknown: pl.DataFrame
     foreign: pl.DataFrame
+    outputs: pl.DataFrame
     heads: pl.DataFrame
     warned: frozenset[str]
 
@@ -148,6 +151,7 @@ def moved(result: ChunkResult, before: int) -> ChunkResult:
         messages={name: shifted(rows, "_line", before) for name, rows in result.messages.items()},
         unknown=shifted(result.unknown, "_line", before),
         foreign=shifted(result.foreign, "_line", before),
+        outputs=shifted(result.outputs, "_line", before),
         heads=shifted(result.heads, "_line", before),
         torn_lines={i: [line + before for line in lines] for i, lines in result.torn_lines.items()},
         repeats={i: (count, line + before) for i, (count, line) in result.repeats.items()},

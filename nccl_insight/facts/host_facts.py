@@ -1,0 +1,198 @@
+"""What host tools say, with the host that each fact is of, and where the stacks of processes stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.tables.run import Run
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact: where it stands, whose it is, its name, value and unit."""
+
+    input_id: int
+    line: int
+    host: str | None
+    device: str
+    name: str
+    value: str
+    tool: str
+
+    @property
+    def number(self) -> float | None:
+        """The value as a number, None where it is none."""
+        try:
+            return float(self.value)
+        except ValueError:
+            return None
+
+    @property
+    def at(self) -> str:
+        """The device and its host."""
+        return f"{self.device} on {self.host}" if self.host and self.device else self.device or self.host or ""
+
+
+def job_hosts(run: Run) -> tuple[str, ...]:
+    """Hosts of the job by its log."""
+    names = {str(h) for table in ("ranks", "processes") for h in run.table(table)["host"].drop_nulls().unique()}
+    return tuple(sorted(names))
+
+
+def facts(run: Run) -> tuple[Fact, ...]:
+    """All facts in reading order.
+
+    One without a host is of the host that its file's path names, else of the only host of the job.
+    """
+    return run.memo("host_facts.facts", _facts)
+
+
+def _facts(run: Run) -> tuple[Fact, ...]:
+    rows = run.table("host_facts")
+    if rows.is_empty():
+        return ()
+    hosts = _host_of_input(run)
+    columns = ("input_id", "line", "host", "device", "name", "value", "tool")
+    return tuple(
+        Fact(int(i), int(n), host or hosts.get(int(i)), device or "", name, value, tool)
+        for i, n, host, device, name, value, tool in rows.select(columns).iter_rows()
+    )
+
+
+def _host_of_input(run: Run) -> dict[int, str]:
+    hosts = job_hosts(run)
+    found: dict[int, str] = {}
+    for input_id, path in run.table("inputs").select("input_id", "path").iter_rows():
+        named = [h for h in hosts if re.search(rf"(?<![A-Za-z0-9]){re.escape(h)}(?![A-Za-z0-9])", str(path))]
+        if len(hosts) == 1 or len(named) == 1:
+            found[int(input_id)] = (named or list(hosts))[0]
+    return found
+
+
+def named(run: Run, pattern: str) -> Iterator[Fact]:
+    """Facts whose whole name matches."""
+    wanted = re.compile(pattern)
+    known: dict[str, bool] = {}
+    for fact in facts(run):
+        if known.setdefault(fact.name, bool(wanted.fullmatch(fact.name))):
+            yield fact
+
+
+def by_device(rows: Iterable[Fact]) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
+    """The last fact of each name by (input, host, device)."""
+    found: dict[tuple[int, str | None, str], dict[str, Fact]] = {}
+    for fact in rows:
+        found.setdefault((fact.input_id, fact.host, fact.device), {})[fact.name] = fact
+    return found
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter of a device: its last value, and by how much it grew where it was read twice."""
+
+    last: Fact
+    value: int
+    grew: int | None
+
+
+def counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
+    """Counters by (host, device), by their names."""
+    return run.memo("host_facts.counters", _counters)
+
+
+def _counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
+    rows: dict[tuple[str | None, str, str], list[Fact]] = {}
+    for fact in named(run, r"counter\..*"):
+        if fact.value.isdecimal():
+            rows.setdefault((fact.host, fact.device, fact.name.removeprefix("counter.")), []).append(fact)
+    found: dict[tuple[str | None, str], dict[str, Counter]] = {}
+    for (host, device, name), read in rows.items():
+        first, last = int(read[0].value), int(read[-1].value)
+        again = len(read) > 1 and device != "" and last >= first
+        found.setdefault((host, device), {})[name] = Counter(read[-1], last, last - first if again else None)
+    return found
+
+
+#: What the innermost telling frame of a thread says that it does, and the functions and files that say so.
+_DOING: Final = (
+    ("bootstrap", r"bootstrap(?:AllGather|Init|RingAllGather|Send|Recv|Barrier)|ncclSocket(?:Progress|Connect|Accept|Wait)|ncclCommInitRank|initTransportsRank"),
+    ("communicator", r"ncclCommDestroy|ncclCommAbort|ncclCommFinalize|commReclaim|abort_process_group|destroy_process_group"),
+    ("store", r"TCPStore|store_based_barrier|_store_based|rendezvous|next_rendezvous|barrier_wait"),
+    ("data", r"__next__ \(torch/utils/data|dataloader\.py|_utils/fetch\.py|__getitem__|torch/utils/data|webdataset|litdata|mosaic.*streaming|_try_get_data"),
+    ("checkpoint", r"save_checkpoint|load_checkpoint|torch/serialization|distributed/checkpoint|safetensors|save_pretrained"),
+    ("compile", r"torch/_inductor|torch/_dynamo|triton/compiler|nvrtc|cpp_extension|async_compile"),
+    ("gil", r"take_gil|PyGILState_Ensure|PyEval_RestoreThread|drop_gil"),
+    ("collective", r"nccl(?:All|Reduce|Broadcast|Send|Recv|Group|Launch|Enqueue)|ncclDevKernel|ProcessGroupNCCL|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|distributed_c10d"),
+    ("gpu", r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cuMemcpy|cudaMemcpy|torch/cuda/__init__.*synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
+    ("io", r"^(?:read|write|open|pread|fsync|recv|poll|connect|accept)\b"),
+)  # fmt: skip
+_DOING_RES: Final = tuple((name, re.compile(pattern)) for name, pattern in _DOING)
+_IDLE: Final = re.compile(r"_worker_loop|wait \(threading|_bootstrap|queue\.py|selectors|epoll_wait|concurrent/futures|run \(threading|\(idle\)")
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where the main thread of a process stands: its innermost frame, what it does, the innermost frame of the program."""
+
+    input_id: int
+    line: int
+    host: str | None
+    pid: int | None
+    rank: int | None
+    thread: str
+    doing: str
+    top: str
+    own: str
+
+
+def stands(run: Run) -> tuple[Stand, ...]:
+    """One for each process of which the inputs hold stacks, in reading order.
+
+    The main thread speaks for a process: the one called so, else the one that stands in the most telling place.
+    """
+    return run.memo("host_facts.stands", _stands)
+
+
+def _stands(run: Run) -> tuple[Stand, ...]:
+    rows = run.table("stacks")
+    if rows.is_empty():
+        return ()
+    ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
+    pids: dict[int, set[int]] = {}
+    for (_, pid), rank in ranks.items():
+        pids.setdefault(int(pid), set()).add(int(rank))
+    threads: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    for row in rows.iter_rows(named=True):
+        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(row)
+    best: dict[tuple[object, ...], tuple[int, Stand]] = {}
+    for (input_id, host, pid, rank, thread), frames in threads.items():
+        text = [_frame(f) for f in frames]
+        doing = next((name for name, pattern in _DOING_RES if any(pattern.search(t) for t in text)), "")
+        known = rank if rank is not None else ranks.get((host, pid))
+        if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
+            known = next(iter(pids[int(str(pid))]))
+        stand = Stand(
+            int(str(input_id)), int(str(frames[0]["line"])), str(host) if host else None, None if pid is None else int(str(pid)),
+            None if known is None else int(str(known)), str(thread or ""), doing, text[0], next((t for t in text if _own(t)), ""),
+        )  # fmt: skip
+        weight = 4 * ("MainThread" in stand.thread or "current" in stand.thread) + 2 * bool(doing) + (not _IDLE.search(" ".join((stand.thread, *text[:2]))))
+        key = (input_id, host, pid, rank)
+        if key not in best or weight > best[key][0]:
+            best[key] = (weight, stand)
+    return tuple(stand for _, stand in best.values())
+
+
+def _frame(row: Mapping[str, object]) -> str:
+    place = row["file"] or row["library"]
+    line = f":{row['line_number']}" if row["line_number"] is not None else ""
+    return f"{row['function']} ({place}{line})" if place else str(row["function"])
+
+
+def _own(frame: str) -> bool:
+    """Whether a frame is of the program and not of a library."""
+    return ".py" in frame and not re.search(r"(?:^|[( /])(?:torch|fsspec|threading|concurrent|multiprocessing|numpy|lib|site-packages|accelerate|deepspeed|megatron|lightning|transformers|queue|selectors|socket|ssl|runpy|<frozen)\b", frame)

@@ -1,0 +1,96 @@
+"""rocm-smi and amd-smi: values of GPUs, and the matrices of how they are linked."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, slug
+
+_VALUE: Final = re.compile(r"(?:GPU|CPU)\[([0-9]+)\]\s*: (?P<key>.*?):\s+(?P<value>\S.*)$")
+_SECTION: Final = re.compile(r"=+\s+(\S.*?)\s+=+$")
+
+
+def _rocm(out: Output, found: Found) -> str:
+    gpus: set[str] = set()
+    links: dict[str, int] = {}
+    section = ""
+    part: list[tuple[int, str]] = []
+    sections: list[str] = []
+    for line, text in [*out.lines, (0, "=== end ===")]:
+        if match := _SECTION.match(text):
+            if "Link Type" in section or "Hops" in section or "Weight" in section or "Accessib" in section:
+                name = "p2p.link" if "Type" in section else f"p2p.{slug(section.split()[0])}"
+                for at, row, column, cell in shapes.matrix(part, r"GPU[0-9]+"):
+                    gpus.add(row)
+                    if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
+                        links[cell] = links.get(cell, 0) + 1
+            section, part = match[1], []
+            if not re.search(r"ROCm? System Management|End of ROCm|ROCm SMI|^end$", section):
+                sections.append(section)
+            continue
+        part.append((line, text))
+        if value := _VALUE.match(text):
+            gpus.add(f"GPU{value[1]}")
+            device = f"GPU {value[1]}"
+            found.fact(line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"])
+        elif "Concise" in section and re.match(r"[0-9]+\s+\S", text):
+            head = next((t for _, t in part if re.match(r"(?:GPU|Device)\s", t)), "")
+            index = text.split()[0]
+            gpus.add(f"GPU{index}")
+            cells = re.split(r"\s{2,}", text.strip())
+            for key, cell in zip(re.split(r"\s{2,}", head.strip())[1:], cells[1:], strict=False):
+                found.fact(line, f"GPU {index}", f"gpu.{slug(key)}", cell)
+    says = [count(len(gpus), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))]
+    return "; ".join([*says, listed(sections, 3)] if sections else says)
+
+
+def _amd(out: Output, found: Found) -> str:
+    """``GPU: 0`` with a tree below it, the tables of topology, and those of monitor and the bare command."""
+    device: str | None = None
+    devices: set[str] = set()
+    title = ""
+    links: dict[str, int] = {}
+    part: list[tuple[int, str]] = []
+    for item in shapes.tree([(n, t) for n, t in out.lines if not re.match(r"[|+]", t)]):
+        if item.key == "GPU" and item.value.isdigit() and not item.above:
+            device = f"GPU {item.value}"
+            devices.add(device)
+        elif device and item.value:
+            path = [a for a in item.above if a != "GPU"]
+            found.fact(item.line, device, slug("/".join(["gpu", *path, item.key])), item.value)
+    for line, text in [*out.lines, (0, "END TABLE:")]:
+        if match := re.match(r"([A-Z0-9 -]+ TABLE):", text.strip()):
+            name = f"p2p.{slug(title.removesuffix(' TABLE'))}"
+            name = "p2p.link" if "LINK TYPE" in title else name
+            for at, row, column, cell in _addresses(part):
+                devices.add(row)
+                if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
+                    links[cell] = links.get(cell, 0) + 1
+            title, part = match[1], []
+        else:
+            part.append((line, text))
+    return "; ".join([count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))])
+
+
+def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
+    """Cells of a matrix whose rows and columns are PCI addresses."""
+    columns: list[str] = []
+    cells = []
+    for number, text in lines:
+        words = text.split()
+        ids = [b for w in words if re.fullmatch(r"[0-9a-fA-F:.]{7,14}", w) and (b := bus_id(w))]
+        if ids and len(ids) == len(words):
+            columns = ids
+        elif columns and ids and bus_id(words[0]) and len(words) > len(columns):
+            cells += [(number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)]
+    return cells
+
+
+TOOLS: Final = (
+    Tool("rocm-smi", "AMD GPUs (rocm-smi)", ("System Management Interface",), r"=+\s*ROCm? System Management Interface\s*=+",
+         r"=|(?:GPU|CPU|HSA|NPU|Device|NODE|Node|Driver|PID|KFD|WARNING|ERROR)|[0-9]+\s+\S|\s*\(|\s*GPU|\s", _rocm),
+    Tool("amd-smi", "AMD GPUs (amd-smi)", ("GPU: ", "TABLE:", "AMD-SMI"), r"GPU: [0-9]+\s*$|(?:ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW|LINK METRIC) TABLE:|\|\s*AMD-SMI ",
+         r"GPU: |\s+\S|[A-Z0-9 -]+:|[0-9a-fA-F]{4}:|GPU[0-9]+\s|[|+]|Legend|\*", _amd),
+)  # fmt: skip

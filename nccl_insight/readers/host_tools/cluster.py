@@ -1,0 +1,151 @@
+"""What schedulers say of a job: kubectl (describe, get events, get pods, -o yaml), sacct, scontrol, squeue, sinfo."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
+
+_POD_KEYS: Final = {
+    "Node": "pod.node", "Status": "pod.status", "Restart Count": "pod.restarts", "Start Time": "pod.started", "Image": "pod.image",
+    "Ready": "pod.ready", "Phase": "pod.status", "IP": "pod.address", "Reason": "pod.reason", "Message": "pod.message",
+}  # fmt: skip
+
+
+def _describe(out: Output, found: Found) -> str:
+    """A pod or node: its state, that of its containers, its events."""
+    pod, says = "", []
+    for item in shapes.tree(out.lines):
+        above = "/".join(item.above)
+        if item.key == "Name" and not item.above:
+            pod = item.value
+        elif "State" in item.key and item.value:
+            found.fact(item.line, pod, f"pod.{slug(item.key)}", item.value)
+            says += [f"{item.key} {item.value}"] if item.value == "Terminated" else []
+        elif item.key in ("Reason", "Exit Code", "Signal", "Finished", "Message") and "State" in above:
+            which = "last_state" if "Last State" in above else "state"
+            if found.fact(item.line, pod, f"pod.{which}.{slug(item.key)}", item.value) and item.key in ("Reason", "Exit Code"):
+                says.append(f"{item.key} {item.value}")
+        elif item.key in _POD_KEYS and item.value:
+            found.fact(item.line, pod, _POD_KEYS[item.key], item.value)
+        elif re.search(r"Limits|Requests|Capacity|Allocatable", above) and item.value:
+            part = re.search(r"(Limits|Requests|Capacity|Allocatable)", above)
+            found.fact(item.line, pod, f"pod.{part[1].lower() if part else ''}.{slug(item.key)}", item.value)
+    for line, row in shapes.table(out.lines, r"Type\s+Reason\s+Age\s+From\s+Message"):
+        _event(found, line, pod, row, says)
+    conditions = [r for r in shapes.table(out.lines, r"Type\s+Status\s+LastHeartbeatTime") if r[1]]
+    for line, row in conditions:
+        found.fact(line, pod, f"node.condition.{slug(row.get('Type', ''))}", row.get("Status", ""))
+    return "; ".join([pod, *dict.fromkeys(says)][:8])
+
+
+def _event(found: Found, line: int, object_: str, row: dict[str, str], says: list[str]) -> None:
+    kind, reason = row.get("Type") or row.get("TYPE") or "", row.get("Reason") or row.get("REASON") or ""
+    message = row.get("Message") or row.get("MESSAGE") or ""
+    if set(reason) <= {"-"}:
+        return
+    found.fact(line, object_, f"event.{slug(kind)}.{slug(reason)}", message or reason)
+    if kind == "Warning":
+        says.append(f"{object_} {reason}: {message[:80]}")
+
+
+def _events(out: Output, found: Found) -> str:
+    says: list[str] = []
+    rows = 0
+    for line, row in shapes.table(out.lines, r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON"):
+        rows += 1
+        object_ = row.get("OBJECT", "")
+        _event(found, line, object_.split("/", 1)[-1], row, says)
+    return "; ".join([count(rows, "event"), *says[:4]])
+
+
+def _pods(out: Output, found: Found) -> str:
+    states: dict[str, list[str]] = {}
+    for line, row in shapes.table(out.lines, r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+"):
+        name, state = row.get("NAME", ""), row.get("STATUS", "")
+        found.fact(line, name, "pod.status" if "READY" in row else "node.status", state)
+        found.fact(line, name, "pod.restarts", row.get("RESTARTS", ""))
+        found.fact(line, name, "pod.node", row.get("NODE", ""))
+        states.setdefault(state, []).append(name)
+    return "; ".join(f"{count(len(names), 'object')} {state} ({listed(names, 3)})" for state, names in sorted(states.items()))
+
+
+def _yaml(out: Output, found: Found) -> str:
+    """``kubectl get -o yaml`` of pods: what the status says; only lines, so a cut file is read to its cut."""
+    pod, says = "", []
+    metadata = ""
+    for item in shapes.tree([(n, re.sub(r"^(\s*)- ", r"\1  ", t)) for n, t in out.lines]):
+        above = "/".join(item.above)
+        value = item.value.strip("\"'")
+        metadata = above if item.key == "metadata" else metadata
+        if item.key == "name" and re.search(r"(?:^|/)metadata$", above):
+            pod = value
+        elif item.key == "nodeName":
+            found.fact(item.line, pod, "pod.node", value)
+        elif item.key == "phase":
+            found.fact(item.line, pod, "pod.status", value)
+            says.append(f"{pod} {value}")
+        elif item.key in ("reason", "exitCode", "signal", "message") and re.search(r"[sS]tate|terminated|waiting|status", above):
+            which = "last_state" if "lastState" in above else "state" if "tate" in above else "status"
+            key = {"exitCode": "exit_code"}.get(item.key, item.key)
+            found.fact(item.line, pod, f"pod.{which}.{key}", value)
+            says += [f"{item.key} {value}"] if item.key in ("reason", "exitCode") else []
+        elif item.key == "restartCount":
+            found.fact(item.line, pod, "pod.restarts", value)
+    return "; ".join(dict.fromkeys(says)) or count(len(out.lines), "line")
+
+
+def _sacct(out: Output, found: Found) -> str:
+    says = []
+    for line, row in shapes.table(out.lines, r"JobID(?:Raw)?[\s|]"):
+        row = {slug(k): v for k, v in row.items()}
+        job = row.get("jobid") or row.get("jobidraw") or ""
+        if not re.match(r"[0-9]", job):
+            continue
+        for key in ("state", "exitcode", "nodelist", "elapsed", "reason", "maxrss", "derivedexitcode", "start", "end", "timelimit", "jobname"):
+            if row.get(key):
+                found.fact(line, f"job {job}", f"job.{key}", row[key])
+        says.append(f"{job} {row.get('state', '')} {row.get('exitcode', '')}".strip())
+    return listed(says, 4)
+
+
+def _scontrol(out: Output, found: Found) -> str:
+    job, says = "", []
+    for line, text in out.lines:
+        for key, value in re.findall(r"([A-Za-z][A-Za-z/:]*)=(\S*(?: (?![A-Za-z][A-Za-z/:]*=)\S+)*)", text):
+            if key in ("JobId", "NodeName"):
+                job = f"job {value}" if key == "JobId" else value
+            prefix = "job" if job.startswith("job ") else "node"
+            if key in ("JobState", "Reason", "ExitCode", "NodeList", "RunTime", "TimeLimit", "Restarts", "NumNodes", "State", "BatchHost", "Gres", "StartTime", "EndTime", "DerivedExitCode"):
+                name = slug(key).replace("jobstate", "state")
+                if value and found.fact(line, job, f"{prefix}.{name}", value) and key in ("JobState", "Reason", "ExitCode", "State", "NodeList"):
+                    says.append(f"{key} {value}")
+    return "; ".join([job, *says[:5]])
+
+
+def _queue(out: Output, found: Found) -> str:
+    says = []
+    for line, row in shapes.table(out.lines, r"(?:JOBID|PARTITION|NODELIST|HOSTNAMES)\s"):
+        row = {slug(k): v for k, v in row.items()}
+        who = row.get("jobid") or row.get("nodelist") or row.get("hostnames") or ""
+        device = f"job {who}" if "jobid" in row else who
+        state = row.get("st") or row.get("state") or ""
+        found.fact(line, device, "job.state" if "jobid" in row else "node.state", state)
+        for key in ("reason", "nodelist_reason", "nodelist(reason)"):
+            if row.get(key):
+                found.fact(line, device, "job.reason" if "jobid" in row else "node.reason", row[key])
+        says.append(f"{who} {state}")
+    return listed(says, 5)
+
+
+TOOLS: Final = (
+    Tool("kubectl describe", "a pod or node (kubectl describe)", ("Name:", "Last State:"), r"Name:\s{3,}\S+", r"\S[^:]*:|\s+\S|<none>", _describe),
+    Tool("kubectl get events", "events (kubectl get events)", ("LAST SEEN",), r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON", r"\S+\s{2,}\S", _events),
+    Tool("kubectl get", "pods or nodes (kubectl get)", ("STATUS",), r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
+    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion:",), r"apiVersion: ", r"\S+:|\s+\S|- |---", _yaml),
+    Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"JobID(?:Raw)?[\s|]+\S", r"[0-9]+|-{3,}|\s{8,}", _sacct),
+    Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]|NodeName=\S+ ", r"\s+\S+=|JobId=|NodeName=", _scontrol),
+    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION",), r"\s*(?:JOBID\s+PARTITION|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s)", r"\s*\S+\s+\S+", _queue),
+)  # fmt: skip

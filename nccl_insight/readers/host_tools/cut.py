@@ -1,0 +1,219 @@
+"""Which lines of a text are outputs of host tools: where each begins and ends, of which host, by which command.
+
+Several outputs may stand in one text, of several hosts, with the words of a launcher in front of each line, between
+lines of a log. An output begins with a line that no other program prints and goes on while lines have its form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nccl_insight.readers.host_tools.model import Lines, Output, Tool
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# A time, what a launcher puts in front of each line (pdsh, srun -l, Open MPI, docker compose, kubectl), a quotation.
+_STAMP: Final = re.compile(r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]? ")
+_LABEL: Final = re.compile(
+    r"(?:> ?|\[[0-9]+,[0-9]+\]<std[a-z]+>: ?|<std[a-z]+>|"
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:(?: out| err)?: {0,2}|: ?\| |\s*\| )|\[(?P<tag>[A-Za-z0-9][^\]\s]{0,80})\]:? )"
+)
+# A prompt or an echo of the shell, and headings that name a host.
+_PROMPT: Final = re.compile(
+    r"(?:\[?(?:[\w.-]+@)(?P<host>[A-Za-z0-9][\w.-]*)(?::| )?[^#$>]{0,80}[#$>]|"
+    r"(?:\([\w.-]+\) ?)?(?P<other>[A-Za-z][\w.-]*)?[#$>%]|\++)\s+(?P<command>\S.*)$"
+)
+_HEADING: Final = re.compile(
+    r"(?:[=\-#*]{2,}\s*(?:host(?:name)?:?\s*|node:?\s*)?(?P<a>[A-Za-z][\w.-]*[0-9][\w.-]*)\s*[=\-#*]{2,}|"
+    r"(?:host|hostname|node):? +(?P<b>[A-Za-z][\w.-]*)|(?P<c>[A-Za-z0-9][\w.-]*) \| (?:CHANGED|SUCCESS|FAILED)(?: \| rc=[0-9]+)? >>)\s*$",
+    re.I,
+)
+_RULE: Final = re.compile(r"-{4,}$")
+_NAME: Final = re.compile(r"[A-Za-z][\w.-]*[0-9](?:[\w.-]*\w)?$")
+# So many lines of others in an output do not end it; blank ones never do.
+_STRAY: Final = 2
+_LONGEST_LINE: Final = 4000
+# Lines of NCCL may stand between those of an output.
+_RECORD: Final = " NCCL "
+# So many lines before an output may say whose it is.
+_CONTEXT: Final = 4
+
+
+@dataclass(frozen=True)
+class _Front:
+    """What stands in front of each line of an output."""
+
+    stamp: bool
+    label: str
+    host: str | None
+
+    def bare(self, text: str) -> str | None:
+        """The line without it; None for a line of another."""
+        if self.stamp:
+            match = _STAMP.match(text)
+            if match is None:
+                return None
+            text = text[match.end() :]
+        if text.startswith(self.label):
+            return text[len(self.label) :]
+        return "" if text.strip() == self.label.strip() else None
+
+
+_PLAIN: Final = _Front(False, "", None)
+
+
+class Cutter:
+    """Cuts texts into outputs of the given tools."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = [(tool, re.compile(tool.starts), re.compile(tool.belongs)) for tool in tools]
+        self._signs = re.compile("|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True)))
+        front = f"^(?:{_STAMP.pattern})?(?:{_LABEL.pattern})?(?:"
+        #: Any line with which an output begins, for polars.
+        self.start = re.sub(r"\(\?P<[a-z]+>", "(?:", front + "|".join(tool.starts for tool in tools) + ")")
+
+    def begin(self, text: str, command: str) -> tuple[int, _Front] | None:
+        """The tool whose output begins with a line, and what stands in front."""
+        if self._signs.search(text) is None:
+            return None
+        fronts = [_PLAIN]
+        stamp = _STAMP.match(text)
+        at = stamp.end() if stamp else 0
+        if stamp:
+            fronts.append(_Front(True, "", None))
+        label = _LABEL.match(text, at)
+        if label:
+            host = label["host"] or label["tag"]
+            named = host if host and _NAME.match(host) else None
+            fronts.append(_Front(bool(stamp), label[0], named))
+        for front in fronts:
+            body = front.bare(text)
+            for index, (tool, starts, _) in enumerate(self.tools):
+                if body and any(sign in body for sign in tool.signs) and starts.match(body):
+                    if not tool.command or re.search(tool.command, command):
+                        return index, front
+        return None
+
+    def outputs(self, lines: Lines, path: str = "") -> Iterator[Output]:
+        """Outputs in the order in which they begin."""
+        cut = _Cut(self)
+        for number, text in lines:
+            cut.feed(number, text)
+        for output in cut.outputs():
+            yield Output(output.tool, tuple(output.lines), output.host, output.command, path)
+
+    def numbers(self, hits: Sequence[int], first: int, last: int, text: Callable[[int], str]) -> Iterator[int]:
+        """Numbers of the lines from ``first`` to ``last`` that :meth:`outputs` needs, where outputs begin at ``hits``."""
+        at = first
+        for hit in hits:
+            if hit < at:
+                continue
+            cut = _Cut(self)
+            at = max(at, hit - _CONTEXT)
+            while at <= last and (at <= hit or cut.open):
+                cut.feed(at, text(at))
+                yield at
+                at += 1
+
+
+class _Cut:
+    """Takes lines one after the other and knows which outputs are open."""
+
+    def __init__(self, cutter: Cutter) -> None:
+        self._cutter = cutter
+        self.open: dict[str, _Open] = {}
+        self._done: list[_Open] = []
+        self._host: str | None = None
+        self._command = ""
+        self._before = ["", ""]
+
+    def outputs(self) -> list[_Open]:
+        """All outputs so far by their first lines."""
+        return sorted([*self._done, *self.open.values()], key=lambda o: o.lines[0][0])
+
+    def feed(self, number: int, raw: str) -> None:
+        """Takes the next line."""
+        text = _plain(raw)
+        if _RECORD in text:
+            return
+        if not text.strip():
+            for output in self.open.values():
+                output.blank(number)
+            return
+        tools = self._cutter.tools
+        started = self._cutter.begin(text, self._command)
+        if (started is None or tools[started[0]][0].weak) and self._continues(number, text):
+            return
+        prompt, heading = _PROMPT.match(text), _heading(text, self._before)
+        self._before = [self._before[1], text]
+        if started is not None:
+            index, front = started
+            tool, _, belongs = tools[index]
+            known = self.open.get(front.label)
+            if known is None or known.tool is not tool:
+                self._done += [known] if known is not None else []
+                self.open[front.label] = _Open(tool, belongs, front, front.host or self._host, self._command)
+            self.open[front.label].take(number, front.bare(text) or "")
+        elif prompt or heading:
+            self._done += self.open.values()
+            self.open.clear()
+            if heading:
+                self._host, self._command = heading, ""
+            elif prompt:
+                self._host, self._command = prompt["host"] or self._host, prompt["command"]
+        else:
+            ended = [n for n, o in self.open.items() if o.front.bare(text) is not None and o.stray()]
+            self._done += [self.open.pop(label) for label in ended]
+
+    def _continues(self, number: int, text: str) -> bool:
+        """Takes a line into the output that it goes on with, if any."""
+        for output in self.open.values():
+            body = output.front.bare(text)
+            if body is not None and output.belongs.match(body):
+                output.take(number, body)
+                return True
+        return False
+
+
+def _plain(raw: str) -> str:
+    text = raw[:_LONGEST_LINE].rstrip("\r\n")
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+class _Open:
+    """An output that may go on."""
+
+    def __init__(
+        self, tool: Tool, belongs: re.Pattern[str], front: _Front, host: str | None, command: str
+    ) -> None:
+        self.tool, self.belongs, self.front, self.host, self.command = tool, belongs, front, host, command
+        self.lines: list[tuple[int, str]] = []
+        self._blanks: list[tuple[int, str]] = []
+        self._strays = 0
+
+    def take(self, number: int, text: str) -> None:
+        self.lines += self._blanks
+        self.lines.append((number, text))
+        self._blanks.clear()
+        self._strays = 0
+
+    def blank(self, number: int) -> None:
+        if self._blanks[-1:] == []:
+            self._blanks.append((number, ""))
+
+    def stray(self) -> bool:
+        """Notes a line of another; whether the output has ended."""
+        self._strays += 1
+        return self._strays > _STRAY
+
+
+def _heading(text: str, before: list[str]) -> str | None:
+    """The host that a heading names: ``=== gpu07 ===``, ``gpu07 | CHANGED | rc=0 >>``, or as dshbak writes it."""
+    match = _HEADING.match(text)
+    if match:
+        return match["a"] or match["b"] or match["c"]
+    if _RULE.match(text) and _RULE.match(before[0]) and _NAME.match(before[1]):
+        return before[1]
+    return None

@@ -1,0 +1,75 @@
+"""Logs of daemons around the GPUs: fabric manager, IMEX, the kernel, switches; and ``nvidia-imex-ctl``.
+
+What their lines mean stands in the grammar. Here it is only told that a text is such a log, and what it spans.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
+
+_DAEMON: Final = re.compile(r"\[(?P<time>[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8})\] \[(?P<level>[A-Z]+)\] \[tid [0-9]+\] (?P<text>.*)")
+
+
+def _daemon(out: Output, found: Found) -> str:
+    first = last = ""
+    bad: list[str] = []
+    kinds: dict[str, int] = {}
+    for line, text in out.lines:
+        if match := _DAEMON.match(text):
+            first, last = first or match["time"], match["time"]
+            if match["level"] not in ("INFO", "DEBUG"):
+                found.fact(line, None, f"daemon.{match['level'].lower()}", match["text"])
+                bad.append(match["text"])
+            if version := re.search(r"(?:version|Version):? ([0-9]{3}\.[0-9.]+)", match["text"]):
+                found.fact(line, None, "daemon.version", version[1])
+            word = " ".join(match["text"].split()[:2])
+            kinds[word] = kinds.get(word, 0) + 1
+    said = [f"{word} ({n})" for word, n in sorted(kinds.items(), key=lambda kv: -kv[1])[:3]]
+    return "; ".join([f"{count(len(out.lines), 'line')} from {first} to {last}" if first else count(len(out.lines), "line"), *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"])])
+
+
+_KERNEL: Final = re.compile(r"(?:<[0-9]+>)?\[\s*[0-9]+\.[0-9]{6}\]\s|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: ")
+
+
+def _dmesg(out: Output, found: Found) -> str:
+    who: dict[str, int] = {}
+    for _, text in out.lines:
+        if match := re.search(r"(NVRM|mlx5_core|amdgpu|nvidia-nvlink|nvidia-nvswitch[0-9]*|pcieport|AER|DMAR|EDAC|oom|bnxt_en|efa|i40e|ice)\b", text):
+            who[match[1]] = who.get(match[1], 0) + 1
+    return "; ".join([count(len(out.lines), "line"), listed([f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])], 6)]).rstrip("; ")
+
+
+def _imex(out: Output, found: Found) -> str:
+    says = []
+    for line, text in out.lines:
+        if match := re.match(r"Node #([0-9]+)\s*[*-]?\s*(\S+)\s*-\s*(\S+)\s*-\s*Version: (\S+)", text):
+            found.fact(line, match[2], "imex.state", match[3])
+            says.append(f"{match[2]} {match[3]}")
+        elif match := re.match(r"(?:Domain State|Status):\s*(\S+)|\s*(READY|UP|DOWN|DEGRADED|NOT_READY|UNAVAILABLE)\s*$", text):
+            found.fact(line, None, "imex.domain", match[1] or match[2])
+            says.append(f"domain {match[1] or match[2]}")
+    return listed(says, 6) or count(len(out.lines), "line")
+
+
+_SWITCH: Final = r"%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:"
+
+
+def _syslog(out: Output, found: Found) -> str:
+    bad = []
+    for line, text in out.lines:
+        if match := re.search(r"(%[A-Z0-9_]+-([0-7])-[A-Z0-9_]+): (.*)", text):
+            found.fact(line, None, f"switch.severity_{match[2]}", f"{match[1]} {match[3]}")
+            bad += [match[3]] if int(match[2]) <= 3 else []
+    return "; ".join([count(len(out.lines), "line"), *bad[:3]])
+
+
+TOOLS: Final = (
+    Tool("fabric manager log", "log of the fabric manager", ("[tid ",), r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] ", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} ", _daemon, weak=True),
+    Tool("imex log", "log of IMEX (nvidia-imex)", ("IMEX", "imex", "node configuration"), r"IMEX Log initializing|\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] .*(?:IMEX|imex|node configuration)", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} |IMEX", _daemon),
+    Tool("nvidia-imex-ctl", "state of the IMEX domain (nvidia-imex-ctl)", ("Connectivity Table", "Node #", "Nodes:"), r"Connectivity Table Legend|Node #[0-9]+ |Nodes From\\To", r"Node|[A-Z ]|\s|[0-9]", _imex),
+    Tool("dmesg", "kernel log (dmesg)", ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC", "Linux version"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
+    Tool("switch log", "log of a switch (syslog)", ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-"), r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),
+)  # fmt: skip

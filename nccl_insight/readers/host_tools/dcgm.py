@@ -1,0 +1,133 @@
+"""DCGM's checks of GPUs: ``dcgmi diag`` (3 and 4), ``dcgmi health``, ``dcgmi discovery``, ``dcgmi dmon``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
+
+_RESULT: Final = re.compile(r"(?P<what>Pass|Fail|Warn|Skip|Not Run)\b(?: - (?P<who>.*))?")
+_ENTITY: Final = re.compile(r"(?P<who>[A-Za-z]+ ?[0-9]+): (?P<what>Pass|Fail|Warn|Skip|Not Run)")
+_WHO: Final = re.compile(r"(?:GPU|NvSwitch|CPU|Switch)s?:? ?[0-9][0-9, ]*", re.I)
+
+
+def _diag(out: Output, found: Found) -> str:
+    """A test and its result; warnings go on over several lines, cut within words."""
+    test, sub, bad, passed, versions = "", "", [], 0, []
+    text: list[str] = []
+    at, who = 0, ""
+
+    def flush() -> None:
+        if text:
+            found.fact(at, who or None, f"dcgm.{slug(test)}.warning", "".join(text))
+        text.clear()
+
+    for line, cells in shapes.boxes(out.lines):
+        if len(cells) != 2 or re.match(r"-{3,}", cells[0]):
+            flush()
+            continue
+        # The raw cell tells whether the cut stood between words.
+        raw = out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
+        key, value = cells
+        if key.startswith("Warning") or key.startswith("Info"):
+            flush()
+            device = _WHO.search(key) or _WHO.search(value)
+            at, who = line, device[0].strip(" :,") if device else who
+            text += [raw.rstrip()] if key.startswith("Warning") else []
+            sub = "text"
+        elif not key and (entity := _ENTITY.fullmatch(value)):
+            flush()
+            who, sub = entity["who"], ""
+            found.fact(line, who, f"dcgm.{slug(test)}", entity["what"])
+        elif not key and sub == "text":
+            text.append(raw.rstrip())
+        elif result := _RESULT.match(value):
+            flush()
+            test, sub, who = key, "", (result["who"] or "").strip()
+            if who.lower() == "all":
+                who = ""
+            found.fact(line, who or None, f"dcgm.{slug(key)}", result["what"])
+            passed += result["what"] == "Pass"
+            if result["what"] in ("Fail", "Warn"):
+                bad.append(f"{key}: {value}")
+        elif key:
+            flush()
+            if found.fact(line, None, f"dcgm.{slug(key)}", value) and "Version" in key:
+                versions.append(f"{key} {value}")
+    flush()
+    return "; ".join([*versions[:2], f"{count(passed, 'test')} Pass", *bad[:4]])
+
+
+def _health(out: Output, found: Found) -> str:
+    group, entity, overall = "GPU", None, ""
+    system, says = "", []
+    message: list[str] = []
+    at = 0
+
+    def flush() -> None:
+        if message:
+            found.fact(at, entity, f"dcgm.health.{slug(system)}.message", " ".join(message))
+            says.append(f"{entity or ''} {system}: {' '.join(message)}".strip())
+        message.clear()
+
+    for line, cells in shapes.boxes(out.lines):
+        if len(cells) < 2:
+            continue
+        key, value = cells[0], cells[1]
+        if key == "Overall Health":
+            overall = value
+            found.fact(line, None, "dcgm.health", value)
+        elif re.fullmatch(r"GPU|NvSwitch|CPU|Switch|ConnectX|GPU ID", key) and not value:
+            flush()
+            group = key.removesuffix(" ID")
+        elif match := re.fullmatch(r"->\s*([0-9]+)", key):
+            flush()
+            entity = f"{group} {match[1]}"
+            found.fact(line, entity, "dcgm.health", value)
+        elif match := re.fullmatch(r"->\s*(\S.*)", key):
+            flush()
+            system = match[1]
+            found.fact(line, entity, f"dcgm.health.{slug(system)}", value)
+        elif not key and value:
+            at = at if message else line
+            message.append(value)
+    flush()
+    return "; ".join([f"overall health {overall or 'unknown'}", *says[:3]])
+
+
+def _discovery(out: Output, found: Found) -> str:
+    gpus = 0
+    for line, cells in shapes.boxes(out.lines):
+        if len(cells) == 2 and cells[0].isdigit() and (name := re.search(r"Name: (.*)", cells[1])):
+            gpus += found.fact(line, f"GPU {cells[0]}", "gpu.name", name[1])
+    return count(gpus, "GPU")
+
+
+_FIELD: Final = {"NVLTX": "nvlink.sent", "NVLRX": "nvlink.received", "PCITX": "pci.sent", "PCIRX": "pci.received", "GRACT": "gpu.graphics_activity",
+                 "SMACT": "gpu.sm_activity", "TENSO": "gpu.tensor_activity", "DRAMA": "gpu.memory_activity", "POWER": "gpu.power", "SMCLK": "gpu.clock.sm"}  # fmt: skip
+
+
+def _dmon(out: Output, found: Found) -> str:
+    names: list[str] = []
+    last: dict[str, tuple[int, list[str]]] = {}
+    for line, text in out.lines:
+        words = text.split()
+        if text.startswith("#Entity") or text.startswith("# Entity"):
+            names = words[1:] if words[0] == "#Entity" else words[2:]
+        elif match := re.match(r"(GPU(?:-I|-CI)?|Switch|CPU) ([0-9]+)\s+(.*)", text):
+            last[f"{match[1]} {match[2]}"] = (line, match[3].split())
+    for device, (line, values) in last.items():
+        for name, value in zip(names, values, strict=False):
+            found.fact(line, device, _FIELD.get(name, f"dcgm.{slug(name)}"), value)
+    return f"{listed(sorted(last))}: {listed(names, 8)}"
+
+
+_BOX: Final = r"[|+]|\s*$"
+TOOLS: Final = (
+    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic"), r"\| Diagnostic\s+\| Result|Successfully ran diagnostic", r"[|+]", _diag),
+    Tool("dcgmi health", "health of GPUs (dcgmi health)", ("Health Monitor Report",), r"\| Health Monitor Report", r"[|+]", _health),
+    Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU|Switch) ID \| Device Information", r"[|+]|[0-9]+ (?:GPU|NvSwitch|CPU)s? found", _discovery),
+    Tool("dcgmi dmon", "samples of GPUs (dcgmi dmon)", ("#Entity", "# Entity"), r"# ?Entity\s+\S", r"#|ID\s|\s+ID|(?:GPU|Switch|CPU)[-A-Z]* [0-9]+\s", _dmon),
+)  # fmt: skip

@@ -1,0 +1,261 @@
+"""nvidia-smi (tables, -q, dmon, pmon, --query-gpu, topo -p2p) and what it prints when a GPU or the driver is gone."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, number, slug
+
+_VERSIONS: Final = re.compile(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
+_USED: Final = re.compile(r"([0-9]+)MiB / +([0-9]+)MiB")
+_PROCESS: Final = re.compile(
+    r"\|\s+(?P<gpu>[0-9]+)\s+(?:\S+\s+\S+\s+)?(?P<pid>[0-9]+)\s+(?P<type>[CGM+]{1,5})\s+(?P<name>\S.*?)\s+(?P<used>[0-9]+)MiB\s*\|"
+)
+_LOST: Final = re.compile(
+    r"Unable to determine the device handle for (?:GPU\s?[0-9]*:? ?)?(?P<a>[0-9A-Fa-f:.]+): (?P<why>.*)|"
+    r"(?P<none>No devices were found)|NVIDIA-SMI has failed because (?P<driver>.*)|"
+    r"Failed to initialize NVML: (?P<nvml>.*)"
+)
+
+
+def _table(out: Output, found: Found) -> str:
+    gpus: list[str] = []
+    broken: list[str] = []
+    device = None
+    index, pids, driver = "", 0, ""
+    for line, text in out.lines:
+        for what, version in _VERSIONS.findall(text):
+            found.fact(line, None, f"host.{what.lower()}_version", version)
+            driver = version if what == "Driver" else driver
+        if lost := _LOST.search(text):
+            _lost(found, line, lost)
+            broken.append(" ".join(text.split())[:120])
+        if process := _PROCESS.match(text):
+            pids += 1
+            where = f"GPU {process['gpu']}/pid {process['pid']}"
+            found.fact(line, where, "process.name", process["name"])
+            found.fact(line, where, "process.memory_used", process["used"], "MiB")
+            continue
+        cells = next(shapes.boxes([(line, text)]), (line, []))[1]
+        if len(cells) < 3:
+            continue
+        first = re.match(r"([0-9]+)  (\S.*?)\s+(?:On|Off|N/A)$", cells[0])
+        if first and bus_id(cells[1]):
+            device, index = bus_id(cells[1]), first[1]
+            found.fact(line, device, "gpu.index", index)
+            found.fact(line, device, "gpu.name", first[2])
+            gpus.append(first[2])
+            if (ecc := cells[2].split()[:1]) and ecc[0].isdigit():
+                found.fact(line, device, "gpu.ecc.uncorrectable", ecc[0], "errors")
+        elif device and (used := _USED.search(cells[1])):
+            found.fact(line, device, "gpu.memory_used", used[1], "MiB")
+            found.fact(line, device, "gpu.memory_total", used[2], "MiB")
+            state = cells[0].split()
+            found.fact(line, device, "gpu.performance_state", next((w for w in state if re.fullmatch(r"P[0-9]+", w)), ""))
+            if "%" in cells[2]:
+                found.fact(line, device, "gpu.utilization", cells[2].split("%")[0].split()[-1], "%")
+        if device and "ERR!" in text or device and "requires reset" in text.lower() or device and "is lost" in text.lower():
+            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in text.lower() else "GPU is lost"
+            if not any(b.startswith(device) for b in broken):
+                found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
+                broken.append(f"{device} {word}")
+    parts = [f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})"] if gpus else []
+    parts += [f"driver {driver}"] if driver else []
+    parts += [count(pids, "process").replace("processs", "processes")] if gpus else []
+    return "; ".join((*parts, *broken[:3]))
+
+
+def _lost(found: Found, line: int, lost: re.Match[str]) -> None:
+    why = lost["why"] or lost["driver"] or lost["nvml"] or "no devices were found"
+    found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"nvidia-smi: {why}")
+
+
+# Keys of nvidia-smi -q by their end, in the releases that changed them too, and the fact each one is.
+_QUERY: Final = (
+    (r"Product Name$", "gpu.name", None),
+    (r"GPU Recovery Action$|GPU Reset Status/Reset Required$", "gpu.recovery_action", None),
+    (r"PCIe Generation/(?:Max|Device Max)$", "pci.link_max_generation", None),
+    (r"PCIe Generation/Host Max$", "pci.host_max_generation", None),
+    (r"PCIe Generation/(?:Current|Device Current)$", "pci.link_generation", None),
+    (r"Link Width/Max$", "pci.link_max_width", "lanes"),
+    (r"Link Width/Current$", "pci.link_width", "lanes"),
+    (r"Replays Since Reset$", "pci.replays", "packets"),
+    (r"Performance State$", "gpu.performance_state", None),
+    (r"(?:Clocks Throttle Reasons|Clocks Event Reasons)/(?:.*/)?(?P<n>HW Slowdown|HW Thermal Slowdown|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap|SW Power Capping)$", "gpu.clock_reason.", None),
+    (r"ECC Errors/Volatile/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.volatile.", "errors"),
+    (r"ECC Errors/Aggregate/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.aggregate.", "errors"),
+    (r"ECC Errors/(?:Volatile|Aggregate)/.*Threshold Exceeded$", "gpu.ecc.sram_threshold_exceeded", None),
+    (r"Remapped Rows/Uncorrectable Error$", "gpu.remap.uncorrectable", "rows"),
+    (r"Remapped Rows/Correctable Error$", "gpu.remap.correctable", "rows"),
+    (r"Remapped Rows/Pending$|Pending Page Blacklist$|Retired Pages/Pending.*$", "gpu.remap.pending", None),
+    (r"Remapped Rows/Remapping Failure Occurred$", "gpu.remap.failed", None),
+    (r"Fabric/State$", "gpu.fabric.state", None),
+    (r"Fabric/Status$", "gpu.fabric.status", None),
+    (r"Fabric/(?P<n>CliqueId|ClusterUUID)$", "gpu.fabric.", None),
+    (r"Fabric/Health/(?:.*/)?(?P<n>[A-Z].*)$", "gpu.fabric.health.", None),
+    (r"FB Memory Usage/Total$", "gpu.memory_total", "MiB"),
+    (r"FB Memory Usage/Used$", "gpu.memory_used", "MiB"),
+    (r"Utilization/G[Pp][Uu]$", "gpu.utilization", "%"),
+    (r"Temperature/GPU Current Temp$", "gpu.temperature", "C"),
+    (r"Compute Mode$", "gpu.compute_mode", None),
+    (r"MIG Mode/Current$", "gpu.mig_mode", None),
+    (r"Clocks/SM$", "gpu.clock.sm", "MHz"),
+    (r"Max Clocks/SM$", "gpu.clock.sm_max", "MHz"),
+)  # fmt: skip
+_QUERY_RES: Final = tuple((re.compile(pattern), name, unit) for pattern, name, unit in _QUERY)
+
+
+def _query(out: Output, found: Found) -> str:
+    device, pid = None, ""
+    says: list[str] = []
+    names: list[str] = []
+    for item in shapes.tree(out.lines):
+        if item.key in ("Driver Version", "CUDA Version") and found.fact(item.line, None, f"host.{slug(item.key)}", item.value):
+            says.append(f"{item.key.split()[0]} {item.value}")
+        path = item.path
+        if re.match(r"GPU [0-9A-Fa-f]{4,8}[:.]", path) and not item.above:
+            # The address holds colons: the key ends at one where the value is empty.
+            device = bus_id(f"{item.key}:{item.value}" if item.value else item.key)
+            continue
+        if item.key == "Process ID":
+            pid = item.value
+        if "Processes" in path and item.key in ("Name", "Used GPU Memory") and pid:
+            name, unit = ("name", None) if item.key == "Name" else ("memory_used", "MiB")
+            found.fact(item.line, f"{device}/pid {pid}", f"process.{name}", _plain(item.value, unit), unit)
+            continue
+        for pattern, name, unit in _QUERY_RES:
+            match = pattern.search(path)
+            if match is None or not item.value:
+                continue
+            name += slug(match["n"]) if "n" in pattern.groupindex else ""
+            if found.fact(item.line, device, name, _plain(item.value, unit), unit) and name == "gpu.name":
+                names.append(item.value)
+            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
+                says.append(f"{item.key} {item.value}")
+            break
+    return "; ".join([count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""), *dict.fromkeys(says[:12])])
+
+
+def _plain(value: str, unit: str | None) -> str:
+    parsed = number(value) if unit is not None else None
+    return value if parsed is None else f"{parsed:g}" if parsed < 1e6 else f"{parsed:.0f}"
+
+
+def _telling(value: str) -> bool:
+    return value not in ("0", "No", "None", "N/A", "Completed", "Success")
+
+
+_DMON: Final = {
+    "pwr": ("gpu.power", "W"), "gtemp": ("gpu.temperature", "C"), "sm": ("gpu.utilization", "%"), "mem": ("gpu.memory_utilization", "%"),
+    "mclk": ("gpu.clock.memory", "MHz"), "pclk": ("gpu.clock.sm", "MHz"), "rxpci": ("pci.received", "MB/s"), "txpci": ("pci.sent", "MB/s"),
+    "pviol": ("gpu.power_violation", "%"), "tviol": ("gpu.thermal_violation", None), "fb": ("gpu.memory_used", "MiB"),
+    "pid": ("process.pid", None), "command": ("process.name", None), "sbecc": ("gpu.ecc.correctable", "errors"),
+    "dbecc": ("gpu.ecc.uncorrectable", "errors"), "pci": ("pci.replays", "packets"),
+}  # fmt: skip
+
+
+def _dmon(out: Output, found: Found) -> str:
+    """Samples: the last one of each GPU is kept."""
+    names: list[str] = []
+    last: dict[str, tuple[int, list[str]]] = {}
+    for line, text in out.lines:
+        words = text.split()
+        if text.startswith("#"):
+            names = [w.lower() for w in words[1:]] if "gpu" in (w.lower() for w in words[:4]) else names
+        elif names and len(words) >= len(names) - 1 and words:
+            last[words[names.index("gpu")]] = (line, words)
+    says = []
+    for gpu, (line, words) in sorted(last.items()):
+        row = dict(zip(names, words, strict=False))
+        for key, (name, unit) in _DMON.items():
+            if key in row:
+                found.fact(line, f"GPU {gpu}", name, row[key], unit)
+        if row.get("sm", "-") != "-":
+            says.append(f"GPU {gpu}: SM {row['sm']} %" + (f", {row['pclk']} MHz" if "pclk" in row else "") + (f", {row['pwr']} W" if "pwr" in row else ""))
+    return listed(says, 8) or count(len(last), "GPU")
+
+
+_CSV: Final = {
+    "index": ("gpu.index", None), "name": ("gpu.name", None), "gpu_name": ("gpu.name", None), "driver_version": ("host.driver_version", None),
+    "memory.used": ("gpu.memory_used", "MiB"), "memory.total": ("gpu.memory_total", "MiB"), "utilization.gpu": ("gpu.utilization", "%"),
+    "temperature.gpu": ("gpu.temperature", "C"), "power.draw": ("gpu.power", "W"), "clocks.sm": ("gpu.clock.sm", "MHz"),
+    "clocks.current.sm": ("gpu.clock.sm", "MHz"), "pcie.link.gen.current": ("pci.link_generation", None), "pcie.link.gen.max": ("pci.link_max_generation", None),
+    "pcie.link.width.current": ("pci.link_width", "lanes"), "pcie.link.width.max": ("pci.link_max_width", "lanes"),
+    "ecc.errors.uncorrected.volatile.total": ("gpu.ecc.volatile.uncorrectable", "errors"), "ecc.errors.uncorrected.aggregate.total": ("gpu.ecc.aggregate.uncorrectable", "errors"),
+    "remapped_rows.pending": ("gpu.remap.pending", None), "remapped_rows.failure": ("gpu.remap.failed", None), "remapped_rows.uncorrectable": ("gpu.remap.uncorrectable", "rows"),
+    "pstate": ("gpu.performance_state", None), "fabric.state": ("gpu.fabric.state", None), "fabric.status": ("gpu.fabric.status", None),
+    "clocks_throttle_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None), "clocks_event_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
+    "clocks_throttle_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None), "clocks_event_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
+    "mig.mode.current": ("gpu.mig_mode", None),
+}  # fmt: skip
+
+
+def _csv(out: Output, found: Found) -> str:
+    names: list[str] = []
+    rows = 0
+    for line, text in out.lines:
+        cells = [cell.strip() for cell in text.split(",")]
+        if re.match(_CSV_HEAD, text):
+            names = [cell.split(" [")[0] for cell in cells]
+            continue
+        row = dict(zip(names, cells, strict=False))
+        device = bus_id(row.get("pci.bus_id", row.get("gpu_bus_id", ""))) or (f"GPU {row['index']}" if row.get("index", "").isdigit() else f"GPU {rows}")
+        rows += 1
+        for key, value in row.items():
+            name, unit = _CSV.get(key, (f"gpu.{slug(key)}", None))
+            if not found.fact(line, device, name, _plain(value, unit), unit) and re.search(r"Unknown Error|is lost|requires reset", value):
+                found.fact(line, device, "gpu.unreadable", f"nvidia-smi: {value.strip('[]')} ({key})")
+    return f"{count(rows, 'GPU')}, {listed(names)}"
+
+
+def _p2p(out: Output, found: Found) -> str:
+    words: dict[str, list[str]] = {}
+    for line, row, column, cell in shapes.matrix(out.lines, r"GPU[0-9]+"):
+        if row != column and cell != "X" and re.fullmatch(r"[A-Z]{1,4}", cell):
+            found.fact(line, f"{row}->{column}", "p2p.status", cell)
+            words.setdefault(cell, []).append(f"{row}->{column}")
+    legend = dict(re.findall(r"^\s*([A-Z]{1,3})\s+= (.*)$", "\n".join(out.texts()), re.M))
+    gpus = sorted({pair.split("->")[0] for pairs in words.values() for pair in pairs})
+    return "; ".join([listed(gpus, 16), *(f"{w} ({legend.get(w, w)}): {count(len(p), 'pair')}" for w, p in sorted(words.items()))])
+
+
+def _list(out: Output, found: Found) -> str:
+    names, links = [], [text for text in out.texts() if re.match(r"\s*Link [0-9]+:", text)]
+    for line, text in out.lines:
+        if match := re.match(r"\s*GPU ([0-9]+): (.*?) \(UUID", text):
+            found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
+            names.append(match[2])
+    off = sum("inactive" in text for text in links)
+    says = [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})"]
+    says += [f"{count(len(links), 'NVLink line')}" + (f", {off} inactive" if off else "")] if links else []
+    return "; ".join(says)
+
+
+def _cells(out: Output, found: Found) -> str:
+    gpus = sorted({m[1] for text in out.texts() if (m := re.match(r"\s*(?:\x1b\[[0-9;]*m)*(GPU[0-9]+)\s", text))}, key=lambda g: int(g[3:]))
+    links: dict[str, int] = {}
+    for _, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
+        if row != column:
+            links[cell] = links.get(cell, 0) + 1
+    return f"{count(len(gpus), 'GPU')} ({listed(gpus, 8)}); paths {listed(sorted(links), 8)}"
+
+
+_CSV_HEAD: Final = r"(?:[a-z][a-z0-9_.]*(?: \[[^\],]+\])?, ?)+[a-z][a-z0-9_.]*(?: \[[^\],]+\])?$"
+_CELL: Final = r"(?:X|OK|CNS|GNS|TNS|NS|DR|U|N/A)"
+
+TOOLS: Final = (
+    Tool("nvidia-smi", "GPUs and processes (nvidia-smi)", ("NVIDIA-SMI", "Unable to determine the device", "No devices were found", "Failed to initialize NVML"),
+         r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found|NVIDIA-SMI has failed|Failed to initialize NVML",
+         r"[|+]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Make sure that the latest|Unable to determine", _table),
+    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG",), r"=+NVSMI LOG=+", r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
+    Tool("nvidia-smi dmon", "samples of GPUs (nvidia-smi dmon)", ("gpu ", "gpu\t"), r"#\s*(?:Date\s+Time\s+)?gpu\s+(?:pwr|pid|gtemp|sm|rxpci|fb|mclk|temp)", r"#|\s*(?:[0-9]{8}\s+[0-9:]+\s+)?[0-9]+\s+[0-9-]", _dmon),
+    Tool("nvidia-smi --query-gpu", "GPUs as CSV (nvidia-smi --query-gpu)", ("memory.", "pci.bus_id", "utilization.", "ecc.errors", "remapped_rows", "pcie.link", "driver_version", "clocks"),
+         _CSV_HEAD, r"[^,]+,", _csv),
+    Tool("nvidia-smi topo -p2p", "peer-to-peer capability of GPUs (nvidia-smi topo -p2p)", ("GPU0",), rf"[\s\t]*GPU0\s+(?:X\s+(?:OK|CNS|GNS|TNS|NS|DR|U)\b)|[\s\t]*(?:GPU[0-9]+\s+)+GPU[0-9]+\s*$",
+         rf"\s*GPU[0-9]+\s|\s*Legend:|\s+(?:X|[A-Z]{{1,3}})\s+= ", _p2p, weak=True),
+    Tool("nvidia-smi topo -m", "paths between GPUs and NICs (nvidia-smi topo)", ("GPU0",), r"[\s\t]*GPU0\s+.*(?:CPU Affinity|NIC0|mlx|NUMA)|[\s\t]*GPU0\s+X\s+(?:NV|PIX|PXB|PHB|NODE|SYS)",
+         r"\s*(?:GPU|NIC)[0-9]+[\s:]|\s*mlx|\s*Legend:|\s*NIC Legend|\s+(?:X|[A-Z]{2,4}#?)\s+= ", _cells, weak=True),
+    Tool("nvidia-smi -L", "GPUs and their NVLinks (nvidia-smi -L, nvlink)", ("(UUID: ",), r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:)", _list),
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""Stacks of processes: py-spy, gdb, pstack, cuda-gdb, faulthandler, backtraces that libraries print at a signal, /proc/PID/stack."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
+
+_RANK: Final = r"(?:global[_-]?)?rank[=_ :.-]*([0-9]{1,6})\b"
+
+
+class _Thread:
+    """The process and thread that the next frames are of."""
+
+    def __init__(self, out: Output, found: Found) -> None:
+        self._found = found
+        rank = out.argument(r"(?i)" + _RANK)
+        self.rank = int(rank) if rank else None
+        pid = out.argument(r"(?:-p|--pid|pstack|attach)\s+([0-9]{2,8})\b") or out.argument(r"pid[_.-]?([0-9]{2,8})")
+        self.pid: int | None = int(pid) if pid else None
+        self.name = ""
+        self.depth = 0
+        self.tops: list[str] = []
+        self.threads = 0
+
+    def process(self, pid: str, command: str = "") -> None:
+        self.pid = int(pid)
+        if match := re.search(r"--(?:node_?|global[_-])?rank[= ]([0-9]{1,6})\b", command):
+            self.rank = int(match[1])
+
+    def thread(self, name: str) -> None:
+        self.name, self.depth = name, 0
+        self.threads += 1
+
+    def frame(self, line: int, function: str, library: str | None, file: str | None, number: str | None) -> None:
+        if self.depth == 0 and len(self.tops) < 8:
+            self.tops.append(f"{function} ({file or library})" if file or library else function)
+        self._found.frame(
+            line=line, pid=self.pid, rank=self.rank, thread=self.name[:120], depth=self.depth, function=function[:300],
+            library=library, file=file, line_number=int(number) if number else None,
+        )  # fmt: skip
+        self.depth += 1
+
+    def says(self) -> str:
+        """Of what process, how many threads, where they stand."""
+        who = f"process {self.pid}" if self.pid else "a process"
+        return f"{who}: {count(max(self.threads, 1), 'thread')}, in {listed(self.tops, 4)}"
+
+
+_PYSPY_FRAME: Final = re.compile(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
+
+
+def _py_spy(out: Output, found: Found) -> str:
+    now = _Thread(out, found)
+    for line, text in out.lines:
+        if match := re.match(r"Process ([0-9]+): (.*)", text):
+            now.process(match[1], match[2])
+        elif match := re.match(r"Thread (\S+) \(([^)]*)\)(?:: \"(.*)\")?", text):
+            now.thread(f"{match[3] or match[1]} ({match[2]})")
+        elif frame := _PYSPY_FRAME.match(text):
+            native = frame["line"] is None or frame["file"].endswith(".so") or ".so." in frame["file"]
+            now.frame(line, frame["what"], frame["file"] if native else None, None if native else frame["file"], frame["line"])
+    return now.says()
+
+
+_GDB_FRAME: Final = re.compile(
+    r"#(?P<n>[0-9]+)\s+(?:0x[0-9a-f]+ in )?(?P<what>(?:<[^>]*> ?)?[^\s(][^(]*?)\s*(?P<args>\(.*)?$"
+)
+
+
+def _gdb(out: Output, found: Found) -> str:
+    """gdb, pstack, eu-stack and cuda-gdb; the arguments of a function may fill several lines."""
+    now = _Thread(out, found)
+    kernels: list[str] = []
+    for line, text in out.lines:
+        if match := re.match(r"(?:PID|TID) ([0-9]+)(?: - .*|:)", text):
+            now.process(match[1]) if text.startswith("PID") else now.thread(match[1])
+        elif match := re.search(r"[Aa]ttach(?:ing|ed) to (?:process|program: \S+ process) ([0-9]+)|\(process ([0-9]+)\)", text):
+            now.process(match[1] or match[2])
+        elif match := re.match(r"[*\s]*Thread ([0-9]+(?:\.[0-9]+)?) \((?:Thread (?:0x)?[0-9a-f]+ )?\(?(?:LWP ([0-9]+))?(.*?)\)*:?\s*$", text):
+            now.thread(f"{match[1]}{match[3].rstrip('):')}")
+            if match[1] == "1" and match[2]:
+                now.pid = now.pid or int(match[2])
+        elif kernel := re.match(r"[* ]\s*[0-9]+\s+\S+\s+(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)", text):
+            kernels.append(kernel["call"].split("(")[0])
+            found.fact(line, f"GPU {kernel['dev']}", f"kernel.{kernel['state'].lower()}", kernel["call"])
+        elif frame := _GDB_FRAME.match(text):
+            now.depth = int(frame["n"])
+            args = frame["args"] or ""
+            library = re.search(r"\) from (\S+)|from (\S+)\s*$", args)
+            place = re.search(r"\) at ([^\s:]+)(?::([0-9]+))?\s*$", args)
+            now.frame(line, frame["what"], (library[1] or library[2]) if library else None, place[1] if place else None, place[2] if place else None)
+    parts = [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
+    return "; ".join([*parts, *([now.says()] if now.tops else [])]) or "no frame"
+
+
+def _faulthandler(out: Output, found: Found) -> str:
+    now = _Thread(out, found)
+    for line, text in out.lines:
+        if match := re.match(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[([^\]]*)\])? \(most recent call first\)", text):
+            now.thread(f"{match[3] or match[2]}{' (current)' if match[1].startswith('C') else ''}")
+        elif frame := re.match(r'\s*File "(?P<file>[^"]*)", line (?P<line>[0-9?]+) in (?P<what>\S.*)', text):
+            now.frame(line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None)
+    return now.says()
+
+
+_BACKTRACE: Final = re.compile(
+    r"(?:\[[^\]]*:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
+)
+
+
+def _backtrace(out: Output, found: Found) -> str:
+    """What UCX, Open MPI and glibc print at a signal."""
+    now = _Thread(out, found)
+    for line, text in out.lines:
+        if match := re.match(r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)", text):
+            now.process(match["pid"])
+        elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):
+            now.thread(match[1])
+        elif frame := _BACKTRACE.search(text):
+            if frame["pid"]:
+                now.pid = int(frame["pid"])
+            now.depth = int(frame["n"])
+            now.frame(line, frame["what"] or "(unnamed)", frame["library"], None, None)
+    libraries = sorted({str(f["library"]).rsplit("/", 1)[-1] for f in found.stacks if f["pid"] == now.pid and f["library"]})
+    return f"{now.says()}; libraries {listed(libraries, 6)}"
+
+
+def _kernel(out: Output, found: Found) -> str:
+    now = _Thread(out, found)
+    for line, text in out.lines:
+        if match := re.match(r"\[<[0-9a-f]+>\]\s+(\S+?)(?:\+0x\S+)?(?:\s+\[(\w+)\])?\s*$", text):
+            now.frame(line, match[1], match[2] or "kernel", None, None)
+    return now.says()
+
+
+TOOLS: Final = (
+    Tool("py-spy dump", "stacks of a Python process (py-spy)", ("Process ", "(active", "(idle"), r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)",
+         r"Python v|Parent Process|Thread (?:0x)?[0-9A-Fa-f]+ |\s{4}|Process [0-9]+:|-{10,}", _py_spy),
+    Tool("cuda-gdb", "kernels and stacks (cuda-gdb)", ("(cuda-gdb)", "SMs Mask", "CUDA thread"), r"\(cuda-gdb\)|\s*Kernel\s+Parent\s+Dev|\[Switching focus to CUDA",
+         r"[*\s]|#[0-9]|\(cuda-gdb\)|\[|Thread|warning|0x", _gdb),
+    Tool("gdb", "stacks of a process (gdb, pstack)", ("(Thread 0x", "(LWP ", "(gdb)", "#0 ", "PID "), r"[*\s]*Thread [0-9.]+ \((?:Thread 0x|LWP)|\(gdb\)|#0\s+(?:0x[0-9a-f]+ in |<?\w)|PID [0-9]+ - ",
+         r"#[0-9]+\s|Thread|TID|PID|\s{2,}\S|\[|\(gdb\)|warning|0x[0-9a-f]+ in|\$[0-9]+ =|Using host|[0-9]+\s+\.\./", _gdb, weak=True),
+    Tool("faulthandler", "stacks of a Python process (faulthandler)", ("most recent call first",), r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\)", r'\s+File "|\s+\.\.\.|(?:Current thread|Thread) 0x|Extension modules|\s*<', _faulthandler),
+    Tool("backtrace", "backtrace of a process (UCX, Open MPI, glibc)", ("backtrace (tid", "Caught signal", "Process received signal"), r"(?:\[\S+\] )?(?:={4} backtrace|Caught signal [0-9]|\*\*\* Process received signal)",
+         r"\s*\[?\s*[0-9]+\]?\s+/|={4}|\[[^\]]+:[0-9]+[^\]]*\]", _backtrace),
+    Tool("/proc/PID/stack", "stack in the kernel (/proc/PID/stack)", ("[<",), r"\[<[0-9a-f]+>\] \S+\+0x", r"\[<", _kernel),
+)  # fmt: skip

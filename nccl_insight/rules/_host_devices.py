@@ -1,0 +1,347 @@
+"""GPUs, PCIe links and bridges, and copies between GPUs, as host tools show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.errors import present
+from nccl_insight.facts.host_facts import Fact, by_device, named
+from nccl_insight.facts.paths import has_nvlink
+from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed
+from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+# PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
+_GENERATION: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+_SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+# Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
+_PEER_GBPS: Final = 3.0
+_PEER_US: Final = 20.0
+_OF_HOST: Final = 0.7
+_OF_PEERS: Final = 0.4
+
+
+def _below(buses: str, device: str) -> bool:
+    """Whether a device stands behind a bridge with these buses (``19-1f``, of the same domain)."""
+    first, _, last = buses.partition("-")
+    return int(first, 16) <= int(device[5:7], 16) <= int(last, 16)
+
+
+def acs(run: Run) -> Iterator[Said | Beside]:
+    """Bridges that send requests between their ports up to the root."""
+    devices = by_device(named(run, r"pci\..*"))
+    kinds = {key: d["pci.kind"].value for key, d in devices.items() if "pci.kind" in d}
+    found: list[Fact] = []
+    above: list[str] = []
+    for (input_id, host, name), own in devices.items():
+        control = own.get("pci.acs")
+        if control is None or "ReqRedir+" not in control.value:
+            continue
+        ends = [
+            key[2] for key, kind in kinds.items()
+            if key[:2] == (input_id, host) and kind in ("gpu", "nic") and "pci.buses" in own
+            and key[2][:4] == name[:4] and _below(own["pci.buses"].value, key[2])
+        ]  # fmt: skip
+        any_end = any(kind == "gpu" for key, kind in kinds.items() if key[:2] == (input_id, host))
+        # Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
+        if ends or not any_end or "pci.buses" not in own:
+            found.append(control)
+            above += ends
+    if not found:
+        return
+    gpus = [a for a in above if any(k[2] == a and v == "gpu" for k, v in kinds.items())]
+    p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
+    joined = bool(p2p) and not has_nvlink(run)
+    where = listed(f.device[5:] for f in found if f.device)
+    yield hit(
+        "p2p-acs-iommu-hang",
+        "ACS sends peer-to-peer traffic through the root complex"
+        + (f": request redirection is on at {where}" if where else ": request redirection is on")
+        + (f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else ""),
+        found,
+        "sudo setpci -s <bridge> ECAP_ACS+0x6.w=0000   # each bridge named here, on bare metal, until the next boot; "
+        "then check: sudo lspci -vvv | grep ACSCtl",
+        Severity.WARNING,
+        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but sends them up to the root "
+        "complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
+        + (" The job's ranks talk over P2P without NVLink, so their first collective meets it." if joined else "")
+        + " In a virtual machine ACS cannot be off: use NCCL_P2P_DISABLE=1 there.",
+        observed=f"ReqRedir+ at {plural(len(found), 'bridge')}",
+        expected="ACSCtl with ReqRedir- on bridges above GPUs and NICs",
+        confidence=Confidence.HIGH if joined else Confidence.MEDIUM,
+        action=Action.CONFIG,
+    )
+
+
+def links(run: Run) -> Iterator[Said | Beside]:
+    """PCIe links that came up below what both ends can."""
+    devices = by_device(named(run, r"pci\..*|gpu\.(?:utilization|performance_state|name)"))
+    narrow: list[tuple[Fact, str]] = []
+    slow: list[tuple[Fact, str]] = []
+    for (input_id, host, name), own in devices.items():
+        partner = next(
+            (d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
+             and "pci.buses" in d and d["pci.buses"].value.partition("-")[0] == name[5:7]), {},
+        )  # fmt: skip
+        kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else "other"
+        if kind not in ("gpu", "nic"):
+            continue
+        width, most = _least(own, partner, "link_width", "link_max_width")
+        if width and most and width.number is not None and width.number < most:
+            narrow.append((width, f"{name} x{width.value}, both ends can x{most:g}" if partner else f"{name} x{width.value} of x{most:g}"))
+        for key in ("link_speed", "link_generation"):
+            rate, top = _least(own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation")
+            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own, rate.number):
+                unit = " GT/s" if key == "link_speed" else ""
+                slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
+    if narrow or slow:
+        worst = [*narrow, *slow]
+        yield hit(
+            "pcie-link-degraded",
+            f"PCIe link trained below what it can: {listed(text for _, text in worst)}",
+            [fact for fact, _ in worst],
+            "sudo lspci -vvv -s <device> | grep -E 'LnkCap|LnkSta'   # on that host, under load; then reseat the card or riser, or drain the host",
+            Severity.WARNING,
+            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic only; every copy to "
+            "the host, to the NIC or to a PCIe peer of that device is slower, and all ranks wait for it.",
+            observed=listed(text for _, text in worst),
+            expected="the width and rate that both ends of the link support",
+            confidence=Confidence.HIGH if narrow else Confidence.MEDIUM,
+            action=Action.ISOLATE,
+        )
+
+
+def _least(own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: str) -> tuple[Fact | None, float | None]:
+    """The state, and the lower of what the device and the bridge above it can."""
+    tops = [f.number for d in (own, partner) if (f := d.get(f"pci.{top}")) and f.number is not None]
+    if host := own.get("pci.host_max_generation"):
+        tops += [host.number] if top == "link_max_generation" and host.number else []
+    return own.get(f"pci.{now}"), min(tops) if tops else None
+
+
+def _idle(kind: str, own: Mapping[str, Fact], rate: float) -> bool:
+    """Whether a GPU may have lowered its rate because it has nothing to do; without a sign of load it may."""
+    if kind != "gpu":
+        return False
+    busy = own.get("gpu.utilization")
+    return not (busy and busy.number is not None and busy.number >= 20)
+
+
+def memory(run: Run) -> Iterator[Said | Beside]:
+    """ECC errors, rows to be remapped, GPUs that do not answer."""
+    worst: dict[str, list[Fact]] = {}
+    for fact in named(run, r"gpu\.(?:ecc\..*|remap\..*|recovery_action|unreadable)"):
+        value, name = fact.value.lower(), fact.name
+        if name == "gpu.unreadable":
+            worst.setdefault("unreadable", []).append(fact)
+        elif name == "gpu.remap.failed" and value in ("yes", "1"):
+            worst.setdefault("remap failed", []).append(fact)
+        elif name in ("gpu.remap.pending", "gpu.ecc.sram_threshold_exceeded") and value in ("yes", "1"):
+            worst.setdefault("pending", []).append(fact)
+        elif name == "gpu.recovery_action" and value not in ("none", "no"):
+            worst.setdefault("pending", []).append(fact)
+        elif re.match(r"gpu\.ecc\.(?:volatile\.|uncorrectable)", name) and (fact.number or 0) > 0:
+            worst.setdefault("uncorrectable", []).append(fact)
+    if not worst:
+        return
+    every = [f for group in worst.values() for f in group]
+    gpus = listed(dict.fromkeys(f.device for f in every if f.device))
+    parts = []
+    if "uncorrectable" in worst:
+        total = sum(int(f.number or 0) for f in {(g.input_id, g.device): g for g in worst["uncorrectable"]}.values())
+        parts.append(f"{plural(total, 'uncorrectable memory error')} since the driver was loaded")
+    parts += ["rows could not be remapped"] if "remap failed" in worst else []
+    parts += [f"a reset is pending ({listed(f'{f.name.rsplit(chr(46))[-1].replace(chr(95), chr(32))}: {f.value}' for f in worst['pending'])})"] if "pending" in worst else []
+    parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
+    yield hit(
+        "cuda-hardware-error",
+        f"GPU {gpus}: {', '.join(parts)}" if gpus else f"GPUs do not answer: {', '.join(parts)}",
+        every,
+        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU (nvidia-smi --gpu-reset) or reboot, "
+        "and replace it if rows cannot be remapped or errors come back",
+        Severity.ERROR if {"remap failed", "unreadable"} & set(worst) else Severity.WARNING,
+        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver cannot read takes part in "
+        "nothing; the other ranks then wait or report lost connections.",
+        observed=", ".join(parts),
+        expected="no uncorrectable error, nothing pending, every GPU readable",
+        action=Action.ISOLATE,
+    )
+
+
+def fabric(run: Run) -> Iterator[Said | Beside]:
+    """The NVSwitch fabric as each GPU sees it."""
+    bad = [
+        f for f in named(run, r"gpu\.fabric\..*")
+        if (f.name.endswith(".state") and f.value.lower() != "completed")
+        or (f.name.endswith(".status") and f.value.lower() != "success")
+        or (".health." in f.name and re.fullmatch(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*|.*error.*", f.value))
+    ]  # fmt: skip
+    if bad:
+        said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
+        health = all(".health." in f.name for f in bad)
+        yield hit(
+            "fabric-manager-issue",
+            f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
+            bad,
+            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: systemctl restart nvidia-fabricmanager with no "
+            "job on the GPUs, in the version of the driver; in a virtual machine or multi-node fabric see the service on its host",
+            Severity.ERROR if not health else Severity.WARNING,
+            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can use it with others. Until State is "
+            "Completed and Status is Success, multicast (NVLS) and often CUDA itself fail.",
+            observed=said,
+            expected="Fabric State: Completed, Status: Success",
+        )
+
+
+def throttled(run: Run) -> Iterator[Said | Beside]:
+    """GPUs that the hardware holds back."""
+    slow = [
+        f for f in named(run, r"gpu\.clock_reason\..*|gpu\..*violation_status")
+        if (f.name.rsplit(".", 1)[-1] in _SLOW_GPU_REASONS or "violation" in f.name and "ppt" not in f.name) and f.value.lower() == "active"
+    ]  # fmt: skip
+    if slow:
+        said = listed(f"{f.device} {f.name.rsplit('.', 1)[-1].replace('_', ' ')}" for f in slow)
+        yield hit(
+            "gpu-throttled",
+            f"GPUs are held back by the hardware: {said}",
+            slow,
+            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # on that host, under load; then see to cooling and power supply, or drain the host",
+            Severity.WARNING,
+            explanation="Heat or a power brake lowers the clocks of a GPU. All others wait for the slowest in every step.",
+            observed=said,
+            expected="no hardware or thermal slowdown active",
+            action=Action.ISOLATE,
+        )
+
+
+# What a failed check of DCGM means, by its own words (dcgm_errors.h).
+_DCGM: Final = (
+    ("nvlink-degraded", r"nv ?link"),
+    ("cuda-hardware-error", r"memory|ecc|row.?remap|retired|double-bit|dbe|inforom|faulty|fallen|lost"),
+    ("pcie-link-degraded", r"pcie? |pci[_ ]|replay|link (?:generation|width)"),
+    ("gpu-throttled", r"thermal|power|clocks? event|temperature|throttl"),
+    ("xid-error", r"xid"),
+    ("fabric-manager-issue", r"fabric|nvswitch"),
+)  # fmt: skip
+
+
+def dcgm(run: Run) -> Iterator[Said | Beside]:
+    """Checks of DCGM that failed, and incidents of its health watches."""
+    rows = list(named(run, r"dcgm\..*"))
+    failed = [f for f in rows if f.value in ("Fail", "Failure") or (f.value in ("Warn", "Warning") and "health" in f.name)]
+    failed = [f for f in failed if f.name != "dcgm.health" or len(failed) == 1]
+    for fact in failed:
+        test = fact.name.removeprefix("dcgm.").removeprefix("health.")
+        words = [f for f in rows if f.input_id == fact.input_id and f.name in (f"{fact.name}.warning", f"{fact.name}.message")]
+        mine = [f for f in words if not fact.device or f.device == fact.device or _numbers(f.device) == _numbers(fact.device)] or words
+        text = mine[0].value if mine else ""
+        who = fact.device or (mine[0].device if mine else "")
+        if fact.name == "dcgm.health" and fact.device and any(f is not fact and f.device == fact.device for f in failed):
+            continue
+        about = f"{text} {test.replace('_', ' ')} "
+        name = next((n for n, pattern in _DCGM if re.search(pattern, text or about, re.I)), "") or next(
+            (n for n, pattern in _DCGM if re.search(pattern, about, re.I)), "host-check-failed"
+        )
+        yield hit(
+            name,
+            f"DCGM: {test.replace('_', ' ')} fails" + (f" on {who}" if who else "") + (f": {text}" if text else ""),
+            [fact, *mine[:2]],
+            f"dcgmi diag -r 3 -p {test}   # on that host, with no job on it; then drain it and open a ticket with the output"
+            if "health" not in fact.name else "dcgmi health -c -g 0; dcgmi diag -r 3   # on that host, with no job on it; then drain it",
+            Severity.WARNING if fact.value.startswith("Warn") else Severity.ERROR,
+            explanation="DCGM's own check of this GPU failed. What a job sees of it depends on which part it uses.",
+            observed=text or f"{test}: {fact.value}",
+            expected="Pass",
+            action=Action.ISOLATE,
+        )  # fmt: skip
+
+
+def _numbers(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[0-9]+", text))
+
+
+def peers(run: Run) -> Iterator[Said | Beside]:
+    """Pairs of GPUs whose peer access is reported and does not carry what a link between them carries."""
+    table = run.table("peer_bandwidth").filter(pl.col("gbps").is_finite() & pl.col("line").is_not_null())
+    late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US}
+    denied = {(f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")}
+    staged: list[tuple[Ref, str]] = []
+    for (input_id, test), rows in table.group_by("input_id", "test", maintain_order=True):
+        through = {(r["src"], r["dst"]): float(r["gbps"]) for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)}
+        direct = [r for r in rows.filter(pl.col("peer_access").fill_null(True)).iter_rows(named=True)]
+        usual = median([float(r["gbps"]) for r in direct]) if direct else 0.0
+        for row in direct:
+            pair = (row["src"], row["dst"])
+            host = through.get(pair)
+            rate = float(row["gbps"])
+            if (input_id, f"{pair[0]}->{pair[1]}") in denied:
+                continue  # an ordinary copy, under the title of peer access
+            slower = host is not None and rate < _OF_HOST * host
+            odd = len(direct) >= 4 and rate < _OF_PEERS * usual
+            if slower or rate < _PEER_GBPS or odd or (input_id, f"{pair[0]}->{pair[1]}") in late:
+                why = f"through the host {host:g}" if slower else f"other pairs {usual:g}" if odd else "a Gen3 x16 link carries 12"
+                staged.append((Ref(int(str(input_id)), int(row["line"])), f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}"))
+    if staged:
+        texts = [text for _, text in staged]
+        slow = f"; latency {next(iter(late.values())).value} us" if late else ""
+        yield Said(
+            "p2p-staged-through-host",
+            Hit(
+                title=f"Peer-to-peer copies are slower than a direct link: {texts[0]}"
+                + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""),
+                next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
+                "cat /proc/cmdline | grep -o 'iommu[^ ]*'; fix: ACS off on the bridges above the GPUs, or iommu=pt on the kernel command line",
+                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an IOMMU sends them through the "
+                "root complex or the host's memory. NCCL trusts the report and picks P2P, which is then slower than shared memory, or hangs.",
+                observed=listed(texts, 3) + slow,
+                expected="about 12 GB/s (Gen3 x16), 25 (Gen4), 50 (Gen5) between PCIe peers, more over NVLink",
+                severity=Severity.WARNING,
+                confidence=Confidence.HIGH,
+                evidence=tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
+            ),
+        )
+
+
+def capability(run: Run) -> Iterator[Said | Beside]:
+    """nvidia-smi topo -p2p: pairs without peer-to-peer."""
+    without = [f for f in named(run, r"p2p\.status") if f.value not in ("OK", "X", "U")]
+    denied = [f for f in named(run, r"p2p\.access") if f.value == "no"]
+    if without or denied:
+        words = {"CNS": "chipset not supported", "GNS": "GPU not supported", "TNS": "topology not supported", "NS": "not supported", "DR": "disabled by a registry key"}
+        why = listed(dict.fromkeys(f"{f.value} ({words.get(f.value, f.value)})" for f in without)) or "cudaDeviceCanAccessPeer says no"
+        rows = without or denied
+        yield hit(
+            "p2p-not-available",
+            f"No peer-to-peer between {plural(len(rows), 'pair')} of GPUs ({listed((f.device for f in rows), 2)}): {why}",
+            rows,
+            "nvidia-smi topo -p2p r; nvidia-smi topo -m   # on that host",
+            Severity.INFO,
+            explanation="NCCL copies between these GPUs through shared memory of the host. On consumer cards, and across sockets, that is how the machine is.",
+            observed=why,
+            expected="OK between GPUs that shall talk directly",
+        )
+
+
+def holders(run: Run) -> Iterator[Said | Beside]:
+    """Who holds the memory of a GPU that was out of it."""
+    if "cuda-oom-init" not in present(run):
+        return
+    pids = {int(p) for p in run.table("processes")["pid"].drop_nulls()}
+    for fact in named(run, r"process\.memory_used"):
+        pid = re.search(r"pid ([0-9]+)", fact.device)
+        if pid and int(pid[1]) not in pids and (fact.number or 0) >= 1024:
+            who = next((f.value for f in named(run, r"process\.name") if f.device == fact.device and f.input_id == fact.input_id), "a process")
+            yield Beside(
+                ("cuda-oom-init",),
+                f"Process {pid[1]} ({who}), which is not of this job, holds {float(fact.value) / 1024:.1f} GiB of {fact.device.split('/')[0]}: end it first (kill {pid[1]}).",
+                (Ref(fact.input_id, fact.line),),
+            )
+
+
+JUDGES: Final[tuple[Judge, ...]] = (acs, links, memory, fabric, throttled, dcgm, peers, capability, holders)
