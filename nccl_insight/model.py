@@ -383,12 +383,26 @@ class ToolInfo:
 
 
 @dataclass(frozen=True)
+class ToolOutput:
+    """What one output of a host tool says: ``says`` in a phrase, ``facts`` the first as (device, name, value, unit)."""
+
+    input: str
+    line: int
+    host: str | None
+    tool: str
+    what: str
+    says: str
+    facts: tuple[tuple[str, str, str, str], ...]
+
+
+@dataclass(frozen=True)
 class Analysis:
     """The whole result; renderers read nothing else beside the run's tables.
 
     ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
     verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok though nothing was found.
     ``more``: what to add to see more. ``apart``: the ranks that the figures of the report mark.
+    ``outputs``: what host tools say.
     """
 
     status: str
@@ -410,6 +424,7 @@ class Analysis:
     apart: tuple[RanksApart, ...] = ()
     what_if: tuple[Mend, ...] = ()
     replay: Replayed | None = None
+    outputs: tuple[ToolOutput, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

@@ -24,8 +24,6 @@ from nccl_insight.readers import (
     nccl_tests,
     profiler_plugin,
     ras,
-    smi_nvlink,
-    smi_topo,
     topo_xml,
 )
 from nccl_insight.readers.embedded.nccl_tests import op_of_name
@@ -43,8 +41,6 @@ SIDE = (
     nccl_tests,
     profiler_plugin,
     ras,
-    smi_nvlink,
-    smi_topo,
     topo_xml,
 )
 
@@ -76,12 +72,12 @@ def run_of(*parts: dict[str, pl.DataFrame]) -> Run:
 EXPECTED_KIND = {
     "traces/doc_samples/inspector.prom": "inspector",
     "traces/doc_samples/inspector_v4.log": "inspector",
-    "traces/doc_samples/nvidia_smi_nvlink.txt": "smi_nvlink",
-    "traces/doc_samples/nvidia_smi_topo.txt": "smi_topo",
+    "traces/doc_samples/nvidia_smi_nvlink.txt": None,
+    "traces/doc_samples/nvidia_smi_topo.txt": None,
     "traces/doc_samples/profiler_plugin_example.txt": "inspector",
     "traces/doc_samples/ras_monitor.json.txt": "ras",
     "traces/doc_samples/ras_status.json": "ras",
-    "traces/doc_samples/ras_status_text.txt": "ras",
+    "traces/doc_samples/ras_status_text.txt": None,
     "traces/flight_recorder_16rank_gpu_error/_dump_0": "flight_recorder",
     "traces/gloo_own_4rank_healthy/fr_rank0.json": "flight_recorder",
     "traces/gloo_own_4rank_healthy/fr_rank0.pkl": "flight_recorder",
@@ -487,8 +483,9 @@ NIC0 PXB NODESYS X
 
 
 def test_topology_matrix_with_tabs(tmp_path: Path) -> None:
-    assert smi_topo.FORMAT.sniff(MATRIX.encode(), "topo.txt") > 0.5
-    found = tables(smi_topo.FORMAT, write(tmp_path, "topo.txt", MATRIX))
+    run = api.load([write(tmp_path, "topo.txt", MATRIX)])
+    found = run.tables
+    assert found["inputs"]["kind"].to_list() == ["smi_topo"]
     links = {
         (s, d): (k, p, c)
         for s, d, k, p, c in found["topology_links"].select("src", "dst", "link", "path", "count").rows()
@@ -502,7 +499,7 @@ def test_topology_matrix_with_tabs(tmp_path: Path) -> None:
 
 
 def test_topology_matrix_with_joined_cells(tmp_path: Path) -> None:
-    found = tables(smi_topo.FORMAT, write(tmp_path, "topo.txt", JOINED.replace("PXBNODE", "PXB")))
+    found = api.load([write(tmp_path, "topo.txt", JOINED.replace("PXBNODE", "PXB"))]).tables
     paths = {(s, d): p for s, d, p in found["topology_links"].select("src", "dst", "path").rows()}
     assert paths[("GPU0", "GPU2")] == "NV18"
     assert paths[("NIC0", "GPU1")] == "NODE"
@@ -517,8 +514,9 @@ def test_nvlinks(tmp_path: Path) -> None:
         "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-0000-0000-0000-000000000001)\n"
         "\t Link 0: Replay Errors: 0\n\t Link 0: Recovery Errors: 2\n\t Link 0: CRC Errors: 0\n"
     )
-    assert smi_nvlink.FORMAT.sniff(text.encode(), "nvlink.txt") > 0.5
-    rows = tables(smi_nvlink.FORMAT, write(tmp_path, "nvlink.txt", text))["nvlinks"]
+    found = api.load([write(tmp_path, "nvlink.txt", text)]).tables
+    assert found["inputs"]["kind"].to_list() == ["smi_nvlink"]
+    rows = found["nvlinks"]
     assert rows.select("gpu", "link", "active", "speed_gbps", "recovery_errors").rows() == [
         (0, 0, True, 26.562, None),
         (0, 1, False, None, None),

@@ -18,7 +18,7 @@ from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
 from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
-from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of
+from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
@@ -104,6 +104,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         jobs=job_parts(run),
         apart=_ranks_apart(last),
         **_replayed(last),
+        outputs=outputs_of(run),
     )
 
 

@@ -113,10 +113,13 @@ def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJud
         drafts += found
         not_judged += open_
         notes += [note] if note else []
-    for said in beside(run):
-        at = min(
-            (said.names.index(d.name), d.severity.order, n) for n, d in enumerate(drafts) if d.name in said.names
-        )[-1:] if any(d.name in said.names for d in drafts) else ()
-        for number in at:
-            drafts[number] = replace(drafts[number], hit=said.added(drafts[number].hit))
+    for sentence in beside(run):
+        fitting = [
+            (sentence.names.index(d.name), d.severity.order, n)
+            for n, d in enumerate(drafts)
+            if d.name in sentence.names
+        ]
+        if fitting:
+            at = min(fitting)[2]
+            drafts[at] = replace(drafts[at], hit=sentence.added(drafts[at].hit))
     return drafts, list(dict.fromkeys(not_judged)), notes

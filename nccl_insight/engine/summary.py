@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from nccl_insight.facts.ends import ends
-from nccl_insight.model import Coverage, InputInfo, Job
+from nccl_insight.model import Coverage, InputInfo, Job, ToolOutput
 from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20
 _TOOLS = 6
+_OUTPUTS = 100
+_FACTS = 40
 _OWN = ("inputs", "unknown", "notes", "endings", "unreadable", "milestones", "trace_info", "trace_clocks")
 _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
     "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",
     "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
     "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
-    "host_tool": "output of host tools", "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink output", "capture": "capture of this tool",
+    "host_tool": "output of host tools", "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink "
+        "output", "capture": "capture of this tool",
 }  # fmt: skip
 
 
@@ -109,6 +113,8 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
             taken = _KINDS.get(
                 kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " ")
             )
+            if row["form"]:
+                taken = f"{taken}: {row['form']}"
             named = tools.get(int(row["input_id"]), "")
             if named:
                 taken = named if kind in ("host_tool", "smi_topo") else f"{taken}, with {named}"
@@ -127,7 +133,61 @@ def _tools(run: Run) -> dict[int, str]:
     found: dict[int, list[str]] = {}
     for input_id, what in rows.iter_rows():
         found.setdefault(int(input_id), []).append(str(what))
-    return {n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "") for n, w in found.items()}
+    return {
+        n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "")
+        for n, w in found.items()
+    }
+
+
+def outputs_of(run: Run) -> tuple[ToolOutput, ...]:
+    """What each output of a host tool says, in reading order; of very many the first."""
+    paths = {
+        int(i): str(p) for i, p in run.table("inputs").select("input_id", "path").drop_nulls().iter_rows()
+    }
+    rows = run.table("host_tools").sort("input_id", "line", maintain_order=True).head(_OUTPUTS)
+    facts = run.table("host_facts")
+    found: list[ToolOutput] = []
+    for row in rows.iter_rows(named=True):
+        mine = facts.filter(
+            (pl.col("input_id") == row["input_id"])
+            & pl.col("line").is_between(row["line"], row["last_line"])
+            & (pl.col("tool") == row["tool"])
+        )
+        first = mine.select(pl.col("device", "name", "value", "unit").fill_null("")).head(
+            _FACTS
+        ).rows() or _frames(run, row)
+        found.append(
+            ToolOutput(
+                paths.get(int(row["input_id"]), ""),
+                int(row["line"]),
+                row["host"],
+                row["tool"],
+                row["what"],
+                row["says"] or "",
+                tuple(first),
+            )
+        )
+    return tuple(found)
+
+
+def _frames(run: Run, row: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """The first frames of an output that is stacks, as facts of their threads."""
+    frames = run.table("stacks").filter(
+        (pl.col("input_id") == row["input_id"]) & pl.col("line").is_between(row["line"], row["last_line"])
+    )
+    place = pl.concat_str(
+        pl.coalesce("file", "library"), pl.col("line_number"), separator=":", ignore_nulls=True
+    )
+    shown = frames.head(_FACTS).select("pid", "thread", "depth", "function", place=place)
+    return [
+        (
+            f"pid {pid} {thread}" if pid is not None else str(thread),
+            f"frame {depth}",
+            f"{function} ({at})" if at else str(function),
+            "",
+        )
+        for pid, thread, depth, function, at in shown.iter_rows()
+    ]
 
 
 def has_matter(run: Run) -> bool:

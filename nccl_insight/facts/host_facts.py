@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import polars as pl
-
 from nccl_insight.tables.run import Run
 
 
@@ -35,12 +33,16 @@ class Fact:
     @property
     def at(self) -> str:
         """The device and its host."""
-        return f"{self.device} on {self.host}" if self.host and self.device else self.device or self.host or ""
+        return (
+            f"{self.device} on {self.host}" if self.host and self.device else self.device or self.host or ""
+        )
 
 
 def job_hosts(run: Run) -> tuple[str, ...]:
     """Hosts of the job by its log."""
-    names = {str(h) for table in ("ranks", "processes") for h in run.table(table)["host"].drop_nulls().unique()}
+    names = {
+        str(h) for table in ("ranks", "processes") for h in run.table(table)["host"].drop_nulls().unique()
+    }
     return tuple(sorted(names))
 
 
@@ -120,24 +122,33 @@ def _counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
 
 #: What the innermost telling frame of a thread says that it does, and the functions and files that say so.
 _DOING: Final = (
-    ("bootstrap", r"bootstrap(?:AllGather|Init|RingAllGather|Send|Recv|Barrier)|ncclSocket(?:Progress|Connect|Accept|Wait)|ncclCommInitRank|initTransportsRank"),
-    ("communicator", r"ncclCommDestroy|ncclCommAbort|ncclCommFinalize|commReclaim|abort_process_group|destroy_process_group"),
+    ("bootstrap", r"bootstrap(?:AllGather|Init|RingAllGather|Send|Recv|Barrier)|ncclSocket(?:Progress|Connect"
+        r"|Accept|Wait)|ncclCommInitRank|initTransportsRank"),
+    ("communicator", r"ncclCommDestroy|ncclCommAbort|ncclCommFinalize|commReclaim|abort_process_group"
+        r"|destroy_process_group"),
     ("store", r"TCPStore|store_based_barrier|_store_based|rendezvous|next_rendezvous|barrier_wait"),
-    ("data", r"__next__ \(torch/utils/data|dataloader\.py|_utils/fetch\.py|__getitem__|torch/utils/data|webdataset|litdata|mosaic.*streaming|_try_get_data"),
-    ("checkpoint", r"save_checkpoint|load_checkpoint|torch/serialization|distributed/checkpoint|safetensors|save_pretrained"),
+    ("data", r"__next__ \(torch/utils/data|dataloader\.py|_utils/fetch\.py|__getitem__|torch/utils/data"
+        r"|webdataset|litdata|mosaic.*streaming|_try_get_data"),
+    ("checkpoint", r"save_checkpoint|load_checkpoint|torch/serialization|distributed/checkpoint|safetensors"
+        r"|save_pretrained"),
     ("compile", r"torch/_inductor|torch/_dynamo|triton/compiler|nvrtc|cpp_extension|async_compile"),
     ("gil", r"take_gil|PyGILState_Ensure|PyEval_RestoreThread|drop_gil"),
-    ("collective", r"nccl(?:All|Reduce|Broadcast|Send|Recv|Group|Launch|Enqueue)|ncclDevKernel|ProcessGroupNCCL|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|distributed_c10d"),
-    ("gpu", r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cuMemcpy|cudaMemcpy|torch/cuda/__init__.*synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
+    ("collective", r"nccl(?:All|Reduce|Broadcast|Send|Recv|Group|Launch|Enqueue)|ncclDevKernel|ProcessGroupNCCL"
+        r"|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|distributed_c10d"),
+    ("gpu", r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cuMemcpy|cudaMemcpy"
+        r"|torch/cuda/__init__.*synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
     ("io", r"^(?:read|write|open|pread|fsync|recv|poll|connect|accept)\b"),
 )  # fmt: skip
 _DOING_RES: Final = tuple((name, re.compile(pattern)) for name, pattern in _DOING)
-_IDLE: Final = re.compile(r"_worker_loop|wait \(threading|_bootstrap|queue\.py|selectors|epoll_wait|concurrent/futures|run \(threading|\(idle\)")
+_IDLE: Final = re.compile(
+    r"_worker_loop|wait \(threading|_bootstrap|queue\.py|selectors|epoll_wait|concurrent/futures|run \(threading"
+    r"|\(idle\)"
+)
 
 
 @dataclass(frozen=True)
 class Stand:
-    """Where the main thread of a process stands: its innermost frame, what it does, the innermost frame of the program."""
+    """Where the main thread of a process stands: innermost frame, what it does, innermost frame of the program."""
 
     input_id: int
     line: int
@@ -162,13 +173,17 @@ def _stands(run: Run) -> tuple[Stand, ...]:
     rows = run.table("stacks")
     if rows.is_empty():
         return ()
-    ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
+    ranks = {
+        (h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()
+    }
     pids: dict[int, set[int]] = {}
     for (_, pid), rank in ranks.items():
         pids.setdefault(int(pid), set()).add(int(rank))
     threads: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for row in rows.iter_rows(named=True):
-        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(row)
+        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(
+            row
+        )
     best: dict[tuple[object, ...], tuple[int, Stand]] = {}
     for (input_id, host, pid, rank, thread), frames in threads.items():
         text = [_frame(f) for f in frames]
@@ -177,10 +192,16 @@ def _stands(run: Run) -> tuple[Stand, ...]:
         if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
             known = next(iter(pids[int(str(pid))]))
         stand = Stand(
-            int(str(input_id)), int(str(frames[0]["line"])), str(host) if host else None, None if pid is None else int(str(pid)),
-            None if known is None else int(str(known)), str(thread or ""), doing, text[0], next((t for t in text if _own(t)), ""),
+            int(str(input_id)), int(str(frames[0]["line"])), str(host) if host else None,
+            None if pid is None else int(str(pid)),
+            None if known is None else int(str(known)), str(thread or ""), doing, text[0],
+            next((t for t in text if _own(t)), ""),
         )  # fmt: skip
-        weight = 4 * ("MainThread" in stand.thread or "current" in stand.thread) + 2 * bool(doing) + (not _IDLE.search(" ".join((stand.thread, *text[:2]))))
+        weight = (
+            4 * ("MainThread" in stand.thread or "current" in stand.thread)
+            + 2 * bool(doing)
+            + (not _IDLE.search(" ".join((stand.thread, *text[:2]))))
+        )
         key = (input_id, host, pid, rank)
         if key not in best or weight > best[key][0]:
             best[key] = (weight, stand)
@@ -195,4 +216,8 @@ def _frame(row: Mapping[str, object]) -> str:
 
 def _own(frame: str) -> bool:
     """Whether a frame is of the program and not of a library."""
-    return ".py" in frame and not re.search(r"(?:^|[( /])(?:torch|fsspec|threading|concurrent|multiprocessing|numpy|lib|site-packages|accelerate|deepspeed|megatron|lightning|transformers|queue|selectors|socket|ssl|runpy|<frozen)\b", frame)
+    return ".py" in frame and not re.search(
+        r"(?:^|[( /])(?:torch|fsspec|threading|concurrent|multiprocessing|numpy|lib|site-packages|accelerate"
+        r"|deepspeed|megatron|lightning|transformers|queue|selectors|socket|ssl|runpy|<frozen)\b",
+        frame,
+    )

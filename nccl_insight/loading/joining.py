@@ -10,10 +10,10 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.loading.reading import Part
-from nccl_insight.readers import host_tools, side
-from nccl_insight.readers.embedded import endings, ras_text, tracebacks, value_checks
+from nccl_insight.readers import host_tools, ras, side
+from nccl_insight.readers.embedded import endings, tracebacks, value_checks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
-from nccl_insight.readers.embedded.smi_text import scan_nvlinks, scan_topology
+from nccl_insight.readers.forms import form_of
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.readers.nccl_log.records import Fate
@@ -29,18 +29,17 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
     """Tables of what other programs print between a log's lines: nccl-tests, RAS, host tools, launchers, Python."""
     rows = foreign.drop("input_id").rename({"_line": "line", "_text": "text"})
     outputs, lines = rows.filter("_output"), rows.filter(~pl.col("_output"))
-    nodes, links = scan_topology(lines)
-    nvlinks = scan_nvlinks(lines)
     tools = host_tools.scan(outputs, file.display) if outputs.height else {}
     if "host_tools" in tools:
         lines = lines.join(host_tools.silent_lines(tools["host_tools"]), on="line", how="anti")
+    reports = tools.get("ras", pl.DataFrame())
     found = {
         **tools,
         "benchmarks": scan_lines(lines, file.display),
-        "ras": ras_text.scan_lines(lines),
-        "topology_nodes": nodes,
-        "topology_links": links,
-        "nvlinks": nvlinks,
+        "notes": pl.concat(
+            [side.notes(0, *ras.garbage(reports)), *([tools["notes"]] if "notes" in tools else [])],
+            how="diagonal_relaxed",
+        ),
         "endings": endings.scan_lines(lines),
         "tracebacks": tracebacks.scan_lines(lines),
         "value_checks": value_checks.scan_lines(lines),
@@ -88,7 +87,7 @@ def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFr
     if log is not None and fate is not None:
         bare = fate.parsed + fate.unknown + fate.torn == 0
         if "host_tools" in embedded and (bare or _all_of_tools(part.file, fate, log, embedded["host_tools"])):
-            kind = host_tools.kind_of(embedded["host_tools"])
+            kind = host_tools.kind_of(embedded)
         elif bare:
             kind = "nccl_tests" if "benchmarks" in embedded else "ras" if "ras" in embedded else "unknown"
     return {
@@ -105,6 +104,7 @@ def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFr
         "last_foreign_line": (fate.last_foreign or None) if fate else None,
         "torn_lines": fate.torn if fate else None,
         "bad_bytes": part.index.bad_bytes if fate else None,
+        "form": form_of(part.file.head()) or None if kind == "unknown" else None,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from nccl_insight.errors import InsightError, UsageError
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
+from nccl_insight.readers import Format, host_tools
 from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, neighbours, read_logs
 from nccl_insight.readers.unreadable import FORMAT as UNREADABLE
@@ -51,12 +51,12 @@ def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) 
     """
     if kind is None or kind == "auto":
         return kind_of(file, formats)
-    if kind == LOG:
+    if kind == LOG or kind in host_tools.KINDS:
         return None
     for format_ in formats:
         if format_.kind == kind:
             return format_
-    names = ", ".join(sorted({LOG, *(f.kind for f in formats)}))
+    names = ", ".join(sorted({LOG, *host_tools.KINDS, *(f.kind for f in formats)}))
     raise UsageError(f"unknown input format {kind!r}; known: {names}")
 
 

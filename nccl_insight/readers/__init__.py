@@ -31,7 +31,8 @@ class Format:
 
 # Modules of this package that are no formats. They need not stand here; those that do are not imported to look.
 _SHARED: Final = frozenset({
-    "chrome", "embedded", "gpu_activity", "host_tools", "intervals", "kernels", "nccl_log", "protobuf", "side", "workers", "xml",
+    "chrome", "embedded", "forms", "gpu_activity", "host_tools", "intervals", "kernels", "nccl_log", "protobuf",
+    "side", "workers", "xml",
 })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Reports of NCCL's RAS subsystem: the text of ``ncclras``, its JSON (2.28.7 and later) and monitor events."""
+"""Reports of NCCL's RAS subsystem as JSON (2.28.7 and later): status and monitor events."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ RANKS = {
 
 
 def sniff(head: bytes, name: str) -> float:
-    """High for a report; low where it stands inside an NCCL log, which is read as a log."""
+    """High for the report as JSON; its text is read among the lines of a log (``embedded.ras_text``)."""
     if head.lstrip()[:1] == b"{":
         status = b'"communicators"' in head and b'"nccl_version"' in head
         event = (
             b'"group"' in head and b'"event"' in head and b'"peer"' in head and b'"traceEvents"' not in head
         )
         return 0.9 if status or event else 0.0
-    if b"\0" in head or not ras_text.is_report(head.decode("utf-8", "replace")):
-        return 0.0
-    return 0.3 if _side.holds_nccl_log(head) else 0.9
+    return 0.0
 
 
 def read(source: InputFile) -> Partial:
@@ -59,7 +57,7 @@ def read(source: InputFile) -> Partial:
         tables["ras"] = ras_text.scan_lines(_side.lines_frame(text))
     result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
     rows = [("trace-truncated", p) for p in problems]
-    rows += _garbage(tables.get("ras", pl.DataFrame()))
+    rows += garbage(tables.get("ras", pl.DataFrame()))
     if rows:
         result["notes"] = _side.notes(source.input_id, *rows)
     return Partial(result)
@@ -171,7 +169,7 @@ def _communicator(
             )  # fmt: skip
 
 
-def _garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
+def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
     """Values that cannot be true: more ranks missing than a communicator has, ranks beyond its size."""
     if facts.is_empty():
         return []

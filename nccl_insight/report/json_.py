@@ -109,6 +109,18 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             }
             for i in analysis.inputs
         ],
+        "host_tools": [
+            {
+                "input": o.input,
+                "line": o.line,
+                "host": o.host,
+                "tool": o.tool,
+                "what": o.what,
+                "says": o.says,
+                "facts": [{"device": d, "name": n, "value": v, "unit": u} for d, n, v, u in o.facts],
+            }
+            for o in analysis.outputs
+        ],
         "tool": {
             "name": analysis.tool.name,
             "version": analysis.tool.version,

@@ -31,7 +31,7 @@ def render(analysis: Analysis, platform: Sequence[str] = ()) -> str:
         *_journey(analysis),
     ]
     body = [*top, *_findings(analysis.findings), *platform, *_suppressed(analysis), *_not_judged(analysis)]
-    body += [*_coverage(analysis), *_inputs(analysis), *_tail(analysis)]
+    body += [*_coverage(analysis), *_outputs(analysis), *_inputs(analysis), *_tail(analysis)]
     text = "\n".join(body).rstrip() + "\n"
     if len(text) < LIMIT:
         return text
@@ -231,6 +231,22 @@ def _inputs(analysis: Analysis) -> list[str]:
     left = len(analysis.inputs) - len(rows)
     more = [f"*... and {plural(left, 'more input')}.*", ""] if left else []
     return ["### Inputs", "", *table(["File", "Kind", "Size", "SHA-256 (first 16)"], rows), *more]
+
+
+def _outputs(analysis: Analysis) -> list[str]:
+    if not analysis.outputs:
+        return []
+    rows = [
+        [
+            code_span(f"{one_line(o.input, 200)}:{o.line}"),
+            escape(one_line(o.what, 120)),
+            escape(one_line(o.says, 300)),
+        ]
+        for o in analysis.outputs[:20]
+    ]
+    left = len(analysis.outputs) - len(rows)
+    more = [f"*... and {plural(left, 'more output')}.*", ""] if left else []
+    return ["### Host tools", "", *table(["Place", "What it is", "What it says"], rows), *more]
 
 
 def _tail(analysis: Analysis) -> list[str]:

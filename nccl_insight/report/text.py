@@ -19,6 +19,8 @@ _STYLE: Final = {
     "INCONCLUSIVE": "1;34", "note": "1;34", "dim": "2", "bold": "1", "command": "36", "path": "36",
 }  # fmt: skip
 _MORE_SHOWN: Final = 3
+_OUTPUTS: Final = 3
+_OUTPUTS_ALONE: Final = 20
 _NARROWEST: Final = 40
 _MOST_ROWS: Final = 4
 _JOB_LINES: Final = 3
@@ -49,7 +51,7 @@ def render(
     if verbosity == -1:
         return page.verdict_line(analysis) + "\n"
     lines = [*page.verdict(analysis)]
-    lines += page.facts(analysis)
+    lines += page.facts(analysis, verbosity)
     loud = [f for f in analysis.findings if f.severity is not Severity.INFO or verbosity > 0]
     for finding in loud:
         lines += ["", *page.finding(finding, verbosity)]
@@ -116,7 +118,7 @@ class _Page:
         facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
         return "  ".join(filter(None, (self._paint(word, word), words.cause(analysis), facts)))
 
-    def facts(self, analysis: Analysis) -> Iterator[str]:
+    def facts(self, analysis: Analysis, verbosity: int = 0) -> Iterator[str]:
         """How far the job got, why nothing can be said, what was not one job."""
         if analysis.progress is not None:
             yield from self._labelled("progress", analysis.progress.line)
@@ -128,6 +130,20 @@ class _Page:
         for part in analysis.jobs:
             yield from self._labelled("judged" if part.judged else "earlier", words.job_part(part))
         yield from self._inputs(analysis)
+        yield from self._outputs(analysis, verbosity)
+
+    def _outputs(self, analysis: Analysis, verbosity: int) -> Iterator[str]:
+        """What host tools say; more of it with ``-v``, or where there is nothing else."""
+        most = _OUTPUTS_ALONE if verbosity > 0 or not analysis.coverage.nccl_lines else _OUTPUTS
+        for output in analysis.outputs[:most]:
+            host = f" on {one_line(output.host, 80)}" if output.host else ""
+            place = f"{self._path(output.input)}:{output.line}"
+            yield from self._labelled("read", f"{output.tool}{host} ({place}): {one_line(output.says, 400)}")
+        left = len(analysis.outputs) - most
+        if left > 0:
+            yield f"    {'':<8}and {plural(left, 'more output')} of host tools" + (
+                "" if verbosity > 0 else " (-v shows them)"
+            )
 
     def _inputs(self, analysis: Analysis) -> Iterator[str]:
         """What each input that gave nothing was taken for; of many inputs only these."""

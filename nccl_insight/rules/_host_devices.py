@@ -19,7 +19,12 @@ from nccl_insight.units import plural
 
 # PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
 _GENERATION: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-_SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+_SLOW_GPU_REASONS: Final = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+)
 # Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
 _PEER_GBPS: Final = 3.0
 _PEER_US: Final = 20.0
@@ -68,9 +73,14 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         "sudo setpci -s <bridge> ECAP_ACS+0x6.w=0000   # each bridge named here, on bare metal, until the next boot; "
         "then check: sudo lspci -vvv | grep ACSCtl",
         Severity.WARNING,
-        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but sends them up to the root "
+        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but "
+        "sends them up to the root "
         "complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
-        + (" The job's ranks talk over P2P without NVLink, so their first collective meets it." if joined else "")
+        + (
+            " The job's ranks talk over P2P without NVLink, so their first collective meets it."
+            if joined
+            else ""
+        )
         + " In a virtual machine ACS cannot be off: use NCCL_P2P_DISABLE=1 there.",
         observed=f"ReqRedir+ at {plural(len(found), 'bridge')}",
         expected="ACSCtl with ReqRedir- on bridges above GPUs and NICs",
@@ -89,26 +99,51 @@ def links(run: Run) -> Iterator[Said | Beside]:
             (d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
              and "pci.buses" in d and d["pci.buses"].value.partition("-")[0] == name[5:7]), {},
         )  # fmt: skip
-        kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else "other"
+        kind = (
+            own["pci.kind"].value
+            if "pci.kind" in own
+            else "gpu"
+            if any(n.startswith("gpu.") for n in own)
+            else "other"
+        )
         if kind not in ("gpu", "nic"):
             continue
         width, most = _least(own, partner, "link_width", "link_max_width")
         if width and most and width.number is not None and width.number < most:
-            narrow.append((width, f"{name} x{width.value}, both ends can x{most:g}" if partner else f"{name} x{width.value} of x{most:g}"))
+            narrow.append(
+                (
+                    width,
+                    f"{name} x{width.value}, both ends can x{most:g}"
+                    if partner
+                    else f"{name} x{width.value} of x{most:g}",
+                )
+            )
         for key in ("link_speed", "link_generation"):
-            rate, top = _least(own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation")
-            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own, rate.number):
+            rate, top = _least(
+                own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation"
+            )
+            if (
+                rate
+                and top
+                and rate.number is not None
+                and rate.number < top
+                and not _idle(kind, own, rate.number)
+            ):
                 unit = " GT/s" if key == "link_speed" else ""
-                slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
+                slow.append(
+                    (rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}")
+                )
     if narrow or slow:
         worst = [*narrow, *slow]
         yield hit(
             "pcie-link-degraded",
             f"PCIe link trained below what it can: {listed(text for _, text in worst)}",
             [fact for fact, _ in worst],
-            "sudo lspci -vvv -s <device> | grep -E 'LnkCap|LnkSta'   # on that host, under load; then reseat the card or riser, or drain the host",
+            "sudo lspci -vvv -s <device> | grep -E 'LnkCap|LnkSta'   # on that host, under load; then reseat the "
+            "card or riser, or drain the host",
             Severity.WARNING,
-            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic only; every copy to "
+            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic "
+            "only; every copy to "
             "the host, to the NIC or to a PCIe peer of that device is slower, and all ranks wait for it.",
             observed=listed(text for _, text in worst),
             expected="the width and rate that both ends of the link support",
@@ -117,7 +152,9 @@ def links(run: Run) -> Iterator[Said | Beside]:
         )
 
 
-def _least(own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: str) -> tuple[Fact | None, float | None]:
+def _least(
+    own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: str
+) -> tuple[Fact | None, float | None]:
     """The state, and the lower of what the device and the bridge above it can."""
     tops = [f.number for d in (own, partner) if (f := d.get(f"pci.{top}")) and f.number is not None]
     if host := own.get("pci.host_max_generation"):
@@ -142,9 +179,9 @@ def memory(run: Run) -> Iterator[Said | Beside]:
             worst.setdefault("unreadable", []).append(fact)
         elif name == "gpu.remap.failed" and value in ("yes", "1"):
             worst.setdefault("remap failed", []).append(fact)
-        elif name in ("gpu.remap.pending", "gpu.ecc.sram_threshold_exceeded") and value in ("yes", "1"):
-            worst.setdefault("pending", []).append(fact)
-        elif name == "gpu.recovery_action" and value not in ("none", "no"):
+        elif (name in ("gpu.remap.pending", "gpu.ecc.sram_threshold_exceeded") and value in ("yes", "1")) or (
+            name == "gpu.recovery_action" and value not in ("none", "no")
+        ):
             worst.setdefault("pending", []).append(fact)
         elif re.match(r"gpu\.ecc\.(?:volatile\.|uncorrectable)", name) and (fact.number or 0) > 0:
             worst.setdefault("uncorrectable", []).append(fact)
@@ -154,19 +191,26 @@ def memory(run: Run) -> Iterator[Said | Beside]:
     gpus = listed(dict.fromkeys(f.device for f in every if f.device))
     parts = []
     if "uncorrectable" in worst:
-        total = sum(int(f.number or 0) for f in {(g.input_id, g.device): g for g in worst["uncorrectable"]}.values())
+        total = sum(int(f.number or 0) for f in worst["uncorrectable"])
         parts.append(f"{plural(total, 'uncorrectable memory error')} since the driver was loaded")
     parts += ["rows could not be remapped"] if "remap failed" in worst else []
-    parts += [f"a reset is pending ({listed(f'{f.name.rsplit(chr(46))[-1].replace(chr(95), chr(32))}: {f.value}' for f in worst['pending'])})"] if "pending" in worst else []
+    if "pending" in worst:
+        words = (
+            f"{f.name.removeprefix('gpu.').replace('_', ' ').replace('.', ' ')}: {f.value}"
+            for f in worst["pending"]
+        )
+        parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
     yield hit(
         "cuda-hardware-error",
         f"GPU {gpus}: {', '.join(parts)}" if gpus else f"GPUs do not answer: {', '.join(parts)}",
         every,
-        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU (nvidia-smi --gpu-reset) or reboot, "
+        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU "
+        "(nvidia-smi --gpu-reset) or reboot, "
         "and replace it if rows cannot be remapped or errors come back",
         Severity.ERROR if {"remap failed", "unreadable"} & set(worst) else Severity.WARNING,
-        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver cannot read takes part in "
+        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver "
+        "cannot read takes part in "
         "nothing; the other ranks then wait or report lost connections.",
         observed=", ".join(parts),
         expected="no uncorrectable error, nothing pending, every GPU readable",
@@ -180,19 +224,27 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
         f for f in named(run, r"gpu\.fabric\..*")
         if (f.name.endswith(".state") and f.value.lower() != "completed")
         or (f.name.endswith(".status") and f.value.lower() != "success")
-        or (".health." in f.name and re.fullmatch(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*|.*error.*", f.value))
+        or (".health." in f.name and re.fullmatch(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*"
+            r"|.*error.*", f.value))
     ]  # fmt: skip
     if bad:
-        said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
+        said = listed(
+            f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad
+        )
         health = all(".health." in f.name for f in bad)
         yield hit(
             "fabric-manager-issue",
-            f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
+            f"The NVLink fabric is not ready: {said}"
+            if not health
+            else f"The NVLink fabric reports a problem: {said}",
             bad,
-            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: systemctl restart nvidia-fabricmanager with no "
-            "job on the GPUs, in the version of the driver; in a virtual machine or multi-node fabric see the service on its host",
+            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: "
+            "systemctl restart nvidia-fabricmanager with no "
+            "job on the GPUs, in the version of the driver; in a virtual machine or multi-node fabric see the "
+            "service on its host",
             Severity.ERROR if not health else Severity.WARNING,
-            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can use it with others. Until State is "
+            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can "
+            "use it with others. Until State is "
             "Completed and Status is Success, multicast (NVLS) and often CUDA itself fail.",
             observed=said,
             expected="Fabric State: Completed, Status: Success",
@@ -202,22 +254,30 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
 def throttled(run: Run) -> Iterator[Said | Beside]:
     """GPUs that the hardware holds back."""
     slow = [
-        f for f in named(run, r"gpu\.clock_reason\..*|gpu\..*violation_status")
-        if (f.name.rsplit(".", 1)[-1] in _SLOW_GPU_REASONS or "violation" in f.name and "ppt" not in f.name) and f.value.lower() == "active"
-    ]  # fmt: skip
+        fact
+        for fact in named(run, r"gpu\.clock_reason\..*|gpu\..*violation_status")
+        if fact.value.lower() == "active" and _held_back(fact.name.rsplit(".", 1)[-1])
+    ]
     if slow:
         said = listed(f"{f.device} {f.name.rsplit('.', 1)[-1].replace('_', ' ')}" for f in slow)
         yield hit(
             "gpu-throttled",
             f"GPUs are held back by the hardware: {said}",
             slow,
-            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # on that host, under load; then see to cooling and power supply, or drain the host",
+            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # on that host, under load; then see to cooling "
+            "and power supply, or drain the host",
             Severity.WARNING,
-            explanation="Heat or a power brake lowers the clocks of a GPU. All others wait for the slowest in every step.",
+            explanation="Heat or a power brake lowers the clocks of a GPU. All others wait for the slowest in "
+            "every step.",
             observed=said,
             expected="no hardware or thermal slowdown active",
             action=Action.ISOLATE,
         )
+
+
+def _held_back(reason: str) -> bool:
+    """Whether a reason for lower clocks is more than the power cap that GPUs run at under load."""
+    return reason in _SLOW_GPU_REASONS or (reason.endswith("violation_status") and "ppt" not in reason)
 
 
 # What a failed check of DCGM means, by its own words (dcgm_errors.h).
@@ -232,49 +292,56 @@ _DCGM: Final = (
 
 
 def dcgm(run: Run) -> Iterator[Said | Beside]:
-    """Checks of DCGM that failed, and incidents of its health watches."""
+    """Checks of DCGM that failed, and incidents of its health watches: one finding a check."""
     rows = list(named(run, r"dcgm\..*"))
-    failed = [f for f in rows if f.value in ("Fail", "Failure") or (f.value in ("Warn", "Warning") and "health" in f.name)]
-    failed = [f for f in failed if f.name != "dcgm.health" or len(failed) == 1]
-    for fact in failed:
-        test = fact.name.removeprefix("dcgm.").removeprefix("health.")
-        words = [f for f in rows if f.input_id == fact.input_id and f.name in (f"{fact.name}.warning", f"{fact.name}.message")]
-        mine = [f for f in words if not fact.device or f.device == fact.device or _numbers(f.device) == _numbers(fact.device)] or words
-        text = mine[0].value if mine else ""
-        who = fact.device or (mine[0].device if mine else "")
-        if fact.name == "dcgm.health" and fact.device and any(f is not fact and f.device == fact.device for f in failed):
-            continue
-        about = f"{text} {test.replace('_', ' ')} "
-        name = next((n for n, pattern in _DCGM if re.search(pattern, text or about, re.I)), "") or next(
-            (n for n, pattern in _DCGM if re.search(pattern, about, re.I)), "host-check-failed"
-        )
+    groups: dict[tuple[int, str], list[Fact]] = {}
+    for fact in rows:
+        health = fact.name.startswith("dcgm.health")
+        if fact.value in ("Fail", "Failure") or (health and fact.value in ("Warn", "Warning")):
+            groups.setdefault((fact.input_id, fact.name), []).append(fact)
+    if any(name != "dcgm.health" for _, name in groups):
+        groups = {key: facts for key, facts in groups.items() if key[1] != "dcgm.health"}
+    for (input_id, check), facts in groups.items():
+        test = check.removeprefix("dcgm.").removeprefix("health.").replace("_", " ")
+        words = [
+            f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")
+        ]
+        devices = listed(f.device for f in (*facts, *words) if f.device)
+        text = words[0].value if words else ""
+        name = _named_fault(text) or _named_fault(f" {test} ") or "host-check-failed"
         yield hit(
             name,
-            f"DCGM: {test.replace('_', ' ')} fails" + (f" on {who}" if who else "") + (f": {text}" if text else ""),
-            [fact, *mine[:2]],
-            f"dcgmi diag -r 3 -p {test}   # on that host, with no job on it; then drain it and open a ticket with the output"
-            if "health" not in fact.name else "dcgmi health -c -g 0; dcgmi diag -r 3   # on that host, with no job on it; then drain it",
-            Severity.WARNING if fact.value.startswith("Warn") else Severity.ERROR,
+            f"DCGM: {test} fails" + (f" on {devices}" if devices else "") + (f": {text}" if text else ""),
+            [*facts[:3], *words[:3]],
+            "dcgmi diag -r 3   # on that host, with no job on it; then drain it and open a ticket with the output",
+            Severity.WARNING if facts[0].value.startswith("Warn") else Severity.ERROR,
             explanation="DCGM's own check of this GPU failed. What a job sees of it depends on which part it uses.",
-            observed=text or f"{test}: {fact.value}",
+            observed=text or f"{test}: {facts[0].value}",
             expected="Pass",
             action=Action.ISOLATE,
-        )  # fmt: skip
+        )
 
 
-def _numbers(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"[0-9]+", text))
+def _named_fault(text: str) -> str:
+    return next((name for name, pattern in _DCGM if text and re.search(pattern, text, re.I)), "")
 
 
 def peers(run: Run) -> Iterator[Said | Beside]:
     """Pairs of GPUs whose peer access is reported and does not carry what a link between them carries."""
     table = run.table("peer_bandwidth").filter(pl.col("gbps").is_finite() & pl.col("line").is_not_null())
-    late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US}
-    denied = {(f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")}
+    late = {
+        (f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US
+    }
+    denied = {
+        (f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")
+    }
     staged: list[tuple[Ref, str]] = []
-    for (input_id, test), rows in table.group_by("input_id", "test", maintain_order=True):
-        through = {(r["src"], r["dst"]): float(r["gbps"]) for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)}
-        direct = [r for r in rows.filter(pl.col("peer_access").fill_null(True)).iter_rows(named=True)]
+    for (input_id, _), rows in table.group_by("input_id", "test", maintain_order=True):
+        through = {
+            (r["src"], r["dst"]): float(r["gbps"])
+            for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)
+        }
+        direct = list(rows.filter(pl.col("peer_access").fill_null(True)).iter_rows(named=True))
         usual = median([float(r["gbps"]) for r in direct]) if direct else 0.0
         for row in direct:
             pair = (row["src"], row["dst"])
@@ -285,8 +352,19 @@ def peers(run: Run) -> Iterator[Said | Beside]:
             slower = host is not None and rate < _OF_HOST * host
             odd = len(direct) >= 4 and rate < _OF_PEERS * usual
             if slower or rate < _PEER_GBPS or odd or (input_id, f"{pair[0]}->{pair[1]}") in late:
-                why = f"through the host {host:g}" if slower else f"other pairs {usual:g}" if odd else "a Gen3 x16 link carries 12"
-                staged.append((Ref(int(str(input_id)), int(row["line"])), f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}"))
+                why = (
+                    f"through the host {host:g}"
+                    if slower
+                    else f"other pairs {usual:g}"
+                    if odd
+                    else "a Gen3 x16 link carries 12"
+                )
+                staged.append(
+                    (
+                        Ref(int(str(input_id)), int(row["line"])),
+                        f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}",
+                    )
+                )
     if staged:
         texts = [text for _, text in staged]
         slow = f"; latency {next(iter(late.values())).value} us" if late else ""
@@ -296,9 +374,12 @@ def peers(run: Run) -> Iterator[Said | Beside]:
                 title=f"Peer-to-peer copies are slower than a direct link: {texts[0]}"
                 + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""),
                 next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
-                "cat /proc/cmdline | grep -o 'iommu[^ ]*'; fix: ACS off on the bridges above the GPUs, or iommu=pt on the kernel command line",
-                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an IOMMU sends them through the "
-                "root complex or the host's memory. NCCL trusts the report and picks P2P, which is then slower than shared memory, or hangs.",
+                "cat /proc/cmdline | grep -o 'iommu[^ ]*'; fix: ACS off on the bridges above the GPUs, or "
+                "iommu=pt on the kernel command line",
+                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an "
+                "IOMMU sends them through the "
+                "root complex or the host's memory. NCCL trusts the report and picks P2P, which is then slower "
+                "than shared memory, or hangs.",
                 observed=listed(texts, 3) + slow,
                 expected="about 12 GB/s (Gen3 x16), 25 (Gen4), 50 (Gen5) between PCIe peers, more over NVLink",
                 severity=Severity.WARNING,
@@ -313,16 +394,27 @@ def capability(run: Run) -> Iterator[Said | Beside]:
     without = [f for f in named(run, r"p2p\.status") if f.value not in ("OK", "X", "U")]
     denied = [f for f in named(run, r"p2p\.access") if f.value == "no"]
     if without or denied:
-        words = {"CNS": "chipset not supported", "GNS": "GPU not supported", "TNS": "topology not supported", "NS": "not supported", "DR": "disabled by a registry key"}
-        why = listed(dict.fromkeys(f"{f.value} ({words.get(f.value, f.value)})" for f in without)) or "cudaDeviceCanAccessPeer says no"
+        words = {
+            "CNS": "chipset not supported",
+            "GNS": "GPU not supported",
+            "TNS": "topology not supported",
+            "NS": "not supported",
+            "DR": "disabled by a registry key",
+        }
+        why = (
+            listed(dict.fromkeys(f"{f.value} ({words.get(f.value, f.value)})" for f in without))
+            or "cudaDeviceCanAccessPeer says no"
+        )
         rows = without or denied
         yield hit(
             "p2p-not-available",
-            f"No peer-to-peer between {plural(len(rows), 'pair')} of GPUs ({listed((f.device for f in rows), 2)}): {why}",
+            f"No peer-to-peer between {plural(len(rows), 'pair')} of GPUs "
+            f"({listed((f.device for f in rows), 2)}): {why}",
             rows,
             "nvidia-smi topo -p2p r; nvidia-smi topo -m   # on that host",
             Severity.INFO,
-            explanation="NCCL copies between these GPUs through shared memory of the host. On consumer cards, and across sockets, that is how the machine is.",
+            explanation="NCCL copies between these GPUs through shared memory of the host. On consumer cards, "
+            "and across sockets, that is how the machine is.",
             observed=why,
             expected="OK between GPUs that shall talk directly",
         )
@@ -336,10 +428,18 @@ def holders(run: Run) -> Iterator[Said | Beside]:
     for fact in named(run, r"process\.memory_used"):
         pid = re.search(r"pid ([0-9]+)", fact.device)
         if pid and int(pid[1]) not in pids and (fact.number or 0) >= 1024:
-            who = next((f.value for f in named(run, r"process\.name") if f.device == fact.device and f.input_id == fact.input_id), "a process")
+            who = next(
+                (
+                    f.value
+                    for f in named(run, r"process\.name")
+                    if f.device == fact.device and f.input_id == fact.input_id
+                ),
+                "a process",
+            )
             yield Beside(
                 ("cuda-oom-init",),
-                f"Process {pid[1]} ({who}), which is not of this job, holds {float(fact.value) / 1024:.1f} GiB of {fact.device.split('/')[0]}: end it first (kill {pid[1]}).",
+                f"Process {pid[1]} ({who}), which is not of this job, holds {float(fact.value) / 1024:.1f} GiB "
+                f"of {fact.device.split('/')[0]}: end it first (kill {pid[1]}).",
                 (Ref(fact.input_id, fact.line),),
             )
 

@@ -28,12 +28,18 @@ def limits(run: Run) -> Iterator[Said | Beside]:
             size = format_bytes(int(fact.value))
             yield hit(
                 "memlock-limit", f"The limit of locked memory is {size}: RDMA cannot register its buffers", [fact],
-                "ulimit -l   # in the job, on each host; fix: memlock unlimited (limits.conf, LimitMEMLOCK=infinity of the daemon that starts the job, docker --ulimit memlock=-1)",
-                Severity.INFO, explanation=f"ulimit says {size} of locked memory. Memory that a NIC reads and writes has to be locked.", observed=size, expected="unlimited",
+                "ulimit -l   # in the job, on each host; fix: memlock unlimited (limits.conf, "
+                "LimitMEMLOCK=infinity of the daemon that starts the job, docker --ulimit memlock=-1)",
+                Severity.INFO, explanation=f"ulimit says {size} of locked memory. Memory that a NIC reads and "
+                    f"writes has to be locked.", observed=size, expected="unlimited",
             )  # fmt: skip
     for fact in named(run, r"limit\.open_files"):
         if fact.value.isdecimal() and int(fact.value) < _FILES:
-            yield Beside(("resource-exhausted",), f"The limit of open files is {fact.value}: raise it (ulimit -n 65536).", refs([fact]))
+            yield Beside(
+                ("resource-exhausted",),
+                f"The limit of open files is {fact.value}: raise it (ulimit -n 65536).",
+                refs([fact]),
+            )
 
 
 def shared_memory(run: Run) -> Iterator[Said | Beside]:
@@ -47,11 +53,15 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
             size = format_bytes(int(fact.number or 0))
             yield hit(
                 "shm-too-small",
-                f"/dev/shm is full: {share:g} % of {size}" if share >= _SHM_FULL else f"/dev/shm has only {size}",
+                f"/dev/shm is full: {share:g} % of {size}"
+                if share >= _SHM_FULL
+                else f"/dev/shm has only {size}",
                 [fact],
-                "df -h /dev/shm; ls -lS /dev/shm   # in the container; fix: docker run --shm-size=16g, --ipc=host, or an emptyDir of medium Memory",
+                "df -h /dev/shm; ls -lS /dev/shm   # in the container; fix: docker run --shm-size=16g, "
+                "--ipc=host, or an emptyDir of medium Memory",
                 Severity.WARNING,
-                explanation="NCCL keeps its buffers between processes of a node in /dev/shm, and so do data loaders: some 10 MiB for each pair "
+                explanation="NCCL keeps its buffers between processes of a node in /dev/shm, and so do data "
+                "loaders: some 10 MiB for each pair "
                 "of ranks. 64 MiB is what Docker gives by default.",
                 observed=f"{size}, {share:g} % used" if full else size,
                 expected="about 1 GiB for 8 ranks, free",
@@ -60,20 +70,29 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
 
 def kernel(run: Run) -> Iterator[Said | Beside]:
     """An IOMMU that translates."""
-    options = {}
+    options: dict[tuple[int, str | None], dict[str, Fact]] = {}
     for fact in named(run, r"cmdline\.(?:intel_iommu|amd_iommu|iommu)"):
         options.setdefault((fact.input_id, fact.host), {})[fact.name.removeprefix("cmdline.")] = fact
     for own in options.values():
         through = own.get("iommu")
-        on = next((own[n] for n in ("intel_iommu", "amd_iommu") if n in own and own[n].value.startswith(("on", "force"))), None)
+        on = next(
+            (
+                own[n]
+                for n in ("intel_iommu", "amd_iommu")
+                if n in own and own[n].value.startswith(("on", "force"))
+            ),
+            None,
+        )
         if on is not None and (through is None or through.value not in ("pt", "off")):
             yield hit(
                 "host-tuning",
                 f"The IOMMU is on and translates ({on.name.removeprefix('cmdline.')}={on.value} without iommu=pt)",
                 [on],
-                "cat /proc/cmdline; dmesg | grep -iE 'iommu|dmar'   # on each host; fix: iommu=pt (or the IOMMU off in the BIOS), where no virtual machine needs it",
+                "cat /proc/cmdline; dmesg | grep -iE 'iommu|dmar'   # on each host; fix: iommu=pt (or the IOMMU "
+                "off in the BIOS), where no virtual machine needs it",
                 Severity.INFO,
-                explanation="Every copy from GPU to GPU or to a NIC is then translated, which costs bandwidth, and peer-to-peer over PCIe may be sent "
+                explanation="Every copy from GPU to GPU or to a NIC is then translated, which costs bandwidth, "
+                "and peer-to-peer over PCIe may be sent "
                 "through the root complex or hang. In a virtual machine it is needed.",
                 observed=on.value,
                 expected="iommu=pt or off on bare metal",
@@ -90,12 +109,16 @@ def versions(run: Run) -> Iterator[Said | Beside]:
             continue
         major, minor = (int(n) for n in driver.value.split(".")[:2])
         if (major, minor) < least:
-            usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
+            usable = next(
+                (f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), ""
+            )
             yield hit(
                 "cuda-driver-too-old",
-                f"Driver {driver.value} is too old for CUDA {cuda.value}, which needs {least[0]}.{least[1]:02d} or later",
+                f"Driver {driver.value} is too old for CUDA {cuda.value}, which needs {least[0]}.{least[1]:02d} "
+                f"or later",
                 [driver, cuda],
-                f"nvidia-smi | head -4   # on that host; fix: a driver of {least[0]} or later, or PyTorch built for an older CUDA",
+                f"nvidia-smi | head -4   # on that host; fix: a driver of {least[0]} or later, or PyTorch built "
+                f"for an older CUDA",
                 Severity.ERROR if usable == "False" else Severity.WARNING,
                 explanation="PyTorch brings its CUDA libraries, and NCCL in it, but the driver is the host's."
                 + (" CUDA is not available to it here." if usable == "False" else ""),
@@ -105,16 +128,22 @@ def versions(run: Run) -> Iterator[Said | Beside]:
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
         yield hit(
-            "driver-mix", f"Hosts have different drivers: {listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}", list(hosts.values()),
-            "nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on each host", Severity.INFO, observed=listed(d.value for d in hosts.values()), expected="one version",
+            "driver-mix", f"Hosts have different drivers: "
+                f"{listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}", list(hosts.values()),
+            "nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on each "
+            "host", Severity.INFO, observed=listed(d.value for d in hosts.values()), expected="one version",
         )  # fmt: skip
 
 
 _BY_SCHEDULER: Final = {
-    "TIMEOUT": "its time limit", "DEADLINE": "its deadline", "PREEMPTED": "preemption", "NODE_FAIL": "the failure of a node", "BOOT_FAIL": "a node that did not start",
+    "TIMEOUT": "its time limit", "DEADLINE": "its deadline", "PREEMPTED": "preemption",
+    "NODE_FAIL": "the failure of a node", "BOOT_FAIL": "a node that did not start",
     "CANCELLED": "cancellation", "REVOKED": "revocation", "EVICTED": "eviction",
 }  # fmt: skip
-_STEP: Final = "sacct -j {job} --format=JobID,State,ExitCode,Start,End,NodeList,Reason,MaxRSS   # then the log of that node at that time"
+_STEP: Final = (
+    "sacct -j {job} --format=JobID,State,ExitCode,Start,End,NodeList,Reason,MaxRSS   # then the log "
+    "of that node at that time"
+)
 
 
 def slurm(run: Run) -> Iterator[Said | Beside]:
@@ -136,30 +165,58 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
         if memory:
             yield hit("process-killed", f"Slurm job {job} was killed: out of memory", memory, step, Severity.ERROR,
-                      explanation="A process of the job used more host memory than the job may, and was killed; the other ranks then report lost connections.",
+                      explanation="A process of the job used more host memory than the job may, and was killed; "
+                          "the other ranks then report lost connections.",
                       observed=memory[0].value, expected="COMPLETED", action=Action.CONFIG)  # fmt: skip
-        elif why := next((w for s, w in _BY_SCHEDULER.items() if state and s.startswith(state) and len(state) >= 5), ""):
+        elif why := next(
+            (w for s, w in _BY_SCHEDULER.items() if state and s.startswith(state) and len(state) >= 5), ""
+        ):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
-            nodes = more.get((fact.input_id, fact.device, "job.nodelist"))
-            yield hit("job-ended-by-scheduler", f"Slurm job {job} ended by {why} ({fact.value}" + (f", {reason.value}" if reason else "") + (f", nodes {nodes.value}" if nodes and state.startswith("NODE") else "") + ")",
-                      [f for f in (fact, reason, nodes if state.startswith("NODE") else None) if f], step, Severity.ERROR,
-                      explanation="The scheduler ended the job; what its processes print on the way out follows from that.", observed=fact.value, expected="COMPLETED")  # fmt: skip
+            nodes = (
+                more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
+            )
+            yield hit("job-ended-by-scheduler",
+                f"Slurm job {job} ended by {why} ({', '.join(f.value for f in (fact, reason, nodes) if f)})",
+                      [f for f in (fact, reason, nodes) if f], step,
+                      Severity.ERROR,
+                      explanation="The scheduler ended the job; what its processes print on the way out follows "
+                          "from that.", observed=fact.value, expected="COMPLETED")  # fmt: skip
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
-            name = "process-killed" if signal == "9" or code == "137" else "process-crashed" if signal or code in ("134", "136", "139") else "unexplained-failure"
+            name = (
+                "process-killed"
+                if signal == "9" or code == "137"
+                else "process-crashed"
+                if signal or code in ("134", "136", "139")
+                else "unexplained-failure"
+            )
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
-            yield hit(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step, Severity.ERROR if name != "unexplained-failure" else Severity.WARNING,
-                      explanation="Slurm says that a process of the job failed; why it did stands in the job's own output.", observed=how, expected="COMPLETED 0:0")  # fmt: skip
-    down = [f for f in named(run, r"node\.state") if re.match(r"(?:down|drain|fail|not_?respond|unk)", f.value, re.I) or "DRAIN" in f.value or f.value.endswith("*")]
+            yield hit(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step,
+                Severity.ERROR if name != "unexplained-failure" else Severity.WARNING,
+                      explanation="Slurm says that a process of the job failed; why it did stands in the job's "
+                          "own output.", observed=how, expected="COMPLETED 0:0")  # fmt: skip
+    down = [
+        f
+        for f in named(run, r"node\.state")
+        if re.match(r"(?:down|drain|fail|not_?respond|unk)", f.value, re.I)
+        or "DRAIN" in f.value
+        or f.value.endswith("*")
+    ]
     if down:
-        yield hit("job-ended-by-scheduler", f"Nodes are out of service: {listed(f'{f.device} {f.value}' for f in down)}", down,
-                  "scontrol show node <node> | grep -E 'State|Reason'   # why", Severity.INFO, observed=listed(f.value for f in down), expected="nodes of the job in service", confidence=Confidence.LOW)  # fmt: skip
+        yield hit("job-ended-by-scheduler", f"Nodes are out of service: "
+            f"{listed(f'{f.device} {f.value}' for f in down)}", down,
+                  "scontrol show node <node> | grep -E 'State|Reason'   # why", Severity.INFO,
+                  observed=listed(f.value for f in down), expected="nodes of the job in service",
+                  confidence=Confidence.LOW)  # fmt: skip
 
 
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
     """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
-    codes = {(f.input_id, f.device, f.name.rsplit(".", 1)[0]): f for f in named(run, r"pod\.(?:last_state|state)\.exit_code")}
+    codes = {
+        (f.input_id, f.device, f.name.rsplit(".", 1)[0]): f
+        for f in named(run, r"pod\.(?:last_state|state)\.exit_code")
+    }
     pods = "kubectl describe pod {pod}; kubectl logs {pod} --previous   # its end, and what it printed before"
     done: set[tuple[str, str]] = set()
     for fact in named(run, r"pod\.(?:last_state|state|status)\.reason|pod\.reason|pod\.status"):
@@ -168,54 +225,101 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         pod, step = fact.device, pods.replace("{pod}", fact.device or "<pod>")
         reason = fact.value
         if reason == "OOMKilled" or number == "137":
-            name, title = "process-killed", f"The container of {pod} was killed" + (": out of memory" if reason == "OOMKilled" else " (exit code 137)")
-        elif reason in ("Evicted", "Preempted", "Preempting", "DeadlineExceeded", "NodeLost", "NodeShutdown", "Terminated", "UnexpectedAdmissionError") and reason != "Terminated":
+            name, title = (
+                "process-killed",
+                f"The container of {pod} was killed"
+                + (": out of memory" if reason == "OOMKilled" else " (exit code 137)"),
+            )
+        elif (
+            reason
+            in (
+                "Evicted",
+                "Preempted",
+                "Preempting",
+                "DeadlineExceeded",
+                "NodeLost",
+                "NodeShutdown",
+                "Terminated",
+                "UnexpectedAdmissionError",
+            )
+            and reason != "Terminated"
+        ):
             name, title = "job-ended-by-scheduler", f"Kubernetes ended {pod}: {reason}"
         elif number in ("139", "134", "136", "132"):
             name, title = "process-crashed", f"The program in {pod} crashed (exit code {number})"
-        elif reason in ("ImagePullBackOff", "ErrImagePull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "ContainerCannotRun", "InvalidImageName", "StartError"):
+        elif reason in (
+            "ImagePullBackOff",
+            "ErrImagePull",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+            "ContainerCannotRun",
+            "InvalidImageName",
+            "StartError",
+        ):
             name, title = "launch-failed", f"{pod} did not start: {reason}"
         elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
-            name, title = "unexplained-failure", f"The program in {pod} failed" + (f" with exit code {number}" if number else f" ({reason})")
+            name, title = (
+                "unexplained-failure",
+                f"The program in {pod} failed" + (f" with exit code {number}" if number else f" ({reason})"),
+            )
         else:
             continue
         if (pod, name) in done:
             continue
         done.add((pod, name))
-        yield hit(name, title, [f for f in (fact, code) if f], step, Severity.WARNING if name == "unexplained-failure" else Severity.ERROR,
-                  explanation="Kubernetes says how the container ended. The other ranks of its job then report lost connections.", observed=" ".join(filter(None, (reason, number))), expected="Running or Completed")  # fmt: skip
+        yield hit(name, title, [f for f in (fact, code) if f], step,
+            Severity.WARNING if name == "unexplained-failure" else Severity.ERROR,
+                  explanation="Kubernetes says how the container ended. The other ranks of its job then report "
+                      "lost connections.", observed=" ".join(filter(None, (reason, number))),
+                      expected="Running or Completed")  # fmt: skip
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
         reason, pod = fact.name.split(".", 2)[2], fact.device
         name = next((n for n, p in _EVENTS if re.fullmatch(p, reason)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
-            yield hit(name, f"Kubernetes: {reason} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod), Severity.ERROR if name != "launch-failed" else Severity.WARNING,
-                      explanation="An event of Kubernetes that ends a pod or keeps it from running; its peers then wait or report lost connections.", observed=fact.value[:120], expected="no such event")  # fmt: skip
+            yield hit(name, f"Kubernetes: {reason} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
+                Severity.ERROR if name != "launch-failed" else Severity.WARNING,
+                      explanation="An event of Kubernetes that ends a pod or keeps it from running; its peers "
+                          "then wait or report lost connections.", observed=fact.value[:120],
+                          expected="no such event")  # fmt: skip
     for fact in named(run, r"node\.(?:condition\.ready|status)"):
         if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
-            yield hit("job-ended-by-scheduler", f"Node {fact.device} is not ready ({fact.value})", [fact], f"kubectl describe node {fact.device}   # conditions and events", Severity.WARNING,
+            yield hit("job-ended-by-scheduler", f"Node {fact.device} is not ready ({fact.value})", [fact],
+                f"kubectl describe node {fact.device}   # conditions and events", Severity.WARNING,
                       observed=fact.value, expected="Ready", confidence=Confidence.MEDIUM)  # fmt: skip
 
 
 _EVENTS: Final = (
     ("process-killed", r"oomkilling|systemoom|oom.*"),
-    ("job-ended-by-scheduler", r"evicted|preempted|preempting|nodenotready|taintmanagereviction|nodeshutdown|deadlineexceeded|exceededgraceperiod|terminationbynode"),
-    ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),
+    ("job-ended-by-scheduler", r"evicted|preempted|preempting|nodenotready|taintmanagereviction|nodeshutdown"
+        r"|deadlineexceeded|exceededgraceperiod|terminationbynode"),
+    ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull"
+        r"|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),
 )  # fmt: skip
 _HANGS: Final = (
-    "collective-not-reached", "rank-desync", "rank-missing-in-init", "hang-in-init", "hang-after-init", "collective-stalled", "progress-stalled",
+    "collective-not-reached", "rank-desync", "rank-missing-in-init", "hang-in-init", "hang-after-init",
+    "collective-stalled", "progress-stalled",
     "watchdog-stuck", "watchdog-timeout", "bootstrap-connect-timeout",
 )  # fmt: skip
 _DOES: Final = {
-    "bootstrap": "waits in NCCL's init for the others", "communicator": "closes a communicator", "store": "waits for the store or the rendezvous",
-    "data": "reads data (data loader)", "checkpoint": "reads or writes a checkpoint", "compile": "compiles", "gil": "waits for Python's lock (GIL)",
+    "bootstrap": "waits in NCCL's init for the others", "communicator": "closes a communicator",
+    "store": "waits for the store or the rendezvous",
+    "data": "reads data (data loader)", "checkpoint": "reads or writes a checkpoint", "compile": "compiles",
+    "gil": "waits for Python's lock (GIL)",
     "collective": "is in a collective", "gpu": "waits for the GPU", "io": "waits for a read or a connection",
 }  # fmt: skip
 
 
 def stood(stand: Stand) -> str:
-    """``rank 3 (process 4250) reads data (data loader): read (local.py:321), called from __getitem__ (train.py:64)``."""
-    who = f"rank {stand.rank}" if stand.rank is not None else f"process {stand.pid}" if stand.pid is not None else "a process"
+    """``rank 3 (process 4250) reads data (data loader): read (io.py:321), called from __getitem__ (train.py:64)``."""
+    who = (
+        f"rank {stand.rank}"
+        if stand.rank is not None
+        else f"process {stand.pid}"
+        if stand.pid is not None
+        else "a process"
+    )
     if stand.rank is not None and stand.pid is not None:
         who += f" (process {stand.pid})"
     where = stand.top + (f", called from {stand.own}" if stand.own and stand.own != stand.top else "")
@@ -229,8 +333,16 @@ def frames(run: Run) -> Iterator[Said | Beside]:
         # Who is elsewhere than in a collective is who the others wait for.
         apart = [s for s in every if s.doing not in ("collective", "gpu")]
         shown = (apart or list(every))[:4]
-        more = f" ({plural(len(every) - len(shown), 'other stack')} in the inputs)" if len(every) > len(shown) else ""
-        yield Beside(_HANGS, "Stacks: " + "; ".join(stood(s) for s in shown) + more + ".", tuple(Ref(s.input_id, s.line) for s in shown))
+        more = (
+            f" ({plural(len(every) - len(shown), 'other stack')} in the inputs)"
+            if len(every) > len(shown)
+            else ""
+        )
+        yield Beside(
+            _HANGS,
+            "Stacks: " + "; ".join(stood(s) for s in shown) + more + ".",
+            tuple(Ref(s.input_id, s.line) for s in shown),
+        )
 
 
 def daemons(run: Run) -> Iterator[Said | Beside]:
@@ -240,15 +352,71 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
         tools = {f.tool for f in severe}
         name = "mnnvl-imex-missing" if "imex log" in tools else "fabric-manager-issue"
         yield hit(
-            name, f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: {severe[-1].value[:160]}", severe,
-            "systemctl status nvidia-imex nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host", Severity.ERROR,
-            explanation="The service that sets up NVLink between GPUs or hosts logged an error. Without it NVLS and multi-node NVLink do not work.",
+            name, f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: "
+                f"{severe[-1].value[:160]}", severe,
+            "systemctl status nvidia-imex nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that "
+            "host", Severity.ERROR,
+            explanation="The service that sets up NVLink between GPUs or hosts logged an error. Without it NVLS "
+                "and multi-node NVLink do not work.",
             observed=severe[-1].value, expected="no error",
         )  # fmt: skip
     domain = [f for f in named(run, r"imex\.(?:domain|state)") if f.value not in ("UP", "READY")]
     if domain:
-        yield hit("mnnvl-imex-missing", f"The IMEX domain is not up: {listed(f'{f.device} {f.value}'.strip() for f in domain)}", domain,
-                  "nvidia-imex-ctl -N; systemctl status nvidia-imex   # on each host of the domain", Severity.ERROR, observed=listed(f.value for f in domain), expected="UP, all nodes READY")  # fmt: skip
+        yield hit("mnnvl-imex-missing", f"The IMEX domain is not up: "
+            f"{listed(f'{f.device} {f.value}'.strip() for f in domain)}", domain,
+                  "nvidia-imex-ctl -N; systemctl status nvidia-imex   # on each host of the "
+                  "domain", Severity.ERROR, observed=listed(f.value for f in domain), expected="UP, all nodes "
+                      "READY")  # fmt: skip
 
 
-JUDGES: Final[tuple[Judge, ...]] = (limits, shared_memory, kernel, versions, slurm, kubernetes, frames, daemons)
+def kernel_links(run: Run) -> Iterator[Said | Beside]:
+    """A kernel log by itself: links that went down; beside a log of the job its times decide (``facts.links``)."""
+    if run.table("processes").height:
+        return
+    events: dict[tuple[str | None, str], list[Fact]] = {}
+    for fact in named(run, r"kernel\.link"):
+        events.setdefault((fact.host, fact.device), []).append(fact)
+    for (_, device), facts in events.items():
+        downs = [f for f in facts if f.value == "down"]
+        stays = facts[-1].value == "down"
+        if stays or len(downs) > 2:
+            yield hit(
+                "ib-port-error" if stays else "link-flap",
+                f"The link of {device} went down" + (" and did not come back" if stays else f" {len(downs)} times"),
+                downs,
+                f"ethtool {device}; dmesg -T | grep -iE 'link|module event'   # on that host: when, and whether "
+                f"the cable was unplugged; then reseat or replace cable and transceiver",
+                Severity.WARNING, explanation="Traffic of a job stops while a link is down; beyond the retry "
+                    "time of RDMA it ends.",
+                observed=f"{plural(len(downs), 'link-down event')}", expected="no link event while a job "
+                    "runs", confidence=Confidence.MEDIUM,
+            )  # fmt: skip
+
+
+def ras(run: Run) -> Iterator[Said | Beside]:
+    """The table of communicators of ncclras, where no details follow that tell more."""
+    if run.table("ras")["event"].is_in(["mismatch", "incomplete", "dead"]).any():
+        return
+    for fact in named(run, r"ras\.errors"):
+        if fact.value not in ("OK", "-"):
+            name = "ras-mismatch" if "MISMATCH" in fact.value else "ras-incomplete"
+            yield hit(name, f"RAS reports {fact.value} for the communicators of "
+                f"{fact.device}", [fact], "ncclras -v; sleep 10; ncclras -v   # which ranks, and whether their "
+                    "counts move",
+                      Severity.INFO, explanation="The ranks of a communicator have not launched the same number "
+                          "of operations, or some did not answer. Between two queries of a running job counts move.",
+                      observed=fact.value, expected="OK")  # fmt: skip
+
+
+JUDGES: Final[tuple[Judge, ...]] = (
+    limits,
+    shared_memory,
+    kernel,
+    versions,
+    slurm,
+    kubernetes,
+    frames,
+    daemons,
+    kernel_links,
+    ras,
+)

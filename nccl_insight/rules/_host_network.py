@@ -32,7 +32,8 @@ def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     found = by_device(named(run, r"(?:port|device)\..*"))
     ports = {key: own for key, own in found.items() if any(n.startswith("port.") for n in own)}
     return {
-        (i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own} for (i, h, name), own in ports.items()
+        (i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own}
+        for (i, h, name), own in ports.items()
     }
 
 
@@ -74,16 +75,22 @@ def ports(run: Run) -> Iterator[Said | Beside]:
         elif state.value == "Active" and 0 < _rate(own) < best[kind]:
             slow.append((own.get("port.rate", state), f"{name} {_rate(own):g} Gb/s, its like {best[kind]:g}"))
     if down:
-        few = all(up[(f.input_id, f.host, _kin(every[(f.input_id, f.host, f.device)]))] > 0 for f, _ in down) or len(every) == len(down) <= 2
+        few = (
+            all(up[(f.input_id, f.host, _kin(every[(f.input_id, f.host, f.device)]))] > 0 for f, _ in down)
+            or len(every) == len(down) <= 2
+        )
         most = len(down) * 2 > len(every) and len(every) > 2
         yield hit(
             "ib-port-error",
-            f"RDMA port is down: {listed(t for _, t in down)}" + (f"; {plural(sum(up.values()), 'other')} active" if up else ""),
+            f"RDMA port is down: {listed(t for _, t in down)}"
+            + (f"; {plural(sum(up.values()), 'other')} active" if up else ""),
             [f for f, _ in down],
-            "ibstat <device>; mlxlink -d <device> -m   # on that host: polling = no signal from the other end; then reseat or replace cable and "
+            "ibstat <device>; mlxlink -d <device> -m   # on that host: polling = no signal from the other end; "
+            "then reseat or replace cable and "
             "transceiver, look at the switch port, or leave the device out: NCCL_IB_HCA=^<device>",
             Severity.ERROR if of_job else Severity.WARNING if few and not most else Severity.INFO,
-            explanation="NCCL leaves out ports that are not active: the GPU next to it shares another NIC, or its rail is missing.",
+            explanation="NCCL leaves out ports that are not active: the GPU next to it shares another NIC, or "
+            "its rail is missing.",
             observed=listed(t for _, t in down),
             expected="State: Active, Physical state: LinkUp",
             confidence=Confidence.HIGH,
@@ -94,9 +101,11 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             "ib-port-error",
             f"RDMA port is not configured by a subnet manager: {listed(t for _, t in waiting)}",
             [f for f, _ in waiting],
-            "sminfo; systemctl status opensm   # where the subnet manager runs; the link is up, so no cable is to be replaced",
+            "sminfo; systemctl status opensm   # where the subnet manager runs; the link is up, so no cable is "
+            "to be replaced",
             Severity.ERROR if of_job or not up else Severity.WARNING,
-            explanation="The link is up, but no subnet manager has given the port its address; it carries no traffic until then.",
+            explanation="The link is up, but no subnet manager has given the port its address; it carries no "
+            "traffic until then.",
             observed=listed(t for _, t in waiting),
             expected="State: Active",
         )
@@ -105,9 +114,11 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             "nic-speed-mismatch",
             f"RDMA port is slower than its like: {listed(t for _, t in slow)}",
             [f for f, _ in slow],
-            "mlxlink -d <device>; ethtool <interface>   # on that host; then reseat the cable, compare cable and switch port with a good one",
+            "mlxlink -d <device>; ethtool <interface>   # on that host; then reseat the cable, compare cable and "
+            "switch port with a good one",
             Severity.WARNING,
-            explanation="A port that came up at a lower rate slows the rail it is on, and with it every collective across nodes.",
+            explanation="A port that came up at a lower rate slows the rail it is on, and with it every "
+            "collective across nodes.",
             observed=listed(t for _, t in slow),
             expected="the same rate on ports of one model",
             action=Action.TRIAGE,
@@ -125,7 +136,11 @@ def _packets(own: Mapping[str, Counter], pattern: str) -> int:
 
 def _over(own: Mapping[str, Counter], pattern: str) -> list[tuple[str, Counter]]:
     """Counters whose name matches and that are not zero; one that was read twice counts by how much it grew."""
-    return [(n, c) for n, c in own.items() if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0]
+    return [
+        (n, c)
+        for n, c in own.items()
+        if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0
+    ]
 
 
 def _worth(counter: Counter) -> int:
@@ -133,15 +148,27 @@ def _worth(counter: Counter) -> int:
 
 
 _LOSS: Final = (
-    r"out_of_sequence|packet_seq_err|implied_nak_seq_err|local_ack_timeout_err|rx_discards_phy|rx_prio[0-9]_discards|tx_discards_phy|"
-    r"port_xmit_discards|roce_adp_retrans(?:_to)?|rx_dropped_phy|retrans_bytes|retrans_pkts|rx_discards|tx_discards|to_retransmits|seq_err_naks_rcvd"
+    r"out_of_sequence|packet_seq_err|implied_nak_seq_err|local_ack_timeout_err|rx_discards_phy"
+    r"|rx_prio[0-9]_discards|tx_discards_phy|"
+    r"port_xmit_discards|roce_adp_retrans(?:_to)?|rx_dropped_phy|retrans_bytes|retrans_pkts|rx_discards"
+    r"|tx_discards|to_retransmits|seq_err_naks_rcvd"
 )
-_PAUSE: Final = r"[rt]x_prio[0-9]_pause|[rt]x_pause_ctrl_phy|[rt]x_global_pause|[rt]x_pause|[rt]x_pfc_ena_frames_pri[0-9]"
-_NOTICE: Final = r"np_cnp_sent|np_ecn_marked_roce_packets|rp_cnp_handled|rp_cnp_ignored|rx_cnp_pkts|tx_cnp_pkts|rx_ecn_marked_pkts|ecn_marked|roce_slow_restart.*"
-_TRAFFIC: Final = r"[rt]x_packets(?:_phy)?|[rt]x_prio[0-9]_packets|[rt]x_vport_rdma_unicast_packets|port_(?:xmit|rcv)_(?:packets|pkts)|unicast_(?:xmit|rcv)_(?:packets|pkts)|rx_(?:write|read)_requests"
+_PAUSE: Final = (
+    r"[rt]x_prio[0-9]_pause|[rt]x_pause_ctrl_phy|[rt]x_global_pause|[rt]x_pause|[rt]x_pfc_ena_frames_pri[0-9]"
+)
+_NOTICE: Final = (
+    r"np_cnp_sent|np_ecn_marked_roce_packets|rp_cnp_handled|rp_cnp_ignored|rx_cnp_pkts|tx_cnp_pkts"
+    r"|rx_ecn_marked_pkts|ecn_marked|roce_slow_restart.*"
+)
+_TRAFFIC: Final = (
+    r"[rt]x_packets(?:_phy)?|[rt]x_prio[0-9]_packets|[rt]x_vport_rdma_unicast_packets|port_(?:xmit"
+    r"|rcv)_(?:packets|pkts)|unicast_(?:xmit|rcv)_(?:packets|pkts)|rx_(?:write|read)_requests"
+)
 _BROKEN: Final = (
-    r"symbol_error(?:_counter)?|link_error_recovery(?:_counter)?|local_link_integrity_errors|port_rcv_errors|excessive_buffer_overrun_errors|"
-    r"rx_crc_errors_phy|rx_symbol_err_phy|rx_crc_errors|rx_corrected_bits_phy_uncorrectable|fec_uncorrectable\w*|rx_pcs_symbol_err_phy"
+    r"symbol_error(?:_counter)?|link_error_recovery(?:_counter)?|local_link_integrity_errors|port_rcv_errors"
+    r"|excessive_buffer_overrun_errors|"
+    r"rx_crc_errors_phy|rx_symbol_err_phy|rx_crc_errors|rx_corrected_bits_phy_uncorrectable|fec_uncorrectable\w*"
+    r"|rx_pcs_symbol_err_phy"
 )
 _FLAP: Final = r"link_downed(?:_counter)?|link_down_events_phy|link_down_events"
 
@@ -154,7 +181,9 @@ def network(run: Run) -> Iterator[Said | Beside]:
     for (host, device), own in counters(run).items():
         traffic = _packets(own, _TRAFFIC)
 
-        def say(name: str, counter: Counter, device: str = device, host: str | None = host) -> tuple[Fact, str]:
+        def say(
+            name: str, counter: Counter, device: str = device, host: str | None = host
+        ) -> tuple[Fact, str]:
             grew = f" (+{counter.grew:,} between two readings)" if counter.grew is not None else ""
             where = " ".join(filter(None, (device, f"on {host}" if host else "")))
             return counter.last, f"{where + ' ' if where else ''}{name} {counter.value:,}{grew}"
@@ -168,16 +197,20 @@ def network(run: Run) -> Iterator[Said | Beside]:
                 crowded.append(say(name, counter))
         broken += [say(n, c) for n, c in _over(own, _BROKEN) if _worth(c) >= 10]
         flaps += [say(n, c) for n, c in _over(own, _FLAP) if _worth(c) >= (1 if c.grew else _FLAPS)]
-    since = "Counters count since the driver was loaded or they were reset: read them twice, some minutes apart, to see what grows."
+    since = (
+        "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
+    )
     if crowded:
         yield hit(
             "network-congestion",
             f"The network is congested or loses packets: {listed((t for _, t in crowded), 3)}",
             [f for f, _ in crowded],
-            "ethtool -S <interface> | grep -E 'pause|discard|cnp|ecn'; rdma statistic show   # on these hosts, twice while the job runs; then check PFC and ECN on "
+            "ethtool -S <interface> | grep -E 'pause|discard|cnp|ecn'; rdma statistic show   # on these hosts, "
+            "twice while the job runs; then check PFC and ECN on "
             "hosts and switches (mlnx_qos -i <interface>), NCCL_IB_TC, and what else uses these links",
             Severity.WARNING,
-            explanation="Pause frames and congestion notices slow senders down, lost packets are sent again after a time-out. RDMA needs a lossless "
+            explanation="Pause frames and congestion notices slow senders down, lost packets are sent again "
+            "after a time-out. RDMA needs a lossless "
             f"path; one congested port slows every rank that talks over it. {since}",
             observed=listed((t for _, t in crowded), 6),
             expected=f"pauses and notices below {_SHARE:.1%} of the packets, no loss",
@@ -188,9 +221,11 @@ def network(run: Run) -> Iterator[Said | Beside]:
             "link-errors",
             f"A link has physical errors: {listed((t for _, t in broken), 3)}",
             [f for f, _ in broken],
-            "mlxlink -d <device> -m -c   # on that host: bit error rate and module; then clean or replace cable and transceiver, or leave the device out",
+            "mlxlink -d <device> -m -c   # on that host: bit error rate and module; then clean or replace cable "
+            "and transceiver, or leave the device out",
             Severity.WARNING,
-            explanation=f"Symbols arrive damaged: a bad cable, transceiver or port. The link retrains or packets are sent again. {since}",
+            explanation=f"Symbols arrive damaged: a bad cable, transceiver or port. The link retrains or packets "
+            f"are sent again. {since}",
             observed=listed((t for _, t in broken), 6),
             expected="0, or not growing",
             action=Action.TRIAGE,
@@ -200,9 +235,11 @@ def network(run: Run) -> Iterator[Said | Beside]:
             "link-flap",
             f"A link went down again and again: {listed((t for _, t in flaps), 3)}",
             [f for f, _ in flaps],
-            "dmesg -T | grep -iE 'link (is )?(down|up)'; mlxlink -d <device> -m   # on that host: when; then replace cable or transceiver",
+            "dmesg -T | grep -iE 'link (is )?(down|up)'; mlxlink -d <device> -m   # on that host: when; then "
+            "replace cable or transceiver",
             Severity.WARNING,
-            explanation=f"Each time the traffic stops until the link is up; beyond the retry time of the RDMA transport the job ends. {since}",
+            explanation=f"Each time the traffic stops until the link is up; beyond the retry time of the RDMA "
+            f"transport the job ends. {since}",
             observed=listed((t for _, t in flaps), 6),
             expected="0 while the job runs",
             confidence=Confidence.MEDIUM,
@@ -218,17 +255,21 @@ def gids(run: Run) -> Iterator[Said | Beside]:
             "ib-gid-index",
             "show_gids finds no GID: RoCE cannot be used from here",
             none,
-            "rdma link; ip addr; ls /sys/class/infiniband/*/ports/*/gid_attrs/ndevs/   # where the ranks run, in the container; then bring up the "
+            "rdma link; ip addr; ls /sys/class/infiniband/*/ports/*/gid_attrs/ndevs/   # where the ranks run, in "
+            "the container; then bring up the "
             "interfaces of the NICs with an address, or start the container in the host's network",
             Severity.WARNING,
-            explanation="A RoCE port gets its GIDs from the addresses of its interface. In a network namespace without these interfaces the table is empty.",
+            explanation="A RoCE port gets its GIDs from the addresses of its interface. In a network namespace "
+            "without these interfaces the table is empty.",
             observed="n_gids_found=0",
             expected="a GID of type RoCE v2 with an IPv4 address on each port",
         )
     if devices:
         yield hit(
-            "ib-no-device", "There is no RDMA device here", devices, "ls /dev/infiniband; lspci | grep -iE 'mellanox|infiniband|ethernet'   # on the host and in the container",
-            Severity.INFO, explanation="Without a device NCCL uses sockets between hosts.", observed="no device", expected="one device per NIC",
+            "ib-no-device", "There is no RDMA device here", devices, "ls /dev/infiniband; lspci | grep -iE "
+                "'mellanox|infiniband|ethernet'   # on the host and in the container",
+            Severity.INFO, explanation="Without a device NCCL uses sockets between hosts.", observed="no device",
+            expected="one device per NIC",
         )  # fmt: skip
     pinned = setting(run, "NCCL_IB_GID_INDEX")
     tables: dict[tuple[str | None, str], dict[int, Fact]] = {}
@@ -238,16 +279,20 @@ def gids(run: Run) -> Iterator[Said | Beside]:
         index = int(pinned.item(0, "value"))
         wrong = {
             port: rows for port, rows in tables.items()
-            if index not in rows or re.search(r"\bv1\b|RoCE v1|fe80", rows[index].value) and any(_routable(r) for r in rows.values())
+            if index not in rows or (re.search(r"\bv1\b|RoCE v1|fe80",
+                rows[index].value) and any(_routable(r) for r in rows.values()))
         }  # fmt: skip
         if wrong:
-            (host, port), rows = next(iter(wrong.items()))
+            (_, port), rows = next(iter(wrong.items()))
             good = sorted(i for i, r in rows.items() if _routable(r))
             yield hit(
                 "ib-gid-index",
-                f"NCCL_IB_GID_INDEX={index} is not a RoCE v2 address on {port}" + (f"; index {good[0]} is" if good else ""),
+                f"NCCL_IB_GID_INDEX={index} is not a RoCE v2 address on {port}"
+                + (f"; index {good[0]} is" if good else ""),
                 [rows.get(index, next(iter(rows.values()))), *(rows[i] for i in good[:1])],
-                f"export NCCL_IB_GID_INDEX={good[0]}   # or unset it: NCCL 2.21 and later find the GID" if good else "unset NCCL_IB_GID_INDEX   # NCCL 2.21 and later find the GID",
+                f"export NCCL_IB_GID_INDEX={good[0]}   # or unset it: NCCL 2.21 and later find the GID"
+                if good
+                else "unset NCCL_IB_GID_INDEX   # NCCL 2.21 and later find the GID",
                 Severity.WARNING,
                 observed=rows[index].value if index in rows else f"no GID at index {index}",
                 expected="a RoCE v2 GID with an IPv4 address at the same index on all hosts",
@@ -283,7 +328,8 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
                 [*odd[:4], next(f for f in facts if f.value == usual)],
                 "ip link set <interface> mtu <value>   # the same on all hosts, at most what the switches pass",
                 Severity.WARNING,
-                explanation="RoCE takes its MTU from the interface. Where two ends differ, large packets are dropped on the way or connections come up "
+                explanation="RoCE takes its MTU from the interface. Where two ends differ, large packets are "
+                "dropped on the way or connections come up "
                 "at the smaller size: some pairs hang or are slow.",
                 observed=listed(f"{f.at} {f.value}" for f in odd),
                 expected=f"{usual} everywhere",
@@ -308,7 +354,8 @@ def wires(run: Run) -> Iterator[Said | Beside]:
                 "low-bandwidth",
                 f"The bandwidth test over {device} reaches {best.number:g} of {rate:g} Gb/s",
                 [best],
-                "ib_write_bw -d <device> -q 4 -x <GID index> --report_gbits   # with the server and the NIC's own NUMA node (numactl -N <node>); then check its PCIe link and congestion",
+                "ib_write_bw -d <device> -q 4 -x <GID index> --report_gbits   # with the server and the NIC's "
+                "own NUMA node (numactl -N <node>); then check its PCIe link and congestion",
                 Severity.WARNING,
                 explanation="This is the wire without NCCL: what it lacks here no setting of NCCL gives.",
                 observed=f"{best.number:g} Gb/s",
@@ -317,12 +364,18 @@ def wires(run: Run) -> Iterator[Said | Beside]:
             )
     for fact in named(run, r"perftest\.error"):
         status = re.search(r"status ([0-9]+)", fact.value)
-        name = {"12": "ib-completion-retry-exceeded", "4": "ib-completion-local-prot", "5": "ib-completion-flush"}.get(status[1] if status else "", "")
+        name = {
+            "12": "ib-completion-retry-exceeded",
+            "4": "ib-completion-local-prot",
+            "5": "ib-completion-flush",
+        }.get(status[1] if status else "", "")
         if name or re.search(r"to RTR|to RTS", fact.value):
             yield hit(
                 name or "ib-qp-timeout", f"The bandwidth test itself fails: {fact.value[:100]}", [fact],
-                "show_gids; ibstat; ib_write_bw -d <device> -x <GID index>   # on both hosts: the same GID index, MTU and port state",
-                Severity.ERROR, explanation="RDMA between these two hosts does not work without NCCL either.", observed=fact.value, expected="the test ends with a bandwidth",
+                "show_gids; ibstat; ib_write_bw -d <device> -x <GID index>   # on both hosts: the same GID "
+                "index, MTU and port state",
+                Severity.ERROR, explanation="RDMA between these two hosts does not work without NCCL "
+                    "either.", observed=fact.value, expected="the test ends with a bandwidth",
             )  # fmt: skip
 
 
@@ -331,19 +384,26 @@ def peermem(run: Run) -> Iterator[Said | Beside]:
     if not {"gdr-not-used", "gdr-broken"} & (present(run) | _without_gdr(run)):
         return
     modules = {(f.input_id, f.host): f for f in named(run, r"module\.count")}
-    loaded = {(f.input_id, f.host) for f in named(run, r"module\.size") if re.match(r"nvidia_peermem|nv_peer_mem", f.device)}
+    loaded = {
+        (f.input_id, f.host)
+        for f in named(run, r"module\.size")
+        if re.match(r"nvidia_peermem|nv_peer_mem", f.device)
+    }
     nvidia = {(f.input_id, f.host) for f in named(run, r"module\.size") if f.device == "nvidia"}
     for key, fact in modules.items():
         if key in nvidia and key not in loaded:
             yield Beside(
                 ("gdr-not-used", "gdr-broken"),
-                "lsmod shows the nvidia driver without nvidia_peermem: sudo modprobe nvidia-peermem (or a kernel and driver with DMA-BUF).",
+                "lsmod shows the nvidia driver without nvidia_peermem: sudo modprobe nvidia-peermem (or a kernel "
+                "and driver with DMA-BUF).",
                 refs([fact]),
             )
 
 
 def _without_gdr(run: Run) -> set[str]:
-    rows = run.table("connections").filter((pl.col("transport").cast(pl.String) == "NET") & ~pl.col("gdr").fill_null(False))
+    rows = run.table("connections").filter(
+        (pl.col("transport").cast(pl.String) == "NET") & ~pl.col("gdr").fill_null(False)
+    )
     return {"gdr-not-used"} if rows.height else set()
 
 
@@ -368,7 +428,8 @@ def interfaces(run: Run) -> Iterator[Said | Beside]:
                 "ifname-not-found",
                 f"NCCL_SOCKET_IFNAME={text}: there is no such interface among {listed(sorted(devices), 6)}",
                 facts,
-                "ip -br addr   # on that host; fix: NCCL_SOCKET_IFNAME to the interface that all hosts reach each other over",
+                "ip -br addr   # on that host; fix: NCCL_SOCKET_IFNAME to the interface that all hosts reach "
+                "each other over",
                 Severity.WARNING,
                 observed=listed(sorted(devices), 6),
                 expected=f"an interface that {text} names",

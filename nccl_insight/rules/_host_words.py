@@ -32,7 +32,9 @@ class Beside:
     def added(self, hit: Hit) -> Hit:
         """The hit with it: behind what it observed, and behind its first evidence."""
         observed = "; ".join(filter(None, (hit.observed.rstrip("."), self.sentence)))
-        return replace(hit, observed=observed, evidence=(*hit.evidence[:2], *self.evidence, *hit.evidence[2:]))
+        return replace(
+            hit, observed=observed, evidence=(*hit.evidence[:2], *self.evidence, *hit.evidence[2:])
+        )
 
 
 Judge: TypeAlias = Callable[[Run], Iterator[Said | Beside]]
@@ -59,7 +61,13 @@ def hit(
 ) -> Said:
     """A hit that rests on facts."""
     hosts = tuple(sorted({f.host for f in facts if f.host}))
-    where = f" on {hosts[0]}" if len(hosts) == 1 and hosts[0] not in title else f" ({len(hosts)} hosts)" if len(hosts) > 1 else ""
+    where = (
+        f" on {hosts[0]}"
+        if len(hosts) == 1 and hosts[0] not in title
+        else f" ({len(hosts)} hosts)"
+        if len(hosts) > 1
+        else ""
+    )
     return Said(
         name,
         Hit(

@@ -13,7 +13,7 @@ which the grammar says that they mean ``name`` are the evidence; the finding is 
 | ``where`` | where to run it |
 | ``fix`` | what to change, as a command or a sentence |
 | ``confidence`` | high (default), medium or low |
-| ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (no finding: for ``explain`` alone), ``tools`` (what host tools say makes the findings: ``rules._host_tools``) |
+| ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |

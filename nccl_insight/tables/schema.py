@@ -29,7 +29,8 @@ OPS: Final = (
 )  # fmt: skip
 KINDS: Final = (
     "nccl_log", "torch_trace", "nsys_sqlite", "nsys_parquet", "flight_recorder", "nccl_tests", "inspector", "ras",
-    "topo_xml", "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "xplane", "host_tool", "unreadable", "unknown",
+    "topo_xml", "graph_xml", "smi_topo", "smi_nvlink", "capture", "rocpd", "xplane", "host_tool", "unreadable",
+    "unknown",
 )  # fmt: skip
 
 # Levels that report no trouble. A line of any other level, also of one that a later release adds, is judged like WARN.
@@ -227,7 +228,7 @@ _OWN_TABLES: Final[Mapping[str, Columns]] = {
         "input_id": pl.UInt16, "path": pl.String, "kind": _enum(*KINDS), "size_bytes": pl.UInt64,
         "sha256": pl.String, "lines": pl.UInt64, "nccl_lines": pl.UInt64, "parsed_lines": pl.UInt64,
         "unknown_lines": pl.UInt64, "foreign_lines": pl.UInt64,
-        "last_foreign_line": pl.UInt64, "torn_lines": pl.UInt64, "bad_bytes": pl.UInt64,
+        "last_foreign_line": pl.UInt64, "torn_lines": pl.UInt64, "bad_bytes": pl.UInt64, "form": pl.String,
     },
     "unknown": {
         "input_id": pl.UInt16, "line": pl.UInt64, "template": pl.String, "level": pl.String,

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.readers.embedded import ras_text, tracebacks, value_checks
+from nccl_insight.readers.embedded import tracebacks, value_checks
 from nccl_insight.readers.embedded.endings import LAST_LINES, ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
-_SMI = r"^(?:\x1b\[[0-9;]*m|\s)*(?:GPU ?[0-9]+\b|GPU[0-9]+|NIC[0-9]+|mlx[0-9]_|Link [0-9]+:)"
 
 
 def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
-    """The rows whose text may be of nccl-tests, a RAS report, nvidia-smi, a traceback or of a job that ends, and
-    the last of each input; no others.
-
-    The lines of a RAS report are looked for only where one of its headings stands in the frame.
-    """
+    """The rows whose text may be of nccl-tests, a traceback or of a job that ends, and the last of each input."""
     text = pl.col(column)
-    wanted = text.str.contains(_NCCL_TESTS) | text.str.contains(_SMI) | ending_lines(text)
-    if frame.select(text.str.contains(ras_text.MARK).any()).item():
-        wanted = wanted | text.str.contains(ras_text.MARK) | text.str.contains(ras_text.NEAR)
+    wanted = text.str.contains(_NCCL_TESTS) | ending_lines(text)
     signs = text.str.contains_any(list(tracebacks.SIGNS))
     if frame.select(signs.any()).item():
         wanted = wanted | (signs & text.str.contains(tracebacks.NEAR))

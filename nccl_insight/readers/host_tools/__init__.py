@@ -6,18 +6,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.readers.host_tools import amd, bench, cluster, daemons, dcgm, net, nvidia, pci, rdma, stacks, system
-from nccl_insight.readers.host_tools.cut import Cutter
+from nccl_insight.readers.embedded import ras_text, smi_text
+from nccl_insight.readers.host_tools import (
+    amd,
+    bench,
+    cluster,
+    daemons,
+    dcgm,
+    net,
+    nvidia,
+    pci,
+    rdma,
+    stacks,
+    system,
+)
+from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, Tool
 
 TOOLS: Final[tuple[Tool, ...]] = (
-    *pci.TOOLS, *nvidia.TOOLS, *dcgm.TOOLS, *amd.TOOLS, *rdma.TOOLS, *net.TOOLS, *bench.TOOLS, *stacks.TOOLS, *cluster.TOOLS,
+    *pci.TOOLS, *nvidia.TOOLS, *dcgm.TOOLS, *amd.TOOLS, *rdma.TOOLS, *net.TOOLS, *bench.TOOLS, *stacks.TOOLS,
+    *cluster.TOOLS,
     *daemons.TOOLS, *system.TOOLS,
 )  # fmt: skip
 SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
@@ -30,15 +44,15 @@ def _cutter() -> Cutter:
 
 
 def output_lines(lines: pl.Series, others: pl.DataFrame, starts: Sequence[int]) -> pl.DataFrame:
-    """Of the lines of a chunk those that :func:`scan` needs, ``_line`` and ``_text``: outputs, and what names their host.
+    """Of the lines of a chunk those that :func:`scan` needs (``_line, _text``): outputs, and what names their host.
 
-    ``others``: the lines (``_line``, counted from 1, and ``_text``) that may begin an output. ``starts``: the first line
-    of each input in the chunk.
+    ``others``: the lines (``_line``, counted from 1, and ``_text``) that may begin an output. ``starts``: the first
+    line of each input in the chunk.
     """
     text = pl.col("_text")
     likely = others.filter(text.str.contains_any(list(SIGNS)))
     if likely.height:
-        likely = likely.filter(text.str.contains(_cutter().start))
+        likely = likely.filter(text.str.replace_all(ANSI, "").str.contains(_cutter().start))
     if likely.is_empty():
         return pl.DataFrame(schema={"_line": pl.UInt64, "_text": pl.String})
     hits = likely["_line"].to_list()
@@ -61,6 +75,9 @@ def read(lines: Lines, path: str = "") -> Found:
             says = output.tool.read(output, found)
         except (ValueError, IndexError, KeyError, AttributeError, TypeError) as error:
             says = f"could not be taken apart ({type(error).__name__})"
+        if output.tool.also:
+            kept = found.also.setdefault(output.tool.also, [])
+            kept += [(line, text, output.host) for line, text in output.lines]
         rows = len(found.facts) + len(found.stacks) + len(found.copies) - before
         found.outputs.append(
             {
@@ -75,21 +92,36 @@ def read(lines: Lines, path: str = "") -> Found:
 def scan(lines: pl.DataFrame, path: str = "") -> dict[str, pl.DataFrame]:
     """Tables (without ``input_id``) of what ``lines`` (``line``, ``text``) hold; empty ones are left out."""
     found = read(list(lines.select("line", "text").iter_rows()), path)
-    facts = list(zip(*found.facts, strict=True)) if found.facts else [[] for _ in range(7)]
-    columns = ("line", "host", "device", "name", "value", "unit", "tool")
-    types = (pl.UInt64, *(pl.String for _ in range(6)))
-    env = list(zip(*found.env, strict=True)) if found.env else [[] for _ in range(4)]
     tables = {
         "host_tools": pl.DataFrame(found.outputs, schema=OUTPUTS),
-        "host_facts": pl.DataFrame([pl.Series(c, v, t) for c, v, t in zip(columns, facts, types, strict=True)]),
+        "host_facts": pl.DataFrame(found.facts, schema=FACTS, orient="row"),
         "stacks": pl.DataFrame(found.stacks, schema=STACKS),
         "peer_bandwidth": pl.DataFrame(found.copies, schema=COPIES),
-        "env": pl.DataFrame([pl.Series(c, v, pl.UInt64 if c == "line" else pl.String) for c, v in zip(("line", "host", "name", "value"), env, strict=True)]),
-    }  # fmt: skip
+        "env": pl.DataFrame(found.env, schema=ENV, orient="row").with_columns(origin=pl.lit("environment")),
+    }
+    tables |= _other_tables(found)
     if found.lost:
-        detail = f"{found.lost:,} rows of host tools beyond the first {len(found.facts) + len(found.stacks):,} were left out"
+        kept = len(found.facts) + len(found.stacks)
+        detail = f"{found.lost:,} rows of host tools beyond the first {kept:,} were left out"
         tables["notes"] = pl.DataFrame({"line": [None], "kind": ["log-truncated"], "detail": [detail]})
     return {name: frame for name, frame in tables.items() if frame.height}
+
+
+def _other_tables(found: Found) -> dict[str, pl.DataFrame]:
+    """Tables that outputs fill beside facts: topology and NVLinks of nvidia-smi, reports of NCCL's RAS."""
+    types = {"line": pl.UInt64, "text": pl.String, "host": pl.String}
+    kept = {name: pl.DataFrame(rows, schema=types, orient="row") for name, rows in found.also.items()}
+    tables: dict[str, pl.DataFrame] = {}
+    if "topology" in kept:
+        lines = kept["topology"]
+        tables["topology_nodes"], tables["topology_links"] = smi_text.scan_topology(lines)
+        tables["nvlinks"] = smi_text.scan_nvlinks(lines)
+        hosts = lines.select("line", "host")
+        for name in ("topology_nodes", "topology_links"):
+            tables[name] = tables[name].join(hosts, on="line", how="left", maintain_order="left")
+    if "ras" in kept:
+        tables["ras"] = ras_text.scan_lines(kept["ras"])
+    return tables
 
 
 def silent_lines(outputs: pl.DataFrame) -> pl.DataFrame:
@@ -99,22 +131,34 @@ def silent_lines(outputs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"line": numbers}, schema={"line": pl.UInt64})
 
 
-def kind_of(outputs: pl.DataFrame) -> str:
-    """The kind of an input that holds these outputs and nothing else (``inputs.kind``)."""
-    tools = set(outputs["tool"].to_list())
-    return "smi_topo" if tools == {"nvidia-smi topo -m"} else "host_tool"
+def kind_of(tables: Mapping[str, pl.DataFrame]) -> str:
+    """The kind of an input that holds outputs and nothing else (``inputs.kind``)."""
+    tools = set(tables["host_tools"]["tool"].to_list())
+    if tools == {"nvidia-smi -L"} and "nvlinks" in tables:
+        return "smi_nvlink"
+    return _KINDS.get(next(iter(tools)), "host_tool") if len(tools) == 1 else "host_tool"
 
 
+#: Values of ``inputs.kind`` of inputs whose lines are read as those of a log are.
+KINDS: Final = ("host_tool", "smi_topo", "smi_nvlink")
+_KINDS: Final = {"nvidia-smi topo -m": "smi_topo", "ncclras": "ras"}
 _TELLING: Final = frozenset(tool.name for tool in (*stacks.TOOLS, *daemons.TOOLS))
 OUTPUTS: Final = {
-    "line": pl.UInt64, "last_line": pl.UInt64, "host": pl.String, "tool": pl.String, "what": pl.String, "says": pl.String,
+    "line": pl.UInt64, "last_line": pl.UInt64, "host": pl.String, "tool": pl.String, "what": pl.String,
+    "says": pl.String,
     "facts": pl.UInt32, "unread": pl.UInt32,
 }  # fmt: skip
+FACTS: Final = {
+    "line": pl.UInt64, "host": pl.String, "device": pl.String, "name": pl.String, "value": pl.String, "unit": pl.String,
+    "tool": pl.String,
+}  # fmt: skip
+ENV: Final = {"line": pl.UInt64, "host": pl.String, "name": pl.String, "value": pl.String}
 STACKS: Final = {
     "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "thread": pl.String, "depth": pl.Int32,
     "function": pl.String, "library": pl.String, "file": pl.String, "line_number": pl.Int64,
 }  # fmt: skip
 COPIES: Final = {
-    "line": pl.UInt64, "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean, "gbps": pl.Float64,
+    "line": pl.UInt64, "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
+    "gbps": pl.Float64,
     "test": pl.String,
 }  # fmt: skip

@@ -24,7 +24,11 @@ def _rocm(out: Output, found: Found) -> str:
                 name = "p2p.link" if "Type" in section else f"p2p.{slug(section.split()[0])}"
                 for at, row, column, cell in shapes.matrix(part, r"GPU[0-9]+"):
                     gpus.add(row)
-                    if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
+                    if (
+                        row != column
+                        and found.fact(at, f"{row}->{column}", name, cell)
+                        and name == "p2p.link"
+                    ):
                         links[cell] = links.get(cell, 0) + 1
             section, part = match[1], []
             if not re.search(r"ROCm? System Management|End of ROCm|ROCm SMI|^end$", section):
@@ -34,7 +38,9 @@ def _rocm(out: Output, found: Found) -> str:
         if value := _VALUE.match(text):
             gpus.add(f"GPU{value[1]}")
             device = f"GPU {value[1]}"
-            found.fact(line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"])
+            found.fact(
+                line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"]
+            )
         elif "Concise" in section and re.match(r"[0-9]+\s+\S", text):
             head = next((t for _, t in part if re.match(r"(?:GPU|Device)\s", t)), "")
             index = text.split()[0]
@@ -71,7 +77,9 @@ def _amd(out: Output, found: Found) -> str:
             title, part = match[1], []
         else:
             part.append((line, text))
-    return "; ".join([count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))])
+    return "; ".join(
+        [count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))]
+    )
 
 
 def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
@@ -84,13 +92,17 @@ def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
         if ids and len(ids) == len(words):
             columns = ids
         elif columns and ids and bus_id(words[0]) and len(words) > len(columns):
-            cells += [(number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)]
+            cells += [
+                (number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)
+            ]
     return cells
 
 
 TOOLS: Final = (
-    Tool("rocm-smi", "AMD GPUs (rocm-smi)", ("System Management Interface",), r"=+\s*ROCm? System Management Interface\s*=+",
+    Tool("rocm-smi", "AMD GPUs (rocm-smi)", ("System Management Interface",),
+        r"=+\s*ROCm? System Management Interface\s*=+",
          r"=|(?:GPU|CPU|HSA|NPU|Device|NODE|Node|Driver|PID|KFD|WARNING|ERROR)|[0-9]+\s+\S|\s*\(|\s*GPU|\s", _rocm),
-    Tool("amd-smi", "AMD GPUs (amd-smi)", ("GPU: ", "TABLE:", "AMD-SMI"), r"GPU: [0-9]+\s*$|(?:ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW|LINK METRIC) TABLE:|\|\s*AMD-SMI ",
+    Tool("amd-smi", "AMD GPUs (amd-smi)", ("GPU: ", "TABLE:", "AMD-SMI"), r"GPU: [0-9]+\s*$|(?:ACCESS|WEIGHT"
+        r"|HOPS|LINK TYPE|NUMA BW|LINK METRIC) TABLE:|\|\s*AMD-SMI ",
          r"GPU: |\s+\S|[A-Z0-9 -]+:|[0-9a-fA-F]{4}:|GPU[0-9]+\s|[|+]|Legend|\*", _amd),
 )  # fmt: skip

@@ -9,11 +9,14 @@ from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, number
 
 _P2P_TITLE: Final = re.compile(
-    r"(?P<dir>Unidirectional|Bidirectional)? ?P2P=(?P<on>Enabled|Disabled) (?P<what>Bandwidth|Latency)(?: \((?P<how>[^)]*)\))? Matrix \((?P<unit>[^)]*)\)"
+    r"(?P<dir>Unidirectional|Bidirectional)? ?P2P=(?P<on>Enabled|Disabled) (?P<what>Bandwidth"
+    r"|Latency)(?: \((?P<how>[^)]*)\))? Matrix \((?P<unit>[^)]*)\)"
 )
 
 
-def _matrices(out: Output, title: re.Pattern[str]) -> list[tuple[re.Match[str] | None, list[tuple[int, str]]]]:
+def _matrices(
+    out: Output, title: re.Pattern[str]
+) -> list[tuple[re.Match[str] | None, list[tuple[int, str]]]]:
     """Lines by the title that they stand under."""
     parts: list[tuple[re.Match[str] | None, list[tuple[int, str]]]] = [(None, [])]
     for line, text in out.lines:
@@ -25,7 +28,17 @@ def _matrices(out: Output, title: re.Pattern[str]) -> list[tuple[re.Match[str] |
 
 
 def _copy(found: Found, line: int, src: str, dst: str, gbps: float, access: bool | None, test: str) -> None:
-    found.copies.append({"line": line, "host": found.host, "src": int(src), "dst": int(dst), "peer_access": access, "gbps": gbps, "test": test})
+    found.copies.append(
+        {
+            "line": line,
+            "host": found.host,
+            "src": int(src),
+            "dst": int(dst),
+            "peer_access": access,
+            "gbps": gbps,
+            "test": test,
+        }
+    )
 
 
 def _range(values: list[float]) -> str:
@@ -37,9 +50,17 @@ def _p2p(out: Output, found: Found) -> str:
     """CUDA sample p2pBandwidthLatencyTest: every pair with peer access on and off."""
     says: list[str] = []
     for line, text in out.lines:
-        if match := re.match(r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", text):
+        if match := re.match(
+            r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)",
+            text,
+        ):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
-            found.fact(line, f"GPU {match[1]}", "gpu.bus_id", f"{int(match[5], 16):04x}:{int(match[3], 16):02x}:{int(match[4], 16):02x}.0")
+            found.fact(
+                line,
+                f"GPU {match[1]}",
+                "gpu.bus_id",
+                f"{int(match[5], 16):04x}:{int(match[3], 16):02x}:{int(match[4], 16):02x}.0",
+            )
         elif match := re.match(r"Device=([0-9]+) (CAN(?:NOT)?) Access Peer Device=([0-9]+)", text):
             found.fact(line, f"{match[1]}->{match[3]}", "p2p.access", "yes" if match[2] == "CAN" else "no")
     for title, lines in _matrices(out, _P2P_TITLE):
@@ -56,7 +77,9 @@ def _p2p(out: Output, found: Found) -> str:
             if src == dst or value is None:
                 continue
             suffix = f"{'' if one_way else '.both_ways'}{'.peer' if access else '.through_host'}"
-            found.fact(line, f"{src}->{dst}", f"p2p.{kind}{suffix}", cell, "us" if kind == "latency" else "GB/s")
+            found.fact(
+                line, f"{src}->{dst}", f"p2p.{kind}{suffix}", cell, "us" if kind == "latency" else "GB/s"
+            )
             values.append(value)
             if kind == "bandwidth" and one_way and "Reads" not in (title["how"] or ""):
                 _copy(found, line, src, dst, value, access, "p2pBandwidthLatencyTest")
@@ -65,7 +88,11 @@ def _p2p(out: Output, found: Found) -> str:
     return "; ".join(says) or "no complete matrix"
 
 
-_NVB_TITLE: Final = re.compile(r"(?P<what>memcpy|memory latency|[A-Za-z ]*?) ?(?P<how>CE|SM)? ?(?P<row>[CG]PU)\(row\) ?(?P<arrow><?->?) ?(?P<col>[CG]PU)\(column\) (?P<kind>bandwidth|latency) \((?P<unit>[^)]*)\)")
+_NVB_TITLE: Final = re.compile(
+    r"(?P<what>memcpy|memory latency|[A-Za-z ]*?) ?(?P<how>CE"
+    r"|SM)? ?(?P<row>[CG]PU)\(row\) ?(?P<arrow><?->?) ?(?P<col>[CG]PU)\(column\) (?P<kind>bandwidth"
+    r"|latency) \((?P<unit>[^)]*)\)"
+)
 
 
 def _nvbandwidth(out: Output, found: Found) -> str:
@@ -77,7 +104,9 @@ def _nvbandwidth(out: Output, found: Found) -> str:
             says.append(match[1])
         elif match := re.match(r"Driver Version: (\S+)", text):
             found.fact(line, None, "host.driver_version", match[1])
-        elif match := re.match(r"(?:Process [0-9]+ \([^)]*\): )?[Dd]evice ([0-9]+): (.*?) \(([0-9a-f:]+)\)", text):
+        elif match := re.match(
+            r"(?:Process [0-9]+ \([^)]*\): )?[Dd]evice ([0-9]+): (.*?) \(([0-9a-f:]+)\)", text
+        ):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
             found.fact(line, f"GPU {match[1]}", "gpu.bus_id", bus_id(match[3]) or match[3])
         elif match := re.match(r"SUM (\S+) ([0-9.]+)", text):
@@ -98,7 +127,9 @@ def _nvbandwidth(out: Output, found: Found) -> str:
     return "; ".join(says)
 
 
-def _nvb_matrix(found: Found, test: str, title: re.Match[str] | None, lines: list[tuple[int, str]], says: list[str]) -> None:
+def _nvb_matrix(
+    found: Found, test: str, title: re.Match[str] | None, lines: list[tuple[int, str]], says: list[str]
+) -> None:
     if title is None:
         return
     values: list[float] = []
@@ -107,7 +138,7 @@ def _nvb_matrix(found: Found, test: str, title: re.Match[str] | None, lines: lis
         if value is None:
             continue
         peers = title["row"] == title["col"] == "GPU"
-        # In both notations of the arrow the row reads from or writes to the column; which is which matters for no check.
+        # In both notations of the arrow the row reads from or writes to the column; no check asks which.
         device = f"{row}->{column}" if peers else f"{title['row']} {row}->{title['col']} {column}"
         unit = title["unit"]
         found.fact(line, device, f"{test}.{title['kind']}", cell, "GB/s" if unit == "GB/s" else unit)
@@ -118,7 +149,10 @@ def _nvb_matrix(found: Found, test: str, title: re.Match[str] | None, lines: lis
         says.append(f"{test} {_range(values)} {title['unit']}")
 
 
-_HEADS: Final = re.compile(r" ?(?:Dual-port|Number of qps|Connection type|Mtu|Link type|GID index|Transport type|Device|Data ex\. method|TX depth)\s*:")
+_HEADS: Final = re.compile(
+    r" ?(?:Dual-port|Number of qps|Connection type|Mtu|Link type|GID index|Transport type|Device"
+    r"|Data ex\. method|TX depth)\s*:"
+)
 
 
 def _perftest(out: Output, found: Found) -> str:
@@ -127,7 +161,9 @@ def _perftest(out: Output, found: Found) -> str:
     names: list[str] = []
     unit, test, says, device = "", "", [], None
     for line, text in out.lines:
-        if match := re.match(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*?(BW|Latency).*Test", text):
+        if match := re.match(
+            r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*?(BW|Latency).*Test", text
+        ):
             test = f"{match[1]} {match[2]}"
         for key, value in re.findall(r"([A-Z][A-Za-z .]+?)\s*:\s+(\S+)", text) if _HEADS.match(text) else ():
             values.setdefault(key.strip(), value)
@@ -140,26 +176,41 @@ def _perftest(out: Output, found: Found) -> str:
             size = row.get("#bytes", "").split()[0]
             average = number(row.get("BW average"))
             if average is not None:
-                gbit = {"Gb": 1.0, "MiB": 8 * 1.048576e-3, "MB": 8e-3, "GiB": 8 * 1.073741824}.get(unit, 1.0) * average
+                gbit = {"Gb": 1.0, "MiB": 8 * 1.048576e-3, "MB": 8e-3, "GiB": 8 * 1.073741824}.get(
+                    unit, 1.0
+                ) * average
                 found.fact(line, device, "perftest.bandwidth", f"{gbit:g}", "Gbit/s")
                 found.fact(line, device, "perftest.size", size, "bytes")
                 says.append(f"{size} bytes {average:g} {unit}/s")
             elif latency := row.get("t_typical") or row.get("t_avg"):
                 found.fact(line, device, "perftest.latency", latency, "us")
                 says.append(f"{size} bytes {latency} us")
-        elif match := re.search(r"Failed status ([0-9]+)|Completion with error|Couldn't connect|Unable to|[Ff]ailed to|Couldn't ", text):
+        elif match := re.search(
+            r"Failed status ([0-9]+)|Completion with error|Couldn't connect|Unable to|[Ff]ailed to|Couldn't ",
+            text,
+        ):
             found.fact(line, device, "perftest.error", text.strip())
             says.append(text.strip()[:100])
-    for key, name in (("Mtu", "port.path_mtu"), ("Link type", "port.link_layer"), ("GID index", "gid.index"), ("Number of qps", "perftest.qps")):
+    for key, name in (
+        ("Mtu", "port.path_mtu"),
+        ("Link type", "port.link_layer"),
+        ("GID index", "gid.index"),
+        ("Number of qps", "perftest.qps"),
+    ):
         if key in values:
-            found.fact(out.line, device, name, values[key].replace("[B]", ""), "bytes" if key == "Mtu" else None)
+            found.fact(
+                out.line, device, name, values[key].replace("[B]", ""), "bytes" if key == "Mtu" else None
+            )
     return "; ".join([test, device or "", *(says if len(says) <= 3 else [says[0], says[-1]])]).strip("; ")
 
 
 def _rocm(out: Output, found: Found) -> str:
     """rocm-bandwidth-test: matrices of devices, in GB/s."""
     says = []
-    for title, lines in _matrices(out, re.compile(r"(Unidirectional|Bidirectional|Inter-Device) (?:copy peak bandwidth GB/s|Access|Numa)?")):
+    for title, lines in _matrices(
+        out,
+        re.compile(r"(Unidirectional|Bidirectional|Inter-Device) (?:copy peak bandwidth GB/s|Access|Numa)?"),
+    ):
         values = []
         for line, src, dst, cell in shapes.matrix([(n, t.replace("D/D", "")) for n, t in lines], r"[0-9]+"):
             if title and title[1] == "Unidirectional" and src != dst and (value := number(cell)) is not None:
@@ -171,11 +222,21 @@ def _rocm(out: Output, found: Found) -> str:
 
 
 TOOLS: Final = (
-    Tool("p2pBandwidthLatencyTest", "bandwidth between GPUs (p2pBandwidthLatencyTest)", ("P2P",), r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|P2P Connectivity Matrix|(?:(?:Uni|Bi)directional )?P2P=(?:En|Dis)abled (?:Bandwidth|Latency)",
-         r"Device[:=]|\s*[DCG]\S*[\\/ ]?\S*\s+[0-9]+|\s*[0-9]+\s+[0-9N]|(?:(?:Uni|Bi)directional )?P2P|\*\*\*NOTE|So you can|NOTE:|\s*(?:GPU|CPU)\s", _p2p),
-    Tool("nvbandwidth", "bandwidth between GPUs and hosts (nvbandwidth)", ("nvbandwidth Version", "Running "), r"nvbandwidth Version: |Running (?:host|device|all)_[a-z_]+\.$",
-         r"Running |Built|CUDA |Driver |MPI|Process |[Dd]evice [0-9]|mem|SUM|NOTE|Performance|\s*[0-9]+\s|WAIVED|ERROR|\S+\s*$", _nvbandwidth),
-    Tool("perftest", "RDMA bandwidth or latency test (ib_write_bw, perftest)", (" Test", "#bytes", "Dual-port"), r"\s+(?:RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*(?:BW|Latency).* Test|\s*#bytes\s+#iterations",
-         r"\s+\S|-{20,}|[0-9]+\s|\*{10,}|Conflicting|Completion with|Failed|Couldn't|Unable|WARNING|ethernet_read", _perftest),
-    Tool("rocm-bandwidth-test", "bandwidth between AMD GPUs (rocm-bandwidth-test)", ("RocmBandwidthTest", "copy peak bandwidth"), r"\s*RocmBandwidthTest Version|\s*(?:Uni|Bi)directional copy peak bandwidth", r"\s+\S|D/D|[0-9]+\s", _rocm),
+    Tool("p2pBandwidthLatencyTest", "bandwidth between GPUs (p2pBandwidthLatencyTest)", ("P2P",),
+        r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|P2P Connectivity Matrix|(?:(?:Uni"
+        r"|Bi)directional )?P2P=(?:En|Dis)abled (?:Bandwidth|Latency)",
+         r"Device[:=]|\s*[DCG]\S*[\\/ ]?\S*\s+[0-9]+|\s*[0-9]+\s+[0-9N]|(?:(?:Uni|Bi)directional )?P2P"
+         r"|\*\*\*NOTE|So you can|NOTE:|\s*(?:GPU|CPU)\s", _p2p),
+    Tool("nvbandwidth", "bandwidth between GPUs and hosts (nvbandwidth)", ("nvbandwidth Version", "Running "),
+        r"nvbandwidth Version: |Running (?:host|device|all)_[a-z_]+\.$",
+         r"Running |Built|CUDA |Driver |MPI|Process |[Dd]evice [0-9]|mem|SUM|NOTE|Performance|\s*[0-9]+\s|WAIVED"
+         r"|ERROR|\S+\s*$", _nvbandwidth),
+    Tool("perftest", "RDMA bandwidth or latency test (ib_write_bw, perftest)", (" Test", "#bytes", "Dual-port"),
+        r"\s+(?:RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*(?:BW|Latency).* Test"
+        r"|\s*#bytes\s+#iterations",
+         r"\s+\S|-{20,}|[0-9]+\s|\*{10,}|Conflicting|Completion with|Failed|Couldn't|Unable|WARNING"
+         r"|ethernet_read", _perftest),
+    Tool("rocm-bandwidth-test", "bandwidth between AMD GPUs (rocm-bandwidth-test)",
+        ("RocmBandwidthTest", "copy peak bandwidth"),
+        r"\s*RocmBandwidthTest Version|\s*(?:Uni|Bi)directional copy peak bandwidth", r"\s+\S|D/D|[0-9]+\s", _rocm),
 )  # fmt: skip

@@ -9,7 +9,8 @@ from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
 
 _POD_KEYS: Final = {
-    "Node": "pod.node", "Status": "pod.status", "Restart Count": "pod.restarts", "Start Time": "pod.started", "Image": "pod.image",
+    "Node": "pod.node", "Status": "pod.status", "Restart Count": "pod.restarts", "Start Time": "pod.started",
+    "Image": "pod.image",
     "Ready": "pod.ready", "Phase": "pod.status", "IP": "pod.address", "Reason": "pod.reason", "Message": "pod.message",
 }  # fmt: skip
 
@@ -26,7 +27,10 @@ def _describe(out: Output, found: Found) -> str:
             says += [f"{item.key} {item.value}"] if item.value == "Terminated" else []
         elif item.key in ("Reason", "Exit Code", "Signal", "Finished", "Message") and "State" in above:
             which = "last_state" if "Last State" in above else "state"
-            if found.fact(item.line, pod, f"pod.{which}.{slug(item.key)}", item.value) and item.key in ("Reason", "Exit Code"):
+            if found.fact(item.line, pod, f"pod.{which}.{slug(item.key)}", item.value) and item.key in (
+                "Reason",
+                "Exit Code",
+            ):
                 says.append(f"{item.key} {item.value}")
         elif item.key in _POD_KEYS and item.value:
             found.fact(item.line, pod, _POD_KEYS[item.key], item.value)
@@ -69,7 +73,10 @@ def _pods(out: Output, found: Found) -> str:
         found.fact(line, name, "pod.restarts", row.get("RESTARTS", ""))
         found.fact(line, name, "pod.node", row.get("NODE", ""))
         states.setdefault(state, []).append(name)
-    return "; ".join(f"{count(len(names), 'object')} {state} ({listed(names, 3)})" for state, names in sorted(states.items()))
+    return "; ".join(
+        f"{count(len(names), 'object')} {state} ({listed(names, 3)})"
+        for state, names in sorted(states.items())
+    )
 
 
 def _yaml(out: Output, found: Found) -> str:
@@ -87,7 +94,9 @@ def _yaml(out: Output, found: Found) -> str:
         elif item.key == "phase":
             found.fact(item.line, pod, "pod.status", value)
             says.append(f"{pod} {value}")
-        elif item.key in ("reason", "exitCode", "signal", "message") and re.search(r"[sS]tate|terminated|waiting|status", above):
+        elif item.key in ("reason", "exitCode", "signal", "message") and re.search(
+            r"[sS]tate|terminated|waiting|status", above
+        ):
             which = "last_state" if "lastState" in above else "state" if "tate" in above else "status"
             key = {"exitCode": "exit_code"}.get(item.key, item.key)
             found.fact(item.line, pod, f"pod.{which}.{key}", value)
@@ -104,7 +113,19 @@ def _sacct(out: Output, found: Found) -> str:
         job = row.get("jobid") or row.get("jobidraw") or ""
         if not re.match(r"[0-9]", job):
             continue
-        for key in ("state", "exitcode", "nodelist", "elapsed", "reason", "maxrss", "derivedexitcode", "start", "end", "timelimit", "jobname"):
+        for key in (
+            "state",
+            "exitcode",
+            "nodelist",
+            "elapsed",
+            "reason",
+            "maxrss",
+            "derivedexitcode",
+            "start",
+            "end",
+            "timelimit",
+            "jobname",
+        ):
             if row.get(key):
                 found.fact(line, f"job {job}", f"job.{key}", row[key])
         says.append(f"{job} {row.get('state', '')} {row.get('exitcode', '')}".strip())
@@ -118,9 +139,28 @@ def _scontrol(out: Output, found: Found) -> str:
             if key in ("JobId", "NodeName"):
                 job = f"job {value}" if key == "JobId" else value
             prefix = "job" if job.startswith("job ") else "node"
-            if key in ("JobState", "Reason", "ExitCode", "NodeList", "RunTime", "TimeLimit", "Restarts", "NumNodes", "State", "BatchHost", "Gres", "StartTime", "EndTime", "DerivedExitCode"):
+            if key in (
+                "JobState",
+                "Reason",
+                "ExitCode",
+                "NodeList",
+                "RunTime",
+                "TimeLimit",
+                "Restarts",
+                "NumNodes",
+                "State",
+                "BatchHost",
+                "Gres",
+                "StartTime",
+                "EndTime",
+                "DerivedExitCode",
+            ):
                 name = slug(key).replace("jobstate", "state")
-                if value and found.fact(line, job, f"{prefix}.{name}", value) and key in ("JobState", "Reason", "ExitCode", "State", "NodeList"):
+                if (
+                    value
+                    and found.fact(line, job, f"{prefix}.{name}", value)
+                    and key in ("JobState", "Reason", "ExitCode", "State", "NodeList")
+                ):
                     says.append(f"{key} {value}")
     return "; ".join([job, *says[:5]])
 
@@ -141,11 +181,17 @@ def _queue(out: Output, found: Found) -> str:
 
 
 TOOLS: Final = (
-    Tool("kubectl describe", "a pod or node (kubectl describe)", ("Name:", "Last State:"), r"Name:\s{3,}\S+", r"\S[^:]*:|\s+\S|<none>", _describe),
-    Tool("kubectl get events", "events (kubectl get events)", ("LAST SEEN",), r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON", r"\S+\s{2,}\S", _events),
-    Tool("kubectl get", "pods or nodes (kubectl get)", ("STATUS",), r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
-    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion:",), r"apiVersion: ", r"\S+:|\s+\S|- |---", _yaml),
+    Tool("kubectl describe", "a pod or node (kubectl describe)", ("Name:", "Last State:"), r"Name:\s{3,}\S+",
+        r"\S[^:]*:|\s+\S|<none>", _describe),
+    Tool("kubectl get events", "events (kubectl get events)", ("LAST SEEN",),
+        r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON", r"\S+\s{2,}\S", _events),
+    Tool("kubectl get", "pods or nodes (kubectl get)", ("STATUS",),
+        r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
+    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion:",), r"apiVersion: ",
+        r"\S+:|\s+\S|- |---", _yaml),
     Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"JobID(?:Raw)?[\s|]+\S", r"[0-9]+|-{3,}|\s{8,}", _sacct),
-    Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]|NodeName=\S+ ", r"\s+\S+=|JobId=|NodeName=", _scontrol),
-    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION",), r"\s*(?:JOBID\s+PARTITION|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s)", r"\s*\S+\s+\S+", _queue),
+    Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]"
+        r"|NodeName=\S+ ", r"\s+\S+=|JobId=|NodeName=", _scontrol),
+    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION",), r"\s*(?:JOBID\s+PARTITION"
+        r"|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s)", r"\s*\S+\s+\S+", _queue),
 )  # fmt: skip

@@ -13,12 +13,16 @@ from typing import Final
 
 from nccl_insight.readers.host_tools.model import Lines, Output, Tool
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
+_ANSI: Final = re.compile(ANSI)
 # A time, what a launcher puts in front of each line (pdsh, srun -l, Open MPI, docker compose, kubectl), a quotation.
-_STAMP: Final = re.compile(r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]? ")
+_STAMP: Final = re.compile(
+    r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]? "
+)
 _LABEL: Final = re.compile(
     r"(?:> ?|\[[0-9]+,[0-9]+\]<std[a-z]+>: ?|<std[a-z]+>|"
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:(?: out| err)?: {0,2}|: ?\| |\s*\| )|\[(?P<tag>[A-Za-z0-9][^\]\s]{0,80})\]:? )"
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:(?: out| err)?: {0,2}|: ?\| |\s*\| )"
+    r"|\[(?P<tag>[A-Za-z0-9][^\]\s]{0,80})\]:? )"
 )
 # A prompt or an echo of the shell, and headings that name a host.
 _PROMPT: Final = re.compile(
@@ -27,7 +31,8 @@ _PROMPT: Final = re.compile(
 )
 _HEADING: Final = re.compile(
     r"(?:[=\-#*]{2,}\s*(?:host(?:name)?:?\s*|node:?\s*)?(?P<a>[A-Za-z][\w.-]*[0-9][\w.-]*)\s*[=\-#*]{2,}|"
-    r"(?:host|hostname|node):? +(?P<b>[A-Za-z][\w.-]*)|(?P<c>[A-Za-z0-9][\w.-]*) \| (?:CHANGED|SUCCESS|FAILED)(?: \| rc=[0-9]+)? >>)\s*$",
+    r"(?:host|hostname|node):? +(?P<b>[A-Za-z][\w.-]*)|(?P<c>[A-Za-z0-9][\w.-]*) \| (?:CHANGED|SUCCESS"
+    r"|FAILED)(?: \| rc=[0-9]+)? >>)\s*$",
     re.I,
 )
 _RULE: Final = re.compile(r"-{4,}$")
@@ -39,6 +44,8 @@ _LONGEST_LINE: Final = 4000
 _RECORD: Final = " NCCL "
 # So many lines before an output may say whose it is.
 _CONTEXT: Final = 4
+# An output of more lines has ended without a sign of it, or is none.
+_MOST_LINES: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,9 @@ class Cutter:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.tools = [(tool, re.compile(tool.starts), re.compile(tool.belongs)) for tool in tools]
-        self._signs = re.compile("|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True)))
+        self._signs = re.compile(
+            "|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True))
+        )
         front = f"^(?:{_STAMP.pattern})?(?:{_LABEL.pattern})?(?:"
         #: Any line with which an output begins, for polars.
         self.start = re.sub(r"\(\?P<[a-z]+>", "(?:", front + "|".join(tool.starts for tool in tools) + ")")
@@ -91,9 +100,9 @@ class Cutter:
         for front in fronts:
             body = front.bare(text)
             for index, (tool, starts, _) in enumerate(self.tools):
-                if body and any(sign in body for sign in tool.signs) and starts.match(body):
-                    if not tool.command or re.search(tool.command, command):
-                        return index, front
+                likely = body and any(sign in body for sign in tool.signs) and starts.match(body)
+                if likely and (not tool.command or re.search(tool.command, command)):
+                    return index, front
         return None
 
     def outputs(self, lines: Lines, path: str = "") -> Iterator[Output]:
@@ -104,8 +113,10 @@ class Cutter:
         for output in cut.outputs():
             yield Output(output.tool, tuple(output.lines), output.host, output.command, path)
 
-    def numbers(self, hits: Sequence[int], first: int, last: int, text: Callable[[int], str]) -> Iterator[int]:
-        """Numbers of the lines from ``first`` to ``last`` that :meth:`outputs` needs, where outputs begin at ``hits``."""
+    def numbers(
+        self, hits: Sequence[int], first: int, last: int, text: Callable[[int], str]
+    ) -> Iterator[int]:
+        """Numbers of the lines from ``first`` to ``last`` that :meth:`outputs` needs; outputs begin at ``hits``."""
         at = first
         for hit in hits:
             if hit < at:
@@ -194,12 +205,16 @@ class _Open:
         self._strays = 0
 
     def take(self, number: int, text: str) -> None:
+        """Takes a line; those of an output that never ends are left out."""
+        if len(self.lines) >= _MOST_LINES:
+            return
         self.lines += self._blanks
         self.lines.append((number, text))
         self._blanks.clear()
         self._strays = 0
 
     def blank(self, number: int) -> None:
+        """Notes a blank line, which an output may hold but not end with."""
         if self._blanks[-1:] == []:
             self._blanks.append((number, ""))
 

@@ -10,7 +10,9 @@ from typing import Final
 
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
 
-_DAEMON: Final = re.compile(r"\[(?P<time>[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8})\] \[(?P<level>[A-Z]+)\] \[tid [0-9]+\] (?P<text>.*)")
+_DAEMON: Final = re.compile(
+    r"\[(?P<time>[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8})\] \[(?P<level>[A-Z]+)\] \[tid [0-9]+\] (?P<text>.*)"
+)
 
 
 def _daemon(out: Output, found: Found) -> str:
@@ -28,18 +30,59 @@ def _daemon(out: Output, found: Found) -> str:
             word = " ".join(match["text"].split()[:2])
             kinds[word] = kinds.get(word, 0) + 1
     said = [f"{word} ({n})" for word, n in sorted(kinds.items(), key=lambda kv: -kv[1])[:3]]
-    return "; ".join([f"{count(len(out.lines), 'line')} from {first} to {last}" if first else count(len(out.lines), "line"), *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"])])
+    return "; ".join(
+        [
+            f"{count(len(out.lines), 'line')} from {first} to {last}"
+            if first
+            else count(len(out.lines), "line"),
+            *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"]),
+        ]
+    )
 
 
-_KERNEL: Final = re.compile(r"(?:<[0-9]+>)?\[\s*[0-9]+\.[0-9]{6}\]\s|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] |[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: ")
+_KERNEL: Final = re.compile(
+    r"(?:<[0-9]+>)?\[\s*[0-9]+\.[0-9]{6}\]\s|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] "
+    r"|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: "
+)
 
 
 def _dmesg(out: Output, found: Found) -> str:
     who: dict[str, int] = {}
-    for _, text in out.lines:
-        if match := re.search(r"(NVRM|mlx5_core|amdgpu|nvidia-nvlink|nvidia-nvswitch[0-9]*|pcieport|AER|DMAR|EDAC|oom|bnxt_en|efa|i40e|ice)\b", text):
+    for line, text in out.lines:
+        if link := re.search(
+            r"mlx5_core (\S+?)(?: (\S+))?: Link (down|up)|(\S+): NIC Link is (Down|Up)", text
+        ):
+            found.fact(line, link[2] or link[1] or link[4], "kernel.link", (link[3] or link[5]).lower())
+        elif event := re.search(r"mlx5_core (\S+): Port module event: (.*)", text):
+            found.fact(line, event[1], "kernel.module", event[2])
+        if match := re.search(
+            r"(NVRM|mlx5_core|amdgpu|nvidia-nvlink|nvidia-nvswitch[0-9]*|pcieport|AER|DMAR|EDAC|oom|bnxt_en|efa"
+            r"|i40e|ice)\b",
+            text,
+        ):
             who[match[1]] = who.get(match[1], 0) + 1
-    return "; ".join([count(len(out.lines), "line"), listed([f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])], 6)]).rstrip("; ")
+    return "; ".join(
+        [
+            count(len(out.lines), "line"),
+            listed([f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])], 6),
+        ]
+    ).rstrip("; ")
+
+
+def _ras(out: Output, found: Found) -> str:
+    """What the table of communicators says; the facts are rows of the table ``ras``."""
+    says = []
+    for line, text in out.lines:
+        if match := re.match(
+            r"\s*([0-9]+)\s+[0-9]+\s+([0-9]+)\s+[0-9-]+\s+([0-9]+)\s+[0-9]+\s+([A-Z,]+)\s+([A-Z,]+)\s*$", text
+        ):
+            found.fact(line, f"group {match[1]}", "ras.ranks", match[3])
+            found.fact(line, f"group {match[1]}", "ras.status", match[4])
+            found.fact(line, f"group {match[1]}", "ras.errors", match[5])
+            says.append(f"{match[3]} ranks on {match[2]} nodes {match[4]} {match[5]}")
+        elif match := re.match(r"NCCL version (\S+) compiled with CUDA (\S+)", text):
+            found.fact(line, None, "nccl.version", match[1])
+    return listed(says, 4) or count(len(out.lines), "line")
 
 
 def _imex(out: Output, found: Found) -> str:
@@ -48,7 +91,9 @@ def _imex(out: Output, found: Found) -> str:
         if match := re.match(r"Node #([0-9]+)\s*[*-]?\s*(\S+)\s*-\s*(\S+)\s*-\s*Version: (\S+)", text):
             found.fact(line, match[2], "imex.state", match[3])
             says.append(f"{match[2]} {match[3]}")
-        elif match := re.match(r"(?:Domain State|Status):\s*(\S+)|\s*(READY|UP|DOWN|DEGRADED|NOT_READY|UNAVAILABLE)\s*$", text):
+        elif match := re.match(
+            r"(?:Domain State|Status):\s*(\S+)|\s*(READY|UP|DOWN|DEGRADED|NOT_READY|UNAVAILABLE)\s*$", text
+        ):
             found.fact(line, None, "imex.domain", match[1] or match[2])
             says.append(f"domain {match[1] or match[2]}")
     return listed(says, 6) or count(len(out.lines), "line")
@@ -67,9 +112,25 @@ def _syslog(out: Output, found: Found) -> str:
 
 
 TOOLS: Final = (
-    Tool("fabric manager log", "log of the fabric manager", ("[tid ",), r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] ", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} ", _daemon, weak=True),
-    Tool("imex log", "log of IMEX (nvidia-imex)", ("IMEX", "imex", "node configuration"), r"IMEX Log initializing|\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] .*(?:IMEX|imex|node configuration)", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} |IMEX", _daemon),
-    Tool("nvidia-imex-ctl", "state of the IMEX domain (nvidia-imex-ctl)", ("Connectivity Table", "Node #", "Nodes:"), r"Connectivity Table Legend|Node #[0-9]+ |Nodes From\\To", r"Node|[A-Z ]|\s|[0-9]", _imex),
-    Tool("dmesg", "kernel log (dmesg)", ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC", "Linux version"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
-    Tool("switch log", "log of a switch (syslog)", ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-"), r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),
+    Tool("ncclras", "report of NCCL's RAS (ncclras)",
+         ("compiled with CUDA", "Job summary", "RAS Monitor Mode", "Comms ", "Communicators...", ") MISMATCH",
+          ") INCOMPLETE", ") ERROR", "] PEER_"),
+         r"NCCL version \S+ compiled with CUDA|Job summary\s*$|RAS Monitor Mode|Group\s+Comms\s+Nodes"
+         r"|Communicators\.\.\.|#[0-9]+-[0-9]+ \((?:0x)?[0-9a-f]{6,16}\) [A-Z]|\[[0-9 :-]{19}\] PEER_",
+         r"\s+\S|=+|\(total\)|Group|NCCL version|CUDA|Job|Communicators|#[0-9]|The missing|[A-Z]+$|Errors"
+         r"|Warnings|Rank [0-9]|Process|[0-9]+ (?:ranks|job)|Missing|Encountered|\[20|Initiali|Asynch",
+         _ras, also="ras"),
+    Tool("fabric manager log", "log of the fabric manager", ("[tid ",),
+        r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] ",
+        r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} ", _daemon, weak=True),
+    Tool("imex log", "log of IMEX (nvidia-imex)", ("IMEX", "imex", "node configuration"),
+        r"IMEX Log initializing|\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] .*(?:IMEX"
+        r"|imex|node configuration)", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} |IMEX", _daemon),
+    Tool("nvidia-imex-ctl", "state of the IMEX domain (nvidia-imex-ctl)", ("Connectivity Table", "Node #", "Nodes:"),
+        r"Connectivity Table Legend|Node #[0-9]+ |Nodes From\\To", r"Node|[A-Z ]|\s|[0-9]", _imex),
+    Tool("dmesg", "kernel log (dmesg)",
+        ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC",
+            "Linux version"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
+    Tool("switch log", "log of a switch (syslog)", ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-"),
+        r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),
 )  # fmt: skip

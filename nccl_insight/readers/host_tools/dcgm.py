@@ -29,9 +29,11 @@ def _diag(out: Output, found: Found) -> str:
             flush()
             continue
         # The raw cell tells whether the cut stood between words.
-        raw = out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
+        raw = (
+            out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
+        )
         key, value = cells
-        if key.startswith("Warning") or key.startswith("Info"):
+        if key.startswith(("Warning", "Info")):
             flush()
             device = _WHO.search(key) or _WHO.search(value)
             at, who = line, device[0].strip(" :,") if device else who
@@ -105,8 +107,10 @@ def _discovery(out: Output, found: Found) -> str:
     return count(gpus, "GPU")
 
 
-_FIELD: Final = {"NVLTX": "nvlink.sent", "NVLRX": "nvlink.received", "PCITX": "pci.sent", "PCIRX": "pci.received", "GRACT": "gpu.graphics_activity",
-                 "SMACT": "gpu.sm_activity", "TENSO": "gpu.tensor_activity", "DRAMA": "gpu.memory_activity", "POWER": "gpu.power", "SMCLK": "gpu.clock.sm"}  # fmt: skip
+_FIELD: Final = {"NVLTX": "nvlink.sent", "NVLRX": "nvlink.received", "PCITX": "pci.sent", "PCIRX": "pci.received",
+    "GRACT": "gpu.graphics_activity",
+                 "SMACT": "gpu.sm_activity", "TENSO": "gpu.tensor_activity", "DRAMA": "gpu.memory_activity",
+                 "POWER": "gpu.power", "SMCLK": "gpu.clock.sm"}  # fmt: skip
 
 
 def _dmon(out: Output, found: Found) -> str:
@@ -114,7 +118,7 @@ def _dmon(out: Output, found: Found) -> str:
     last: dict[str, tuple[int, list[str]]] = {}
     for line, text in out.lines:
         words = text.split()
-        if text.startswith("#Entity") or text.startswith("# Entity"):
+        if text.startswith(("#Entity", "# Entity")):
             names = words[1:] if words[0] == "#Entity" else words[2:]
         elif match := re.match(r"(GPU(?:-I|-CI)?|Switch|CPU) ([0-9]+)\s+(.*)", text):
             last[f"{match[1]} {match[2]}"] = (line, match[3].split())
@@ -126,8 +130,12 @@ def _dmon(out: Output, found: Found) -> str:
 
 _BOX: Final = r"[|+]|\s*$"
 TOOLS: Final = (
-    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic"), r"\| Diagnostic\s+\| Result|Successfully ran diagnostic", r"[|+]", _diag),
-    Tool("dcgmi health", "health of GPUs (dcgmi health)", ("Health Monitor Report",), r"\| Health Monitor Report", r"[|+]", _health),
-    Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU|Switch) ID \| Device Information", r"[|+]|[0-9]+ (?:GPU|NvSwitch|CPU)s? found", _discovery),
-    Tool("dcgmi dmon", "samples of GPUs (dcgmi dmon)", ("#Entity", "# Entity"), r"# ?Entity\s+\S", r"#|ID\s|\s+ID|(?:GPU|Switch|CPU)[-A-Z]* [0-9]+\s", _dmon),
+    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic"),
+        r"\| Diagnostic\s+\| Result|Successfully ran diagnostic", r"[|+]", _diag),
+    Tool("dcgmi health", "health of GPUs (dcgmi health)", ("Health Monitor Report",), r"\| Health Monitor Report",
+        r"[|+]", _health),
+    Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU"
+        r"|Switch) ID \| Device Information", r"[|+]|[0-9]+ (?:GPU|NvSwitch|CPU)s? found", _discovery),
+    Tool("dcgmi dmon", "samples of GPUs (dcgmi dmon)", ("#Entity", "# Entity"), r"# ?Entity\s+\S",
+        r"#|ID\s|\s+ID|(?:GPU|Switch|CPU)[-A-Z]* [0-9]+\s", _dmon),
 )  # fmt: skip

@@ -18,7 +18,9 @@ _UNREAD: Final = re.compile(
     r"Requested functionality has been deprecated|-+|\(null\)|None|unknown|ERR!?|GPU is lost|GPU requires reset)\]?",
     re.I,
 )
-_FAILED: Final = re.compile(r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I)
+_FAILED: Final = re.compile(
+    r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Tool:
     ``starts`` matches from its first character, and of which each holds one of ``signs``; ``belongs`` matches its
     other lines. ``read`` takes one output apart and says in a phrase what it holds. ``command``: begins only behind an
     echo of a command that matches. ``weak``: its first line may as well be one of another output that goes on.
+    ``also``: ``topology`` or ``ras``, where its lines are rows of those tables, too.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Tool:
     read: Callable[[Output, Found], str]
     command: str = ""
     weak: bool = False
+    also: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,14 +79,13 @@ class Found:
     copies: list[dict[str, object]] = field(default_factory=list)
     env: list[tuple[int, str | None, str, str]] = field(default_factory=list)
     outputs: list[dict[str, object]] = field(default_factory=list)
+    also: dict[str, list[tuple[int, str, str | None]]] = field(default_factory=dict)
     lost: int = 0
     unread: int = 0
     host: str | None = None
     tool: str = ""
 
-    def fact(
-        self, line: int, device: str | None, name: str, value: object, unit: str | None = None
-    ) -> bool:
+    def fact(self, line: int, device: str | None, name: str, value: object, unit: str | None = None) -> bool:
         """One fact; whether the tool could read its value."""
         text = " ".join(str(value).split())[:_LONGEST]
         if not text or _UNREAD.fullmatch(text) or _FAILED.search(text):

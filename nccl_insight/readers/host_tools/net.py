@@ -9,10 +9,11 @@ from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, listed, slug
 
 
-
 def _statistics(out: Output, found: Found) -> str:
     before = len(found.facts)
-    device = out.argument(r"(?:-S|--statistics)\s+(\S+)") or out.argument(r"((?:en[ospx]|eth|ib|bond|rdma)[a-z0-9]*[0-9][a-z0-9]*)")
+    device = out.argument(r"(?:-S|--statistics)\s+(\S+)") or out.argument(
+        r"((?:en[ospx]|eth|ib|bond|rdma)[a-z0-9]*[0-9][a-z0-9]*)"
+    )
     for line, text in out.lines:
         if match := re.match(r"\s+(?:\[[0-9]+\]: )?([A-Za-z0-9_ .\[\]-]+?):\s*(\S+)\s*$", text):
             name = slug(match[1])
@@ -28,7 +29,9 @@ def _settings(out: Output, found: Found) -> str:
     for item in shapes.tree(out.lines):
         if match := re.match(r"Settings for (\S+)", item.key):
             device = match[1]
-        elif item.key == "Speed" and found.fact(item.line, device, "net.speed", re.sub(r"Mb/s", "", item.value), "Mbit/s"):
+        elif item.key == "Speed" and found.fact(
+            item.line, device, "net.speed", re.sub(r"Mb/s", "", item.value), "Mbit/s"
+        ):
             says.append(f"{device} {item.value}")
         elif item.key in ("Link detected", "Duplex", "Port", "Auto-negotiation"):
             found.fact(item.line, device, f"net.{slug(item.key)}", item.value)
@@ -36,7 +39,9 @@ def _settings(out: Output, found: Found) -> str:
     return listed(says, 8) or str(device)
 
 
-_FLAGS: Final = re.compile(r"(?:[0-9]+: )?(?P<name>[A-Za-z][\w.@-]*?)(?:@\S+)?: (?:flags=[0-9]+)?<(?P<flags>[^>]*)>(?P<rest>.*)")
+_FLAGS: Final = re.compile(
+    r"(?:[0-9]+: )?(?P<name>[A-Za-z][\w.@-]*?)(?:@\S+)?: (?:flags=[0-9]+)?<(?P<flags>[^>]*)>(?P<rest>.*)"
+)
 
 
 def _ip(out: Output, found: Found) -> str:
@@ -48,7 +53,13 @@ def _ip(out: Output, found: Found) -> str:
             seen = interfaces.setdefault(device, {})
             flags = match["flags"].split(",")
             state = re.search(r"\bstate (\S+)", match["rest"])
-            up = state[1] if state and state[1] != "UNKNOWN" else "UP" if "LOWER_UP" in flags or "RUNNING" in flags else "DOWN"
+            up = (
+                state[1]
+                if state and state[1] != "UNKNOWN"
+                else "UP"
+                if "LOWER_UP" in flags or "RUNNING" in flags
+                else "DOWN"
+            )
             seen["state"] = "NO-CARRIER" if "NO-CARRIER" in flags else up
             found.fact(line, device, "net.state", seen["state"])
             if mtu := re.search(r"\bmtu ([0-9]+)", match["rest"]):
@@ -69,15 +80,29 @@ def _ip(out: Output, found: Found) -> str:
                 found.fact(line, name, "net.address", address_)
                 seen.setdefault("address", address_.split("/")[0])
     said = [
-        " ".join(filter(None, (n, v.get("state", "").lower(), v.get("address", ""), f"mtu {v['mtu']}" if "mtu" in v else "")))
+        " ".join(
+            filter(
+                None,
+                (
+                    n,
+                    v.get("state", "").lower(),
+                    v.get("address", ""),
+                    f"mtu {v['mtu']}" if "mtu" in v else "",
+                ),
+            )
+        )
         for n, v in sorted(interfaces.items(), key=lambda kv: (kv[0] == "lo", "address" not in kv[1]))
     ]
     return listed(said, 6)
 
 
 TOOLS: Final = (
-    Tool("ethtool -S", "counters of an interface (ethtool -S)", ("NIC statistics:",), r"NIC statistics:", r"\s+\S", _statistics),
-    Tool("ethtool", "settings of an interface (ethtool)", ("Settings for ",), r"Settings for \S+:", r"\s+\S|netlink error|Cannot get", _settings),
-    Tool("ip addr", "interfaces and addresses (ip addr, ifconfig)", ("> mtu ", ">  mtu ", "UNKNOWN  "), r"[0-9]+: [\w.@-]+: <[A-Z,_-]+> mtu|[a-z][\w.-]*: flags=[0-9]+<[A-Z,]+>\s+mtu|lo\s+UNKNOWN\s+127\.",
-         r"[0-9]+: |\s+(?:link|inet|valid_lft|altname|ether|RX|TX|loop|device|infiniband|txqueuelen|unspec|vf |alias|brd)|[a-z][\w.-]*: flags=|[a-z][\w.@-]*\s+(?:UP|DOWN|UNKNOWN)\s", _ip),
+    Tool("ethtool -S", "counters of an interface (ethtool -S)", ("NIC statistics:",), r"NIC statistics:", r"\s+\S",
+        _statistics),
+    Tool("ethtool", "settings of an interface (ethtool)", ("Settings for ",), r"Settings for \S+:",
+        r"\s+\S|netlink error|Cannot get", _settings),
+    Tool("ip addr", "interfaces and addresses (ip addr, ifconfig)", ("> mtu ", ">  mtu ", "UNKNOWN  "),
+        r"[0-9]+: [\w.@-]+: <[A-Z,_-]+> mtu|[a-z][\w.-]*: flags=[0-9]+<[A-Z,]+>\s+mtu|lo\s+UNKNOWN\s+127\.",
+         r"[0-9]+: |\s+(?:link|inet|valid_lft|altname|ether|RX|TX|loop|device|infiniband|txqueuelen|unspec|vf "
+         r"|alias|brd)|[a-z][\w.-]*: flags=|[a-z][\w.@-]*\s+(?:UP|DOWN|UNKNOWN)\s", _ip),
 )  # fmt: skip

@@ -53,11 +53,26 @@ def _table(out: Output, found: Found) -> str:
             found.fact(line, device, "gpu.memory_used", used[1], "MiB")
             found.fact(line, device, "gpu.memory_total", used[2], "MiB")
             state = cells[0].split()
-            found.fact(line, device, "gpu.performance_state", next((w for w in state if re.fullmatch(r"P[0-9]+", w)), ""))
+            found.fact(
+                line,
+                device,
+                "gpu.performance_state",
+                next((w for w in state if re.fullmatch(r"P[0-9]+", w)), ""),
+            )
             if "%" in cells[2]:
                 found.fact(line, device, "gpu.utilization", cells[2].split("%")[0].split()[-1], "%")
-        if device and "ERR!" in text or device and "requires reset" in text.lower() or device and "is lost" in text.lower():
-            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in text.lower() else "GPU is lost"
+        if (
+            (device and "ERR!" in text)
+            or (device and "requires reset" in text.lower())
+            or (device and "is lost" in text.lower())
+        ):
+            word = (
+                "ERR!"
+                if "ERR!" in text
+                else "GPU requires reset"
+                if "reset" in text.lower()
+                else "GPU is lost"
+            )
             if not any(b.startswith(device) for b in broken):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
                 broken.append(f"{device} {word}")
@@ -83,7 +98,8 @@ _QUERY: Final = (
     (r"Link Width/Current$", "pci.link_width", "lanes"),
     (r"Replays Since Reset$", "pci.replays", "packets"),
     (r"Performance State$", "gpu.performance_state", None),
-    (r"(?:Clocks Throttle Reasons|Clocks Event Reasons)/(?:.*/)?(?P<n>HW Slowdown|HW Thermal Slowdown|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap|SW Power Capping)$", "gpu.clock_reason.", None),
+    (r"(?:Clocks Throttle Reasons|Clocks Event Reasons)/(?:.*/)?(?P<n>HW Slowdown|HW Thermal Slowdown"
+        r"|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap|SW Power Capping)$", "gpu.clock_reason.", None),
     (r"ECC Errors/Volatile/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.volatile.", "errors"),
     (r"ECC Errors/Aggregate/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.aggregate.", "errors"),
     (r"ECC Errors/(?:Volatile|Aggregate)/.*Threshold Exceeded$", "gpu.ecc.sram_threshold_exceeded", None),
@@ -112,7 +128,9 @@ def _query(out: Output, found: Found) -> str:
     says: list[str] = []
     names: list[str] = []
     for item in shapes.tree(out.lines):
-        if item.key in ("Driver Version", "CUDA Version") and found.fact(item.line, None, f"host.{slug(item.key)}", item.value):
+        if item.key in ("Driver Version", "CUDA Version") and found.fact(
+            item.line, None, f"host.{slug(item.key)}", item.value
+        ):
             says.append(f"{item.key.split()[0]} {item.value}")
         path = item.path
         if re.match(r"GPU [0-9A-Fa-f]{4,8}[:.]", path) and not item.above:
@@ -132,10 +150,17 @@ def _query(out: Output, found: Found) -> str:
             name += slug(match["n"]) if "n" in pattern.groupindex else ""
             if found.fact(item.line, device, name, _plain(item.value, unit), unit) and name == "gpu.name":
                 names.append(item.value)
-            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
+            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(
+                item.value
+            ):
                 says.append(f"{item.key} {item.value}")
             break
-    return "; ".join([count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""), *dict.fromkeys(says[:12])])
+    return "; ".join(
+        [
+            count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""),
+            *dict.fromkeys(says[:12]),
+        ]
+    )
 
 
 def _plain(value: str, unit: str | None) -> str:
@@ -148,8 +173,10 @@ def _telling(value: str) -> bool:
 
 
 _DMON: Final = {
-    "pwr": ("gpu.power", "W"), "gtemp": ("gpu.temperature", "C"), "sm": ("gpu.utilization", "%"), "mem": ("gpu.memory_utilization", "%"),
-    "mclk": ("gpu.clock.memory", "MHz"), "pclk": ("gpu.clock.sm", "MHz"), "rxpci": ("pci.received", "MB/s"), "txpci": ("pci.sent", "MB/s"),
+    "pwr": ("gpu.power", "W"), "gtemp": ("gpu.temperature", "C"), "sm": ("gpu.utilization", "%"),
+    "mem": ("gpu.memory_utilization", "%"),
+    "mclk": ("gpu.clock.memory", "MHz"), "pclk": ("gpu.clock.sm", "MHz"), "rxpci": ("pci.received", "MB/s"),
+    "txpci": ("pci.sent", "MB/s"),
     "pviol": ("gpu.power_violation", "%"), "tviol": ("gpu.thermal_violation", None), "fb": ("gpu.memory_used", "MiB"),
     "pid": ("process.pid", None), "command": ("process.name", None), "sbecc": ("gpu.ecc.correctable", "errors"),
     "dbecc": ("gpu.ecc.uncorrectable", "errors"), "pci": ("pci.replays", "packets"),
@@ -173,21 +200,33 @@ def _dmon(out: Output, found: Found) -> str:
             if key in row:
                 found.fact(line, f"GPU {gpu}", name, row[key], unit)
         if row.get("sm", "-") != "-":
-            says.append(f"GPU {gpu}: SM {row['sm']} %" + (f", {row['pclk']} MHz" if "pclk" in row else "") + (f", {row['pwr']} W" if "pwr" in row else ""))
+            says.append(
+                f"GPU {gpu}: SM {row['sm']} %"
+                + (f", {row['pclk']} MHz" if "pclk" in row else "")
+                + (f", {row['pwr']} W" if "pwr" in row else "")
+            )
     return listed(says, 8) or count(len(last), "GPU")
 
 
 _CSV: Final = {
-    "index": ("gpu.index", None), "name": ("gpu.name", None), "gpu_name": ("gpu.name", None), "driver_version": ("host.driver_version", None),
-    "memory.used": ("gpu.memory_used", "MiB"), "memory.total": ("gpu.memory_total", "MiB"), "utilization.gpu": ("gpu.utilization", "%"),
+    "index": ("gpu.index", None), "name": ("gpu.name", None), "gpu_name": ("gpu.name", None),
+    "driver_version": ("host.driver_version", None),
+    "memory.used": ("gpu.memory_used", "MiB"), "memory.total": ("gpu.memory_total", "MiB"),
+    "utilization.gpu": ("gpu.utilization", "%"),
     "temperature.gpu": ("gpu.temperature", "C"), "power.draw": ("gpu.power", "W"), "clocks.sm": ("gpu.clock.sm", "MHz"),
-    "clocks.current.sm": ("gpu.clock.sm", "MHz"), "pcie.link.gen.current": ("pci.link_generation", None), "pcie.link.gen.max": ("pci.link_max_generation", None),
+    "clocks.current.sm": ("gpu.clock.sm", "MHz"), "pcie.link.gen.current": ("pci.link_generation", None),
+    "pcie.link.gen.max": ("pci.link_max_generation", None),
     "pcie.link.width.current": ("pci.link_width", "lanes"), "pcie.link.width.max": ("pci.link_max_width", "lanes"),
-    "ecc.errors.uncorrected.volatile.total": ("gpu.ecc.volatile.uncorrectable", "errors"), "ecc.errors.uncorrected.aggregate.total": ("gpu.ecc.aggregate.uncorrectable", "errors"),
-    "remapped_rows.pending": ("gpu.remap.pending", None), "remapped_rows.failure": ("gpu.remap.failed", None), "remapped_rows.uncorrectable": ("gpu.remap.uncorrectable", "rows"),
-    "pstate": ("gpu.performance_state", None), "fabric.state": ("gpu.fabric.state", None), "fabric.status": ("gpu.fabric.status", None),
-    "clocks_throttle_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None), "clocks_event_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
-    "clocks_throttle_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None), "clocks_event_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
+    "ecc.errors.uncorrected.volatile.total": ("gpu.ecc.volatile.uncorrectable", "errors"),
+    "ecc.errors.uncorrected.aggregate.total": ("gpu.ecc.aggregate.uncorrectable", "errors"),
+    "remapped_rows.pending": ("gpu.remap.pending", None), "remapped_rows.failure": ("gpu.remap.failed", None),
+    "remapped_rows.uncorrectable": ("gpu.remap.uncorrectable", "rows"),
+    "pstate": ("gpu.performance_state", None), "fabric.state": ("gpu.fabric.state", None),
+    "fabric.status": ("gpu.fabric.status", None),
+    "clocks_throttle_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
+    "clocks_event_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
+    "clocks_throttle_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
+    "clocks_event_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
     "mig.mode.current": ("gpu.mig_mode", None),
 }  # fmt: skip
 
@@ -201,11 +240,15 @@ def _csv(out: Output, found: Found) -> str:
             names = [cell.split(" [")[0] for cell in cells]
             continue
         row = dict(zip(names, cells, strict=False))
-        device = bus_id(row.get("pci.bus_id", row.get("gpu_bus_id", ""))) or (f"GPU {row['index']}" if row.get("index", "").isdigit() else f"GPU {rows}")
+        device = bus_id(row.get("pci.bus_id", row.get("gpu_bus_id", ""))) or (
+            f"GPU {row['index']}" if row.get("index", "").isdigit() else f"GPU {rows}"
+        )
         rows += 1
         for key, value in row.items():
             name, unit = _CSV.get(key, (f"gpu.{slug(key)}", None))
-            if not found.fact(line, device, name, _plain(value, unit), unit) and re.search(r"Unknown Error|is lost|requires reset", value):
+            if not found.fact(line, device, name, _plain(value, unit), unit) and re.search(
+                r"Unknown Error|is lost|requires reset", value
+            ):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi: {value.strip('[]')} ({key})")
     return f"{count(rows, 'GPU')}, {listed(names)}"
 
@@ -218,7 +261,12 @@ def _p2p(out: Output, found: Found) -> str:
             words.setdefault(cell, []).append(f"{row}->{column}")
     legend = dict(re.findall(r"^\s*([A-Z]{1,3})\s+= (.*)$", "\n".join(out.texts()), re.M))
     gpus = sorted({pair.split("->")[0] for pairs in words.values() for pair in pairs})
-    return "; ".join([listed(gpus, 16), *(f"{w} ({legend.get(w, w)}): {count(len(p), 'pair')}" for w, p in sorted(words.items()))])
+    return "; ".join(
+        [
+            listed(gpus, 16),
+            *(f"{w} ({legend.get(w, w)}): {count(len(p), 'pair')}" for w, p in sorted(words.items())),
+        ]
+    )
 
 
 def _list(out: Output, found: Found) -> str:
@@ -234,7 +282,10 @@ def _list(out: Output, found: Found) -> str:
 
 
 def _cells(out: Output, found: Found) -> str:
-    gpus = sorted({m[1] for text in out.texts() if (m := re.match(r"\s*(?:\x1b\[[0-9;]*m)*(GPU[0-9]+)\s", text))}, key=lambda g: int(g[3:]))
+    gpus = sorted(
+        {m[1] for text in out.texts() if (m := re.match(r"\s*(?:\x1b\[[0-9;]*m)*(GPU[0-9]+)\s", text))},
+        key=lambda g: int(g[3:]),
+    )
     links: dict[str, int] = {}
     for _, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
         if row != column:
@@ -246,16 +297,27 @@ _CSV_HEAD: Final = r"(?:[a-z][a-z0-9_.]*(?: \[[^\],]+\])?, ?)+[a-z][a-z0-9_.]*(?
 _CELL: Final = r"(?:X|OK|CNS|GNS|TNS|NS|DR|U|N/A)"
 
 TOOLS: Final = (
-    Tool("nvidia-smi", "GPUs and processes (nvidia-smi)", ("NVIDIA-SMI", "Unable to determine the device", "No devices were found", "Failed to initialize NVML"),
-         r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found|NVIDIA-SMI has failed|Failed to initialize NVML",
+    Tool("nvidia-smi", "GPUs and processes (nvidia-smi)", ("NVIDIA-SMI", "Unable to determine the "
+        "device", "No devices were found", "Failed to initialize NVML"),
+         r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found"
+         r"|NVIDIA-SMI has failed|Failed to initialize NVML",
          r"[|+]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Make sure that the latest|Unable to determine", _table),
-    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG",), r"=+NVSMI LOG=+", r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
-    Tool("nvidia-smi dmon", "samples of GPUs (nvidia-smi dmon)", ("gpu ", "gpu\t"), r"#\s*(?:Date\s+Time\s+)?gpu\s+(?:pwr|pid|gtemp|sm|rxpci|fb|mclk|temp)", r"#|\s*(?:[0-9]{8}\s+[0-9:]+\s+)?[0-9]+\s+[0-9-]", _dmon),
-    Tool("nvidia-smi --query-gpu", "GPUs as CSV (nvidia-smi --query-gpu)", ("memory.", "pci.bus_id", "utilization.", "ecc.errors", "remapped_rows", "pcie.link", "driver_version", "clocks"),
+    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG",), r"=+NVSMI LOG=+",
+        r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
+    Tool("nvidia-smi dmon", "samples of GPUs (nvidia-smi dmon)", ("gpu ", "gpu\t"),
+        r"#\s*(?:Date\s+Time\s+)?gpu\s+(?:pwr|pid|gtemp|sm|rxpci|fb|mclk|temp)",
+        r"#|\s*(?:[0-9]{8}\s+[0-9:]+\s+)?[0-9]+\s+[0-9-]", _dmon),
+    Tool("nvidia-smi --query-gpu", "GPUs as CSV (nvidia-smi --query-gpu)",
+        ("memory.", "pci.bus_id", "utilization.", "ecc.errors", "remapped_rows", "pcie.link", "driver_version",
+            "clocks"),
          _CSV_HEAD, r"[^,]+,", _csv),
-    Tool("nvidia-smi topo -p2p", "peer-to-peer capability of GPUs (nvidia-smi topo -p2p)", ("GPU0",), rf"[\s\t]*GPU0\s+(?:X\s+(?:OK|CNS|GNS|TNS|NS|DR|U)\b)|[\s\t]*(?:GPU[0-9]+\s+)+GPU[0-9]+\s*$",
-         rf"\s*GPU[0-9]+\s|\s*Legend:|\s+(?:X|[A-Z]{{1,3}})\s+= ", _p2p, weak=True),
-    Tool("nvidia-smi topo -m", "paths between GPUs and NICs (nvidia-smi topo)", ("GPU0",), r"[\s\t]*GPU0\s+.*(?:CPU Affinity|NIC0|mlx|NUMA)|[\s\t]*GPU0\s+X\s+(?:NV|PIX|PXB|PHB|NODE|SYS)",
-         r"\s*(?:GPU|NIC)[0-9]+[\s:]|\s*mlx|\s*Legend:|\s*NIC Legend|\s+(?:X|[A-Z]{2,4}#?)\s+= ", _cells, weak=True),
-    Tool("nvidia-smi -L", "GPUs and their NVLinks (nvidia-smi -L, nvlink)", ("(UUID: ",), r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:)", _list),
+    Tool("nvidia-smi topo -p2p", "peer-to-peer capability of GPUs (nvidia-smi topo -p2p)", ("GPU0",),
+        r"[\s\t]*GPU0\s+(?:X\s+(?:OK|CNS|GNS|TNS|NS|DR|U)\b)|[\s\t]*(?:GPU[0-9]+\s+)+GPU[0-9]+\s*$",
+         r"\s*GPU[0-9]+\s|\s*Legend:|\s+(?:X|[A-Z]{1,3})\s+= ", _p2p, weak=True, also="topology"),
+    Tool("nvidia-smi topo -m", "paths between GPUs and NICs (nvidia-smi topo)", ("GPU0",), r"[\s\t]*GPU0\s+.*"
+        r"(?:CPU Affinity|NIC0|mlx|NUMA)|[\s\t]*GPU0\s+X\s+(?:NV|PIX|PXB|PHB|NODE|SYS)",
+        r"\s*(?:GPU|NIC)[0-9]+[\s:]|\s*mlx|\s*Legend:|\s*NIC Legend|\s+(?:X|[A-Z]{2,4}#?)\s+= ", _cells,
+        weak=True, also="topology"),
+    Tool("nvidia-smi -L", "GPUs and their NVLinks (nvidia-smi -L, nvlink)", ("(UUID: ",),
+        r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:)", _list, also="topology"),
 )  # fmt: skip

@@ -8,8 +8,12 @@ from typing import Final
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed
 
 _HEAD: Final = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
-_DEVICE: Final = re.compile(rf"(?P<id>{_HEAD[:-1]}) \"?(?P<class>[A-Z0-9][^:\"\[]{{2,60}}?)(?: \[[0-9a-f]{{4}}\])?(?:: |\" )(?P<name>.*)")
-_LINK: Final = re.compile(r"Lnk(Cap|Sta):.*?Speed ([0-9.]+) ?GT/s(?: \((ok|downgraded)\))?,? Width x([0-9]+)(?: \((ok|downgraded)\))?")
+_DEVICE: Final = re.compile(
+    rf"(?P<id>{_HEAD[:-1]}) \"?(?P<class>[A-Z0-9][^:\"\[]{{2,60}}?)(?: \[[0-9a-f]{{4}}\])?(?:: |\" )(?P<name>.*)"
+)
+_LINK: Final = re.compile(
+    r"Lnk(Cap|Sta):.*?Speed ([0-9.]+) ?GT/s(?: \((ok|downgraded)\))?,? Width x([0-9]+)(?: \((ok|downgraded)\))?"
+)
 _ACS: Final = re.compile(r"ACSCtl:\s*(.*)")
 _BUSES: Final = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _TYPE: Final = re.compile(r"Express \(v[0-9]+\) ([A-Za-z ]+?(?: \(Slot[+-]\))?)(?:,|$)")
@@ -42,7 +46,9 @@ def _lspci(out: Output, found: Found) -> str:
             found.fact(line, device, f"pci.{what}_speed", link[2], "GT/s")
             found.fact(line, device, f"pci.{what}_width", link[4], "lanes")
             if "downgraded" in (link[3], link[5]):
-                found.fact(line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width")
+                found.fact(
+                    line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width"
+                )
             if link[1] == "Sta" and kinds.get(device or "") in ("gpu", "nic"):
                 says.append(f"{(device or '')[5:]} {link[2]} GT/s x{link[4]}")
         elif acs := _ACS.search(text):
@@ -59,7 +65,11 @@ def _lspci(out: Output, found: Found) -> str:
                 if match := pattern.search(text):
                     found.fact(line, device, name, match[1], unit)
     found.unread += hidden
-    parts = [count(sum(k == kind for k in kinds.values()), word) for kind, word in (("gpu", "GPU"), ("nic", "NIC"), ("bridge", "bridge")) if kind in kinds.values()]
+    parts = [
+        count(sum(k == kind for k in kinds.values()), word)
+        for kind, word in (("gpu", "GPU"), ("nic", "NIC"), ("bridge", "bridge"))
+        if kind in kinds.values()
+    ]
     parts += [f"links: {listed(says)}"] if says else []
     parts += [f"ACS redirects requests at {listed(redirected)}"] if redirected else []
     parts += [f"capabilities of {count(hidden, 'device')} hidden (run it as root)"] if hidden else []
@@ -67,7 +77,9 @@ def _lspci(out: Output, found: Found) -> str:
 
 
 def _kind(class_: str, name: str) -> str:
-    if re.search(r"^(?:3D|VGA|Display) controller|Processing accelerators", class_) and re.search(r"NVIDIA|AMD|ATI|Intel|Instinct", name):
+    if re.search(r"^(?:3D|VGA|Display) controller|Processing accelerators", class_) and re.search(
+        r"NVIDIA|AMD|ATI|Intel|Instinct", name
+    ):
         return "gpu"
     if re.search(r"Ethernet|Network|Infiniband", class_, re.I):
         return "nic"
@@ -76,8 +88,10 @@ def _kind(class_: str, name: str) -> str:
 
 TOOLS: Final = (
     Tool(
-        "lspci", "PCI devices (lspci)", ("controller: ", "controller [", "bridge: ", "bridge [", "accelerators", "ACSCtl:", "LnkSta:", 'controller"'),
-        rf"{_HEAD}\"?[A-Z0-9][A-Za-z0-9 /.-]{{2,50}}(?: \[[0-9a-f]{{4}}\])?(?:: |\" )|\s*(?:ACSCtl:\s+SrcValid|LnkSta:\s+Speed)",
+        "lspci", "PCI devices (lspci)",
+        ("controller: ", "controller [", "bridge: ", "bridge [", "accelerators", "ACSCtl:", "LnkSta:", 'controller"'),
+        rf"{_HEAD}\"?[A-Z0-9][A-Za-z0-9 /.-]{{2,50}}(?: \[[0-9a-f]{{4}}\])?(?:: |\" )|\s*(?:ACSCtl:\s+SrcValid"
+        rf"|LnkSta:\s+Speed)",
         rf"{_HEAD}|\s+\S|ACSC", _lspci,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""RDMA devices, their ports, GIDs and counters: ibstat, ibstatus, ibv_devinfo, show_gids, rdma, perfquery, sysfs, ibdev2netdev."""
+"""RDMA devices, their ports, GIDs and counters: ibstat, ibv_devinfo, show_gids, rdma, perfquery, sysfs and more."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, li
 
 # Keys of the tools, and the fact each one is.
 _KEYS: Final = {
-    "state": "port.state", "physical_state": "port.physical_state", "phys_state": "port.physical_state", "rate": "port.rate",
-    "link_layer": "port.link_layer", "base_lid": "port.lid", "port_lid": "port.lid", "sm_lid": "port.sm_lid", "active_mtu": "port.active_mtu",
-    "max_mtu": "port.max_mtu", "active_width": "port.width", "active_speed": "port.speed", "effective_speed": "port.effective_rate",
-    "ca_type": "device.model", "board_id": "device.board", "vendor_part_id": "device.part", "firmware_version": "device.firmware",
+    "state": "port.state", "physical_state": "port.physical_state", "phys_state": "port.physical_state",
+    "rate": "port.rate",
+    "link_layer": "port.link_layer", "base_lid": "port.lid", "port_lid": "port.lid", "sm_lid": "port.sm_lid",
+    "active_mtu": "port.active_mtu",
+    "max_mtu": "port.max_mtu", "active_width": "port.width", "active_speed": "port.speed",
+    "effective_speed": "port.effective_rate",
+    "ca_type": "device.model", "board_id": "device.board", "vendor_part_id": "device.part",
+    "firmware_version": "device.firmware",
     "fw_ver": "device.firmware", "transport": "device.transport", "node_guid": "device.guid",
 }  # fmt: skip
 _STATES: Final = (
@@ -48,7 +52,8 @@ def _ports(found: Found) -> str:
         if tool == found.tool and host == found.host and name.startswith("port.") and device:
             ports.setdefault(device, {})[name] = value
     said = [
-        " ".join(filter(None, (d, p.get("port.state", ""), p.get("port.physical_state", "") if p.get("port.state") != "Active" else "",
+        " ".join(filter(None,
+            (d, p.get("port.state", ""), p.get("port.physical_state", "") if p.get("port.state") != "Active" else "",
                                f"{p['port.rate']} Gb/s" if "port.rate" in p else "", p.get("port.netdev", ""))))
         for d, p in sorted(ports.items(), key=lambda kv: kv[1].get("port.state") == "Active")
     ]  # fmt: skip
@@ -58,9 +63,9 @@ def _ports(found: Found) -> str:
 def _ibstat(out: Output, found: Found) -> str:
     device = port = ""
     for item in shapes.tree(out.lines):
-        if match := re.match(r"(?:CA|Switch|Router|iWARP RNIC|RNIC|\?\?\?) '(.+)'", item.key):
-            device = port = match[1]
-        elif match := re.match(r"(?:CA|Switch|Router): '(.+)'", f"{item.key}: {item.value}"):
+        if (match := re.match(r"(?:CA|Switch|Router|iWARP RNIC|RNIC|\?\?\?) '(.+)'", item.key)) or (
+            match := re.match(r"(?:CA|Switch|Router): '(.+)'", f"{item.key}: {item.value}")
+        ):
             device = port = match[1]
         elif match := re.fullmatch(r"Port ([0-9]+)", item.key):
             port = f"{device}/{match[1]}"
@@ -109,7 +114,11 @@ def _rdma_link(out: Output, found: Found) -> str:
         words = text.split()
         if words[:1] == ["link"] or re.match(r"[0-9]+/[0-9]+:", text):
             at = 1
-            device = words[1].rstrip(":") if words[0] == "link" else words[0].split(":")[-1] or words[1].rstrip(":")
+            device = (
+                words[1].rstrip(":")
+                if words[0] == "link"
+                else words[0].split(":")[-1] or words[1].rstrip(":")
+            )
             if words[0] != "link":
                 at = words.index(device) if device in words else 0
             pairs = dict(zip(words[at + 1 :: 2], words[at + 2 :: 2], strict=False))
@@ -135,13 +144,20 @@ def _said(found: Found, before: int) -> str:
     worth = [r for r in rows if r[2] != "0" and re.search(NOTABLE, r[1], re.I)]
     devices = listed(sorted({r[0] for r in rows if r[0]}), 8)
     parts = [f"{count(len(rows), 'counter')} of {devices}" if devices else count(len(rows), "counter")]
-    parts += [listed([f"{d + ' ' if d else ''}{n} {int(v):,}" for d, n, v in worth], 8)] if worth else ["none tells of trouble"] if rows else []
+    parts += (
+        [listed([f"{d + ' ' if d else ''}{n} {int(v):,}" for d, n, v in worth], 8)]
+        if worth
+        else ["none tells of trouble"]
+        if rows
+        else []
+    )
     return "; ".join(parts)
 
 
 #: Names of counters that count trouble, in perfquery, sysfs, ethtool and rdma.
 NOTABLE: Final = (
-    r"err|drop|discard|down|recover|symbol|out_of_seq|timeout|retry|nak|retrans|wait|pause(?!_duration)|cnp|ecn|out_of_buffer|overrun|"
+    r"err|drop|discard|down|recover|symbol|out_of_seq|timeout|retry|nak|retrans|wait|pause(?!_duration)|cnp|ecn"
+    r"|out_of_buffer|overrun|"
     r"congest|slow_restart|crc|fault|flap"
 )
 
@@ -156,14 +172,16 @@ def _rdma_statistic(out: Output, found: Found) -> str:
     return _said(found, before)
 
 
+_SELECTS: Final = ("PortSelect", "CounterSelect", "CounterSelect2")
+
+
 def _perfquery(out: Output, found: Found) -> str:
     before, device = len(found.facts), None
     for line, text in out.lines:
         if match := re.match(r"#.*?counters: (?:Lid|LID) ([0-9]+).* port ([0-9]+)", text):
             device = f"lid {match[1]}/{match[2]}"
-        elif match := re.match(r"([A-Za-z0-9]+):\.*\s*(\S+)", text):
-            if match[1] not in ("PortSelect", "CounterSelect", "CounterSelect2"):
-                _counters(found, line, device, _words(match[1]), match[2])
+        elif (match := re.match(r"([A-Za-z0-9]+):\.*\s*(\S+)", text)) and match[1] not in _SELECTS:
+            _counters(found, line, device, _words(match[1]), match[2])
     return _said(found, before)
 
 
@@ -186,7 +204,11 @@ def _sysfs(out: Output, found: Found) -> str:
                 _counters(found, line, device, match["name"], match["value"])
             else:
                 _port(found, line, device, match["name"], match["value"])
-    return _said(found, before) if any(f[3].startswith("counter.") for f in found.facts[before:]) else _ports(found)
+    return (
+        _said(found, before)
+        if any(f[3].startswith("counter.") for f in found.facts[before:])
+        else _ports(found)
+    )
 
 
 def _netdev(out: Output, found: Found) -> str:
@@ -213,15 +235,25 @@ def _lldev(out: Output, found: Found) -> str:
 
 
 TOOLS: Final = (
-    Tool("ibstat", "RDMA ports (ibstat)", ("CA '", "CA: '", "Switch '", "Router '", "RNIC '"), r"(?:CA|Switch|Router|iWARP RNIC|RNIC) '\S+'\s*$|CA: '\S+'", r"\s+\S|CA |[A-Z][A-Za-z ]+: ", _ibstat),
-    Tool("ibstatus", "RDMA ports (ibstatus)", ("Infiniband device '",), r"Infiniband device '", r"\s+\S|Infiniband device", _ibstat),
+    Tool("ibstat", "RDMA ports (ibstat)", ("CA '", "CA: '", "Switch '", "Router '", "RNIC '"), r"(?:CA|Switch"
+        r"|Router|iWARP RNIC|RNIC) '\S+'\s*$|CA: '\S+'", r"\s+\S|CA |[A-Z][A-Za-z ]+: ", _ibstat),
+    Tool("ibstatus", "RDMA ports (ibstatus)", ("Infiniband device '",), r"Infiniband device '",
+        r"\s+\S|Infiniband device", _ibstat),
     Tool("ibv_devinfo", "RDMA devices (ibv_devinfo)", ("hca_id:",), r"hca_id:\s", r"\s+\S|hca_id:", _devinfo),
-    Tool("ibv_devices", "RDMA devices (ibv_devices)", ("node GUID",), r"\s+device\s+node GUID", r"\s+\S+\s+(?:[0-9a-f]{16}|-+)", _devices),
-    Tool("show_gids", "GIDs of RDMA ports (show_gids)", ("INDEX", "n_gids_found"), r"DEV\s+PORT\s+INDEX\s+GID|n_gids_found=", r"---|\S+\s+[0-9]+\s+[0-9]+\s|n_gids_found", _gids),
-    Tool("rdma link", "RDMA links (rdma link)", (" state ",), r"link \S+/[0-9]+ .*state |[0-9]+/[0-9]+: \S+/[0-9]+: .*state ", r"link |\s+caps|[0-9]+/[0-9]+:", _rdma_link),
-    Tool("rdma statistic", "counters of RDMA links (rdma statistic)", ("link ",), r"link \S+/[0-9]+ (?:[a-z_0-9]+ [0-9]+ ){3}", r"link ", _rdma_statistic),
-    Tool("perfquery", "counters of an InfiniBand port (perfquery)", ("ounters:", "PortXmit"), r"# ?(?:Port|PortXmit|PortRcv)[A-Za-z ]*counters: ", r"[A-Za-z0-9]+:\.*|#", _perfquery),
-    Tool("sysfs infiniband", "state and IB counters of RDMA ports (sysfs)", ("infiniband/",), r"(?:\S*/)?infiniband/[^/\s]+/ports/[0-9]+/\S+(?:\s*[:=]\s*|\s+)\S", r"(?:\S*/)?infiniband/", _sysfs),
-    Tool("ibdev2netdev", "RDMA devices and their interfaces (ibdev2netdev)", ("==>",), r"(?:\S+ )?\S+ port [0-9]+ .*==> ", r"\S+ .*==> ", _netdev),
-    Tool("ibv_devinfo (none)", "RDMA devices (ibv_devinfo)", ("No IB devices found",), r"No IB devices found", r"No IB", _lldev),
+    Tool("ibv_devices", "RDMA devices (ibv_devices)", ("node GUID",), r"\s+device\s+node GUID", r"\s+\S+\s+"
+        r"(?:[0-9a-f]{16}|-+)", _devices),
+    Tool("show_gids", "GIDs of RDMA ports (show_gids)", ("INDEX", "n_gids_found"), r"DEV\s+PORT\s+INDEX\s+GID"
+        r"|n_gids_found=", r"---|\S+\s+[0-9]+\s+[0-9]+\s|n_gids_found", _gids),
+    Tool("rdma link", "RDMA links (rdma link)", (" state ",), r"link \S+/[0-9]+ .*state "
+        r"|[0-9]+/[0-9]+: \S+/[0-9]+: .*state ", r"link |\s+caps|[0-9]+/[0-9]+:", _rdma_link),
+    Tool("rdma statistic", "counters of RDMA links (rdma statistic)", ("link ",), r"link \S+/[0-9]+ "
+        r"(?:[a-z_0-9]+ [0-9]+ ){3}", r"link ", _rdma_statistic),
+    Tool("perfquery", "counters of an InfiniBand port (perfquery)", ("ounters:", "PortXmit"), r"# ?(?:Port"
+        r"|PortXmit|PortRcv)[A-Za-z ]*counters: ", r"[A-Za-z0-9]+:\.*|#", _perfquery),
+    Tool("sysfs infiniband", "state and IB counters of RDMA ports (sysfs)", ("infiniband/",),
+        r"(?:\S*/)?infiniband/[^/\s]+/ports/[0-9]+/\S+(?:\s*[:=]\s*|\s+)\S", r"(?:\S*/)?infiniband/", _sysfs),
+    Tool("ibdev2netdev", "RDMA devices and their interfaces (ibdev2netdev)", ("==>",),
+        r"(?:\S+ )?\S+ port [0-9]+ .*==> ", r"\S+ .*==> ", _netdev),
+    Tool("ibv_devinfo (none)", "RDMA devices (ibv_devinfo)", ("No IB devices found",), r"No IB devices found",
+        r"No IB", _lldev),
 )  # fmt: skip

@@ -49,8 +49,8 @@ def tree(lines: Lines, pair: re.Pattern[str] = _PAIR) -> Iterator[Item]:
 def table(lines: Lines, header: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows under a header line (``header`` matches it) as cells by the header's words.
 
-    Cells are parted by ``|``, by a line of dashes below the header, by two blanks, or by where the header's words begin.
-    A blank line ends the rows.
+    Cells are parted by ``|``, by a line of dashes below the header, by two blanks, or by where the header's words
+    begin. A blank line ends the rows.
     """
     names: list[str] = []
     spans: list[tuple[int, int | None]] = []
@@ -63,7 +63,9 @@ def table(lines: Lines, header: str) -> Iterator[tuple[int, dict[str, str]]]:
             if len(words) == 1:
                 words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)]
             names = [word for _, word in words]
-            spans = [(at, end) for (at, _), end in zip(words, [*(w[0] for w in words[1:]), None], strict=True)]
+            spans = [
+                (at, end) for (at, _), end in zip(words, [*(w[0] for w in words[1:]), None], strict=True)
+            ]
         elif names and re.fullmatch(r"[-= ]*--[-= ]*", text):
             rules = [(m.start(), m.end()) for m in re.finditer(r"[-=]+", text)]
             if len(rules) > 1:

@@ -1,4 +1,4 @@
-"""Stacks of processes: py-spy, gdb, pstack, cuda-gdb, faulthandler, backtraces that libraries print at a signal, /proc/PID/stack."""
+"""Stacks of processes: py-spy, gdb, pstack, cuda-gdb, faulthandler, backtraces printed at a signal, /proc/PID/stack."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
 
+_SHOWN: Final = 4
 _RANK: Final = r"(?:global[_-]?)?rank[=_ :.-]*([0-9]{1,6})\b"
 
 
@@ -17,11 +18,13 @@ class _Thread:
         self._found = found
         rank = out.argument(r"(?i)" + _RANK)
         self.rank = int(rank) if rank else None
-        pid = out.argument(r"(?:-p|--pid|pstack|attach)\s+([0-9]{2,8})\b") or out.argument(r"pid[_.-]?([0-9]{2,8})")
+        pid = out.argument(r"(?:-p|--pid|pstack|attach)\s+([0-9]{2,8})\b") or out.argument(
+            r"pid[_.-]?([0-9]{2,8})"
+        )
         self.pid: int | None = int(pid) if pid else None
         self.name = ""
         self.depth = 0
-        self.tops: list[str] = []
+        self.tops: list[list[str]] = []
         self.threads = 0
 
     def process(self, pid: str, command: str = "") -> None:
@@ -33,9 +36,14 @@ class _Thread:
         self.name, self.depth = name, 0
         self.threads += 1
 
-    def frame(self, line: int, function: str, library: str | None, file: str | None, number: str | None) -> None:
+    def frame(
+        self, line: int, function: str, library: str | None, file: str | None, number: str | None
+    ) -> None:
+        shown = f"{function} ({(file or library or '').rsplit('/', 1)[-1]})" if file or library else function
         if self.depth == 0 and len(self.tops) < 8:
-            self.tops.append(f"{function} ({file or library})" if file or library else function)
+            self.tops.append([shown])
+        elif self.tops and 0 < self.depth == len(self.tops[-1]) < _SHOWN:
+            self.tops[-1].append(shown)
         self._found.frame(
             line=line, pid=self.pid, rank=self.rank, thread=self.name[:120], depth=self.depth, function=function[:300],
             library=library, file=file, line_number=int(number) if number else None,
@@ -45,7 +53,7 @@ class _Thread:
     def says(self) -> str:
         """Of what process, how many threads, where they stand."""
         who = f"process {self.pid}" if self.pid else "a process"
-        return f"{who}: {count(max(self.threads, 1), 'thread')}, in {listed(self.tops, 4)}"
+        return f"{who}: {count(max(self.threads, 1), 'thread')}, in {listed([' < '.join(top) for top in self.tops], 3)}"
 
 
 _PYSPY_FRAME: Final = re.compile(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
@@ -60,7 +68,13 @@ def _py_spy(out: Output, found: Found) -> str:
             now.thread(f"{match[3] or match[1]} ({match[2]})")
         elif frame := _PYSPY_FRAME.match(text):
             native = frame["line"] is None or frame["file"].endswith(".so") or ".so." in frame["file"]
-            now.frame(line, frame["what"], frame["file"] if native else None, None if native else frame["file"], frame["line"])
+            now.frame(
+                line,
+                frame["what"],
+                frame["file"] if native else None,
+                None if native else frame["file"],
+                frame["line"],
+            )
     return now.says()
 
 
@@ -76,13 +90,22 @@ def _gdb(out: Output, found: Found) -> str:
     for line, text in out.lines:
         if match := re.match(r"(?:PID|TID) ([0-9]+)(?: - .*|:)", text):
             now.process(match[1]) if text.startswith("PID") else now.thread(match[1])
-        elif match := re.search(r"[Aa]ttach(?:ing|ed) to (?:process|program: \S+ process) ([0-9]+)|\(process ([0-9]+)\)", text):
+        elif match := re.search(
+            r"[Aa]ttach(?:ing|ed) to (?:process|program: \S+ process) ([0-9]+)|\(process ([0-9]+)\)", text
+        ):
             now.process(match[1] or match[2])
-        elif match := re.match(r"[*\s]*Thread ([0-9]+(?:\.[0-9]+)?) \((?:Thread (?:0x)?[0-9a-f]+ )?\(?(?:LWP ([0-9]+))?(.*?)\)*:?\s*$", text):
+        elif match := re.match(
+            r"[*\s]*Thread ([0-9]+(?:\.[0-9]+)?) \((?:Thread (?:0x)?[0-9a-f]+ )?\(?(?:LWP ([0-9]+))?(.*?)\)*:?\s*$",
+            text,
+        ):
             now.thread(f"{match[1]}{match[3].rstrip('):')}")
             if match[1] == "1" and match[2]:
                 now.pid = now.pid or int(match[2])
-        elif kernel := re.match(r"[* ]\s*[0-9]+\s+\S+\s+(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)", text):
+        elif kernel := re.match(
+            r"[* ]\s*[0-9]+\s+\S+\s+"
+            r"(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)",
+            text,
+        ):
             kernels.append(kernel["call"].split("(")[0])
             found.fact(line, f"GPU {kernel['dev']}", f"kernel.{kernel['state'].lower()}", kernel["call"])
         elif frame := _GDB_FRAME.match(text):
@@ -90,18 +113,30 @@ def _gdb(out: Output, found: Found) -> str:
             args = frame["args"] or ""
             library = re.search(r"\) from (\S+)|from (\S+)\s*$", args)
             place = re.search(r"\) at ([^\s:]+)(?::([0-9]+))?\s*$", args)
-            now.frame(line, frame["what"], (library[1] or library[2]) if library else None, place[1] if place else None, place[2] if place else None)
-    parts = [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
+            now.frame(
+                line,
+                frame["what"],
+                (library[1] or library[2]) if library else None,
+                place[1] if place else None,
+                place[2] if place else None,
+            )
+    parts = (
+        [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
+    )
     return "; ".join([*parts, *([now.says()] if now.tops else [])]) or "no frame"
 
 
 def _faulthandler(out: Output, found: Found) -> str:
     now = _Thread(out, found)
     for line, text in out.lines:
-        if match := re.match(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[([^\]]*)\])? \(most recent call first\)", text):
+        if match := re.match(
+            r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[([^\]]*)\])? \(most recent call first\)", text
+        ):
             now.thread(f"{match[3] or match[2]}{' (current)' if match[1].startswith('C') else ''}")
         elif frame := re.match(r'\s*File "(?P<file>[^"]*)", line (?P<line>[0-9?]+) in (?P<what>\S.*)', text):
-            now.frame(line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None)
+            now.frame(
+                line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None
+            )
     return now.says()
 
 
@@ -114,7 +149,10 @@ def _backtrace(out: Output, found: Found) -> str:
     """What UCX, Open MPI and glibc print at a signal."""
     now = _Thread(out, found)
     for line, text in out.lines:
-        if match := re.match(r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)", text):
+        if match := re.match(
+            r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)",
+            text,
+        ):
             now.process(match["pid"])
         elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):
             now.thread(match[1])
@@ -123,7 +161,9 @@ def _backtrace(out: Output, found: Found) -> str:
                 now.pid = int(frame["pid"])
             now.depth = int(frame["n"])
             now.frame(line, frame["what"] or "(unnamed)", frame["library"], None, None)
-    libraries = sorted({str(f["library"]).rsplit("/", 1)[-1] for f in found.stacks if f["pid"] == now.pid and f["library"]})
+    libraries = sorted(
+        {str(f["library"]).rsplit("/", 1)[-1] for f in found.stacks if f["pid"] == now.pid and f["library"]}
+    )
     return f"{now.says()}; libraries {listed(libraries, 6)}"
 
 
@@ -136,14 +176,23 @@ def _kernel(out: Output, found: Found) -> str:
 
 
 TOOLS: Final = (
-    Tool("py-spy dump", "stacks of a Python process (py-spy)", ("Process ", "(active", "(idle"), r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)",
+    Tool("py-spy dump", "stacks of a Python process (py-spy)", ("Process ", "(active", "(idle"),
+        r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)",
          r"Python v|Parent Process|Thread (?:0x)?[0-9A-Fa-f]+ |\s{4}|Process [0-9]+:|-{10,}", _py_spy),
-    Tool("cuda-gdb", "kernels and stacks (cuda-gdb)", ("(cuda-gdb)", "SMs Mask", "CUDA thread"), r"\(cuda-gdb\)|\s*Kernel\s+Parent\s+Dev|\[Switching focus to CUDA",
+    Tool("cuda-gdb", "kernels and stacks (cuda-gdb)", ("(cuda-gdb)", "SMs Mask", "CUDA thread"), r"\(cuda-gdb\)"
+        r"|\s*Kernel\s+Parent\s+Dev|\[Switching focus to CUDA",
          r"[*\s]|#[0-9]|\(cuda-gdb\)|\[|Thread|warning|0x", _gdb),
-    Tool("gdb", "stacks of a process (gdb, pstack)", ("(Thread 0x", "(LWP ", "(gdb)", "#0 ", "PID "), r"[*\s]*Thread [0-9.]+ \((?:Thread 0x|LWP)|\(gdb\)|#0\s+(?:0x[0-9a-f]+ in |<?\w)|PID [0-9]+ - ",
-         r"#[0-9]+\s|Thread|TID|PID|\s{2,}\S|\[|\(gdb\)|warning|0x[0-9a-f]+ in|\$[0-9]+ =|Using host|[0-9]+\s+\.\./", _gdb, weak=True),
-    Tool("faulthandler", "stacks of a Python process (faulthandler)", ("most recent call first",), r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\)", r'\s+File "|\s+\.\.\.|(?:Current thread|Thread) 0x|Extension modules|\s*<', _faulthandler),
-    Tool("backtrace", "backtrace of a process (UCX, Open MPI, glibc)", ("backtrace (tid", "Caught signal", "Process received signal"), r"(?:\[\S+\] )?(?:={4} backtrace|Caught signal [0-9]|\*\*\* Process received signal)",
+    Tool("gdb", "stacks of a process (gdb, pstack)", ("(Thread 0x", "(LWP ", "(gdb)", "#0 ", "PID "),
+        r"[*\s]*Thread [0-9.]+ \((?:Thread 0x|LWP)|\(gdb\)|#0\s+(?:0x[0-9a-f]+ in |<?\w)|PID [0-9]+ - ",
+         r"#[0-9]+\s|Thread|TID|PID|\s{2,}\S|\[|\(gdb\)|warning|0x[0-9a-f]+ in|\$[0-9]+ =|Using host"
+         r"|[0-9]+\s+\.\./", _gdb, weak=True),
+    Tool("faulthandler", "stacks of a Python process (faulthandler)", ("most recent call first",),
+        r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\)",
+        r'\s+File "|\s+\.\.\.|(?:Current thread|Thread) 0x|Extension modules|\s*<', _faulthandler),
+    Tool("backtrace", "backtrace of a process (UCX, Open MPI, glibc)",
+        ("backtrace (tid", "Caught signal", "Process received signal"),
+        r"(?:\[\S+\] )?(?:={4} backtrace|Caught signal [0-9]|\*\*\* Process received signal)",
          r"\s*\[?\s*[0-9]+\]?\s+/|={4}|\[[^\]]+:[0-9]+[^\]]*\]", _backtrace),
-    Tool("/proc/PID/stack", "stack in the kernel (/proc/PID/stack)", ("[<",), r"\[<[0-9a-f]+>\] \S+\+0x", r"\[<", _kernel),
+    Tool("/proc/PID/stack", "stack in the kernel (/proc/PID/stack)", ("[<",), r"\[<[0-9a-f]+>\] \S+\+0x", r"\[<",
+        _kernel),
 )  # fmt: skip

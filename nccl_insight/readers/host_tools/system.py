@@ -1,4 +1,4 @@
-"""The host itself: limits, kernel command line, modules, NUMA nodes, processors, file systems, versions, environment."""
+"""The host itself: limits, kernel command line, modules, NUMA nodes, file systems, versions, environment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,26 @@ from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
 
 # What bash's ulimit prints is translated; its option letters are not. Sizes with their unit in bytes.
-_LIMITS: Final = {"l": "memlock", "n": "open_files", "u": "processes", "s": "stack", "v": "address_space", "m": "resident", "c": "core", "i": "pending_signals"}
-_PROC: Final = {"Max locked memory": "memlock", "Max open files": "open_files", "Max processes": "processes", "Max stack size": "stack", "Max address space": "address_space"}
-_ULIMIT: Final = re.compile(r"(?P<what>\S.*?)\s*\((?:(?P<unit>[^(),]*), ?)?-(?P<letter>[a-zA-Z])\)\s+(?P<value>\S+)\s*$")
+_LIMITS: Final = {
+    "l": "memlock",
+    "n": "open_files",
+    "u": "processes",
+    "s": "stack",
+    "v": "address_space",
+    "m": "resident",
+    "c": "core",
+    "i": "pending_signals",
+}
+_PROC: Final = {
+    "Max locked memory": "memlock",
+    "Max open files": "open_files",
+    "Max processes": "processes",
+    "Max stack size": "stack",
+    "Max address space": "address_space",
+}
+_ULIMIT: Final = re.compile(
+    r"(?P<what>\S.*?)\s*\((?:(?P<unit>[^(),]*), ?)?-(?P<letter>[a-zA-Z])\)\s+(?P<value>\S+)\s*$"
+)
 
 
 def _ulimit(out: Output, found: Found) -> str:
@@ -27,14 +44,26 @@ def _ulimit(out: Output, found: Found) -> str:
             size = name in ("memlock", "stack", "address_space", "resident", "core")
             text_ = value if not value.isdigit() else str(int(value) * scale)
             found.fact(line, None, f"limit.{name}", text_, "bytes" if size and value.isdigit() else None)
-            says += [f"{name} {value}{' KiB' if scale > 1 and value.isdigit() else ''}"] if name in ("memlock", "open_files", "processes", "stack") else []
+            says += (
+                [f"{name} {value}{' KiB' if scale > 1 and value.isdigit() else ''}"]
+                if name in ("memlock", "open_files", "processes", "stack")
+                else []
+            )
     return listed(says, 6)
 
 
 def _cmdline(out: Output, found: Found) -> str:
     line, text = out.lines[0]
     found.fact(line, None, "host.cmdline", text)
-    told = [w for w in text.split() if re.match(r"(?:.*iommu|pci=|pcie_|numa_balancing|mitigations|isolcpus|nohz|hugepages|transparent|nvidia|modprobe|amd_|idle|processor)", w)]
+    told = [
+        w
+        for w in text.split()
+        if re.match(
+            r"(?:.*iommu|pci=|pcie_|numa_balancing|mitigations|isolcpus|nohz|hugepages|transparent|nvidia"
+            r"|modprobe|amd_|idle|processor)",
+            w,
+        )
+    ]
     for word in told:
         key, _, value = word.partition("=")
         found.fact(line, None, f"cmdline.{slug(key)}", value or "on")
@@ -48,8 +77,17 @@ def _lsmod(out: Output, found: Found) -> str:
             names.append(match[1])
             found.fact(line, match[1], "module.size", match[2], "bytes")
     found.fact(out.line, None, "module.count", len(names))
-    worth = [n for n in names if re.match(r"nvidia|nv_peer|gdrdrv|mlx|ib_|rdma|amdgpu|efa|irdma|bnxt|gdrcopy|ice$", n)]
-    missing = "" if not any(n == "nvidia" for n in names) or any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names) else "; no nvidia_peermem"
+    worth = [
+        n
+        for n in names
+        if re.match(r"nvidia|nv_peer|gdrdrv|mlx|ib_|rdma|amdgpu|efa|irdma|bnxt|gdrcopy|ice$", n)
+    ]
+    missing = (
+        ""
+        if not any(n == "nvidia" for n in names)
+        or any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names)
+        else "; no nvidia_peermem"
+    )
     return f"{count(len(names), 'module')}: {listed(worth, 10)}{missing}"
 
 
@@ -60,7 +98,13 @@ def _numactl(out: Output, found: Found) -> str:
             nodes = int(match[1])
             found.fact(line, None, "numa.nodes", match[1])
         elif match := re.match(r"node ([0-9]+) (cpus|size|free): ?(.*)", text):
-            found.fact(line, f"node {match[1]}", f"numa.{match[2]}", match[3].removesuffix(" MB"), None if match[2] == "cpus" else "MiB")
+            found.fact(
+                line,
+                f"node {match[1]}",
+                f"numa.{match[2]}",
+                match[3].removesuffix(" MB"),
+                None if match[2] == "cpus" else "MiB",
+            )
         elif match := re.match(r"(physcpubind|nodebind|membind|preferred|policy|cpubind): ?(.*)", text):
             found.fact(line, None, f"numa.{match[1]}", match[2])
     return f"{count(nodes, 'NUMA node')}" if nodes else "binding of a process"
@@ -71,14 +115,19 @@ def _lscpu(out: Output, found: Found) -> str:
     for item in shapes.tree(out.lines):
         if found.fact(item.line, None, f"cpu.{slug(item.key)}", item.value):
             values[item.key] = item.value
-    return listed([f"{k} {values[k]}" for k in ("Model name", "CPU(s)", "Socket(s)", "NUMA node(s)") if k in values], 4) or count(len(values), "value")
+    return listed(
+        [f"{k} {values[k]}" for k in ("Model name", "CPU(s)", "Socket(s)", "NUMA node(s)") if k in values], 4
+    ) or count(len(values), "value")
 
 
 def _df(out: Output, found: Found) -> str:
     """By the last columns: size, used, available, share, path; the header is translated."""
     says = []
     for line, text in out.lines:
-        if match := re.match(r"\S+\s+(?:\w+\s+)?([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9]+)%\s+(/\S*)", text):
+        if match := re.match(
+            r"\S+\s+(?:\w+\s+)?([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9]+)%\s+(/\S*)",
+            text,
+        ):
             found.fact(line, match[5], "filesystem.size", f"{_bytes(match[1]):.0f}", "bytes")
             found.fact(line, match[5], "filesystem.available", f"{_bytes(match[3]):.0f}", "bytes")
             found.fact(line, match[5], "filesystem.used", match[4], "%")
@@ -102,20 +151,31 @@ def _env(out: Output, found: Found) -> str:
         if match is None:
             continue
         name, value = match[1], match[2].strip().strip("\"'")
-        if re.match(r"(?:NCCL|RCCL|TORCH|CUDA|NVIDIA|NVSHMEM|UCX|OMPI|FI|OFI|HSA|HIP|ROCR|MASTER|WORLD|RANK|LOCAL|GROUP|SLURM|PMI|GLOO|OMP|LD|PYTORCH|NODE)_?", name):
+        if re.match(
+            r"(?:NCCL|RCCL|TORCH|CUDA|NVIDIA|NVSHMEM|UCX|OMPI|FI|OFI|HSA|HIP|ROCR|MASTER|WORLD|RANK|LOCAL|GROUP"
+            r"|SLURM|PMI|GLOO|OMP|LD|PYTORCH|NODE)_?",
+            name,
+        ):
             names.append(name)
             told += [f"{name}={value}"] if name.startswith(("NCCL", "RCCL")) else []
             if name.startswith(("NCCL_", "RCCL_")):
                 found.env.append((line, found.host, name, value))
             if not re.search(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL", name):
                 found.fact(line, None, f"env.{name}", value)
-    return f"{count(len(out.lines), 'variable')}: {listed(told, 8)}" if told else f"{count(len(out.lines), 'variable')}, none of NCCL: {listed(names, 6)}"
+    return (
+        f"{count(len(out.lines), 'variable')}: {listed(told, 8)}"
+        if told
+        else f"{count(len(out.lines), 'variable')}, none of NCCL: {listed(names, 6)}"
+    )
 
 
 _COLLECT: Final = {
-    "PyTorch version": "torch.version", "CUDA used to build PyTorch": "torch.cuda_version", "ROCM used to build PyTorch": "torch.rocm_version", "OS": "host.os",
-    "Libc version": "host.libc", "Python version": "python.version", "Is CUDA available": "torch.cuda_available", "CUDA runtime version": "host.cuda_runtime_version",
-    "Nvidia driver version": "host.driver_version", "cuDNN version": "host.cudnn_version", "HIP runtime version": "host.hip_version", "vLLM Version": "vllm.version",
+    "PyTorch version": "torch.version", "CUDA used to build PyTorch": "torch.cuda_version", "ROCM used to build "
+        "PyTorch": "torch.rocm_version", "OS": "host.os",
+    "Libc version": "host.libc", "Python version": "python.version", "Is CUDA available": "torch.cuda_available",
+    "CUDA runtime version": "host.cuda_runtime_version",
+    "Nvidia driver version": "host.driver_version", "cuDNN version": "host.cudnn_version", "HIP runtime "
+        "version": "host.hip_version", "vLLM Version": "vllm.version",
 }  # fmt: skip
 
 
@@ -127,7 +187,12 @@ def _collect(out: Output, found: Found) -> str:
         name = _COLLECT.get(key.strip())
         if colon and name:
             if found.fact(line, None, name, value):
-                says += [f"{key.strip()}:{value}"] if name in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available") else []
+                says += (
+                    [f"{key.strip()}:{value}"]
+                    if name
+                    in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")
+                    else []
+                )
         elif match := re.match(r"GPU ([0-9]+): (.*?)(?: \(UUID.*)?$", text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
         elif match := re.match(r"\[(?:pip3?|conda)\] (\S+?)(?:==|\s+)([0-9]\S*)", text):
@@ -141,9 +206,11 @@ def _collect(out: Output, found: Found) -> str:
 
 
 def _free(out: Output, found: Found) -> str:
-    says = []
+    says: list[str] = []
     for line, text in out.lines:
-        if match := re.match(r"(\S+:)\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?", text):
+        if match := re.match(
+            r"(\S+:)\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?", text
+        ):
             name = "memory" if not says else "swap"
             found.fact(line, None, f"{name}.total", match[2])
             found.fact(line, None, f"{name}.free", match[4])
@@ -160,20 +227,39 @@ def _module_version(out: Output, found: Found) -> str:
 
 
 _ENV_LINE: Final = rf"(?:declare -x )?{_NAME}=.*"
-_ENV_START: Final = r"(?:declare -x )?(?:(?:NCCL|RCCL|SLURM|TORCH)_[A-Z0-9_]+|MASTER_ADDR|WORLD_SIZE|CUDA_VISIBLE_DEVICES|LD_LIBRARY_PATH|PATH|HOSTNAME|SHELL)="
+_ENV_START: Final = (
+    r"(?:declare -x )?(?:(?:NCCL|RCCL|SLURM|TORCH)_[A-Z0-9_]+|MASTER_ADDR|WORLD_SIZE"
+    r"|CUDA_VISIBLE_DEVICES|LD_LIBRARY_PATH|PATH|HOSTNAME|SHELL)="
+)
 TOOLS: Final = (
-    Tool("ulimit -a", "limits of a process (ulimit)", ("-c)", "-l)", "-t)", "Max locked memory", "-R)", "Max cpu time"), r"\S.*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max (?:locked memory|cpu time)\s{2,}\S",
+    Tool("ulimit -a", "limits of a process (ulimit)",
+        ("-c)", "-l)", "-t)", "Max locked memory", "-R)", "Max cpu time"),
+        r"\S.*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max (?:locked memory|cpu time)\s{2,}\S",
          r".*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max [a-z ]+\s{2,}\S|Limit\s", _ulimit),
-    Tool("/proc/cmdline", "kernel command line (/proc/cmdline)", ("BOOT_IMAGE=", "root=", "initrd="), r"(?:BOOT_IMAGE=\S+|root=\S+|initrd=\S+)\s+\S|(?:\S+ )*ro(?:ot=\S+)? (?:\S+ )*(?:quiet|iommu=\S+|rhgb)", r"\Z", _cmdline),
-    Tool("lsmod", "kernel modules (lsmod)", ("Used by",), r"Module\s+Size\s+Used by", r"\w+\s+[0-9]+\s+-?[0-9]+", _lsmod),
-    Tool("lsmod", "kernel modules (lsmod)", ("nvidia", "mlx5", "ib_core", "gdrdrv", "amdgpu"), r"(?:nvidia\w*|mlx5_\w+|ib_\w+|gdrdrv|amdgpu|nv_peer_mem)\s+[0-9]{4,9}\s+[0-9]+(?:\s+[a-z_0-9,]+)?\s*$", r"\w+\s+[0-9]+\s+-?[0-9]+", _lsmod, command=r"lsmod"),
-    Tool("numactl", "NUMA nodes (numactl)", ("available: ", "physcpubind:"), r"available: [0-9]+ nodes? \(|policy: \w+$|physcpubind: ", r"node|\s+[0-9]+:|policy|\w+bind:|preferred", _numactl),
-    Tool("lscpu", "processors (lscpu)", ("Architecture", "Byte Order"), r"Architecture:\s+\S+|CPU op-mode", r"\s*[^:]+:\s*\S", _lscpu),
-    Tool("df", "file systems (df)", ("Filesystem", "shm", "tmpfs"), r"Filesystem\s+.*(?:Size|blocks)\s|(?:shm|tmpfs|none)\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9]+%\s+/dev/shm", r"\S+\s+.*%\s+/", _df),
-    Tool("free", "memory (free)", ("buff/cache", "shared"), r"\s+\S+\s+\S+\s+\S+\s+\S+\s+buff/cache", r"\S+:\s+[0-9]", _free),
-    Tool("collect_env.py", "versions (collect_env.py)", ("PyTorch version:", "Collecting environment"), r"PyTorch version\s*: |Collecting environment information",
-         r"[^:]{2,60}:(?: |$)|\[(?:pip|conda)|GPU|NIC|\s|[A-Z_]+=|[=]{5,}|Legend", _collect),
-    Tool("/proc/driver/nvidia/version", "version of the kernel driver", ("NVRM version:",), r"NVRM version:", r"GCC version", _module_version),
-    Tool("env", "environment (env)", ("NCCL_", "RCCL_", "SLURM_", "TORCH_", "MASTER_ADDR=", "WORLD_SIZE=", "CUDA_VISIBLE_DEVICES=", "PATH=", "HOSTNAME=", "SHELL="),
+    Tool("/proc/cmdline", "kernel command line (/proc/cmdline)", ("BOOT_IMAGE=", "root=", "initrd="),
+        r"(?:BOOT_IMAGE=\S+|root=\S+|initrd=\S+)\s+\S|(?:\S+ )*ro(?:ot=\S+)? (?:\S+ )*(?:quiet|iommu=\S+|rhgb)",
+        r"\Z", _cmdline),
+    Tool("lsmod", "kernel modules (lsmod)", ("Used by",), r"Module\s+Size\s+Used by", r"\w+\s+[0-9]+\s+-?[0-9]+",
+        _lsmod),
+    Tool("lsmod", "kernel modules (lsmod)", ("nvidia", "mlx5", "ib_core", "gdrdrv", "amdgpu"), r"(?:nvidia\w*"
+        r"|mlx5_\w+|ib_\w+|gdrdrv|amdgpu"
+        r"|nv_peer_mem)\s+[0-9]{4,9}\s+[0-9]+(?:\s+[a-z_0-9,]+)?\s*$", r"\w+\s+[0-9]+\s+-?[0-9]+", _lsmod,
+        command=r"lsmod"),
+    Tool("numactl", "NUMA nodes (numactl)", ("available: ", "physcpubind:"), r"available: [0-9]+ nodes? \("
+        r"|policy: \w+$|physcpubind: ", r"node|\s+[0-9]+:|policy|\w+bind:|preferred", _numactl),
+    Tool("lscpu", "processors (lscpu)", ("Architecture", "Byte Order"), r"Architecture:\s+\S+"
+        r"|CPU op-mode", r"\s*[^:]+:\s*\S", _lscpu),
+    Tool("df", "file systems (df)", ("Filesystem", "shm", "tmpfs"), r"Filesystem\s+.*(?:Size|blocks)\s|(?:shm"
+        r"|tmpfs|none)\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9]+%\s+/dev/shm", r"\S+\s+.*%\s+/", _df),
+    Tool("free", "memory (free)", ("buff/cache", "shared"), r"\s+\S+\s+\S+\s+\S+\s+\S+\s+buff/cache", r"\S+:\s+[0-9]",
+        _free),
+    Tool("collect_env.py", "versions (collect_env.py)", ("PyTorch version:", "Collecting "
+        "environment"), r"PyTorch version\s*: |Collecting environment information",
+         r"[^:]{2,60}:(?: |$)|\[(?:pip|conda)|GPU|NIC|\s|[A-Z_]+=|[=]{5,}|Legend", _collect, also="topology"),
+    Tool("/proc/driver/nvidia/version", "version of the kernel driver", ("NVRM version:",), r"NVRM version:",
+        r"GCC version", _module_version),
+    Tool("env", "environment (env)",
+        ("NCCL_", "RCCL_", "SLURM_", "TORCH_", "MASTER_ADDR=", "WORLD_SIZE=", "CUDA_VISIBLE_DEVICES=", "PATH=",
+            "HOSTNAME=", "SHELL="),
          _ENV_START, _ENV_LINE, _env, weak=True),
 )  # fmt: skip

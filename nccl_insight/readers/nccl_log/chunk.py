@@ -272,7 +272,9 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     left.append(lost)
     _note_fragments(work, others, seen)
     _take_headless(work, others, seen)
-    return _result(work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts))
+    return _result(
+        work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts)
+    )
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:

@@ -7,7 +7,7 @@ from typing import Literal
 from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
 from nccl_insight.report import figures as figure_set
-from nccl_insight.report.html.details import environment, gaps, provenance
+from nccl_insight.report.html.details import environment, gaps, outputs, provenance
 from nccl_insight.report.html.figures import figure_panel, figure_section
 from nccl_insight.report.html.findings import findings
 from nccl_insight.report.html.markup import el, join
@@ -44,6 +44,7 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
                 figures[1:] if first else figures, interactive=interactive, findings=analysis.findings
             ),
             environment(view.environment) if view.environment else None,
+            outputs(analysis),
             gaps(analysis, view.notes),
             provenance(analysis, command),
         ]

@@ -172,6 +172,29 @@ def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
     return [first, el("details", el("summary", caption), rest)]
 
 
+def outputs(analysis: Analysis) -> Markup | None:
+    """What host tools say, one row an output; nothing where there is none."""
+    if not analysis.outputs:
+        return None
+    folder = words.common_folder(i.path for i in analysis.inputs)
+    rows: list[list[Child]] = [
+        [
+            f"{one_line(o.input.removeprefix(folder), 200)}:{o.line}",
+            o.host or "",
+            one_line(o.what, 120),
+            one_line(o.says, 400),
+        ]
+        for o in analysis.outputs[:ROWS]
+    ]
+    shown = table(
+        "What host tools say",
+        ["Place", "Host", "What it is", "What it says"],
+        rows,
+        total=len(analysis.outputs),
+    )
+    return el("section", el("div", el("h2", "Host tools", id="host-tools"), shown, class_="wrap"))
+
+
 def provenance(analysis: Analysis, command: str | None) -> Markup:
     """Inputs with their hashes, the command, the tool, and what redaction covers."""
     rows: list[list[Child]]

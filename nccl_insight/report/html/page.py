@@ -25,6 +25,7 @@ _NAV = (
     ("findings", "Findings"),
     ("figures", "Figures"),
     ("environment", "Environment"),
+    ("host-tools", "Host tools"),
     ("gaps", "Not analyzed"),
     ("provenance", "Inputs"),
 )

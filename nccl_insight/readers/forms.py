@@ -1,0 +1,94 @@
+"""What a text is by its form, where no reader knows it: a script, a table, a program's log."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from typing import Final
+
+_SAMPLE: Final = 200
+_MOST: Final = 0.6
+_TIMED: Final = re.compile(
+    r"\W{0,3}(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:"
+    r"|[IWEFD][0-9]{4} [0-9]{2}:|[0-9]{2}:[0-9]{2}:[0-9]{2})"
+)
+_LEVEL: Final = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+_KEY: Final = re.compile(r"\s*(?:- )?[A-Za-z_][\w./-]*:(?:\s|$)")
+_SHELL: Final = re.compile(
+    r"\s*(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
+)
+_COLUMNS: Final = re.compile(r"\s{2,}|\t|\|")
+_PYTHON: Final = re.compile(r"\s*(?:import |from \S+ import |def |class |@|return |if __name__)")
+
+
+def form_of(head: bytes) -> str:
+    """What the first bytes of a text look like; empty for nothing."""
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = [line for line in text.splitlines() if line.strip()][:_SAMPLE]
+    if not lines:
+        return ""
+    first = lines[0].strip()
+    found = _by_first(first, text) or _by_lines(lines)
+    return found or f'text that begins "{" ".join(first.split())[:60]}"'
+
+
+def _by_first(first: str, text: str) -> str:
+    if match := re.match(r"#!\s*\S*?(?:env )?(python|bash|sh|zsh|perl)", first):
+        return (
+            "a Python script"
+            if match[1] == "python"
+            else "a Perl script"
+            if match[1] == "perl"
+            else "a shell script"
+        )
+    if first[:1] in "{[":
+        keys = re.findall(r'"([A-Za-z_][\w.-]{0,40})"\s*:', text[:4000])
+        if keys:
+            return f"JSON with the keys {', '.join(dict.fromkeys(keys[:5]))}" + (
+                ", cut short" if _cut(text) else ""
+            )
+    if match := re.match(r"<(?:\?xml[^>]*>\s*)?(?:!DOCTYPE[^>]*>\s*)?(?:<)?([A-Za-z_][\w:-]*)?", first):
+        root = match[1] or next(iter(re.findall(r"<([A-Za-z_][\w:-]*)", text[:2000])), "")
+        return f"HTML or XML (<{root}>)" if root else ""
+    return "a Dockerfile" if re.match(r"FROM \S+", first) and "\nRUN " in text else ""
+
+
+def _cut(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return len(text) < 1 << 16
+    return False
+
+
+def _share(lines: list[str], pattern: re.Pattern[str]) -> float:
+    return sum(bool(pattern.match(line)) for line in lines) / len(lines)
+
+
+def _by_lines(lines: list[str]) -> str:
+    if _share(lines, _SHELL) >= 0.3:
+        return "a shell script"
+    if _share(lines, _PYTHON) >= 0.25:
+        return "Python source"
+    if _share(lines, _TIMED) >= _MOST:
+        levels = sum(bool(_LEVEL.search(line)) for line in lines)
+        return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"
+    header = next(csv.reader([lines[0]]), [])
+    if (
+        len(lines) > 2
+        and len(header) > 2
+        and all(len(next(csv.reader([line]), [])) == len(header) for line in lines[1:6])
+    ):
+        return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
+    if _share(lines, re.compile(r"\[[\w. -]+\]$|\w[\w.-]* ?= ?\S")) >= _MOST:
+        return "a settings file"
+    if _share(lines, _KEY) >= _MOST:
+        return "YAML, or keys with values: " + ", ".join(
+            dict.fromkeys(line.split(":")[0].strip(" -") for line in lines[:5])
+        )
+    rows = [[cell for cell in _COLUMNS.split(line.strip()) if cell.strip()] for line in lines[:12]]
+    widths = {len(row) for row in rows}
+    if len(rows) > 2 and min(widths) > 2 and len(widths) <= 2:
+        return f"a table with the columns {', '.join(rows[0])[:80]}"
+    return ""
