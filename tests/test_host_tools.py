@@ -1,0 +1,164 @@
+"""Output of host tools, alone, several in one file, prefixed, and beside a log of the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccl_insight import api
+from nccl_insight.model import Analysis, Severity
+from nccl_insight.readers import host_tools
+
+IBSTAT = """CA 'mlx5_{n}'
+\tCA type: MT4129
+\tNumber of ports: 1
+\tPort 1:
+\t\tState: {state}
+\t\tPhysical state: {physical}
+\t\tRate: {rate}
+\t\tBase lid: 12
+\t\tLink layer: InfiniBand
+"""
+UP = IBSTAT.format(n=0, state="Active", physical="LinkUp", rate=400)
+DOWN = IBSTAT.format(n=1, state="Down", physical="Polling", rate=10)
+ACS = """17:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0) (prog-if 00 [Normal decode])
+\tBus: primary=17, secondary=19, subordinate=19, sec-latency=0
+\tCapabilities: [148 v1] Access Control Services
+\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{sign} CmpltRedir{sign} UpstreamFwd{sign} EgressCtrl- DirectTrans-
+19:00.0 3D controller: NVIDIA Corporation GH100 [H100 PCIe] (rev a1)
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 32GT/s, Width x{width}
+"""
+STACK = """Process 4250: python3 train.py
+Python v3.12.12 (/usr/bin/python3.12)
+
+Thread 4250 (active): "MainThread"
+    read (fsspec/implementations/local.py:321)
+    __getitem__ (data.py:64)
+    fetch (torch/utils/data/_utils/fetch.py:52)
+    __next__ (torch/utils/data/dataloader.py:708)
+    main (train.py:90)
+"""
+
+
+def analyze(folder: Path, **files: str) -> Analysis:
+    """The analysis of files given by name and text."""
+    paths = []
+    for name, text in files.items():
+        path = folder / f"{name}.txt"
+        path.write_text(text)
+        paths.append(path)
+    return api.analyze(api.load(paths))
+
+
+def names(analysis: Analysis) -> dict[str, Severity]:
+    return {finding.name: finding.severity for finding in analysis.findings}
+
+
+def facts_of(text: str) -> dict[tuple[str | None, str], str]:
+    """Values by (device, name), as the readers alone give them."""
+    found = host_tools.read(list(enumerate(text.splitlines(), 1)))
+    return {(device, name): value for _, _, device, name, value, _, _ in found.facts}
+
+
+def test_a_port_that_is_down_is_found_and_one_that_is_up_is_not(tmp_path: Path) -> None:
+    bad = analyze(tmp_path, ports=UP + DOWN)
+    assert [o.tool for o in bad.outputs] == ["ibstat"]
+    assert names(bad)["ib-port-error"] is Severity.WARNING
+    assert "mlx5_1" in bad.findings[0].title
+    (kind,) = {i.kind for i in bad.inputs}
+    assert kind == "host_tool"
+    assert not names(analyze(tmp_path, ports=UP))
+
+
+@pytest.mark.parametrize("front", ["gpu07: ", "[1,3]<stdout>:", "2026-11-20T08:00:00Z ", "> "])
+def test_what_a_launcher_puts_in_front_changes_no_fact(front: str) -> None:
+    plain = facts_of(UP + DOWN)
+    assert plain[("mlx5_1/1", "port.state")] == "Down"
+    assert facts_of("".join(front + line for line in (UP + DOWN).splitlines(True))) == plain
+
+
+def test_hosts_of_headings_and_prefixes() -> None:
+    text = f"=== gpu07 ===\n{UP}=== gpu08 ===\n{DOWN}"
+    found = host_tools.read(list(enumerate(text.splitlines(), 1)))
+    assert {
+        (host, device, value) for _, host, device, name, value, _, _ in found.facts if name == "port.state"
+    } == {
+        ("gpu07", "mlx5_0/1", "Active"),
+        ("gpu08", "mlx5_1/1", "Down"),
+    }
+
+
+def test_two_outputs_in_one_file(tmp_path: Path) -> None:
+    analysis = analyze(tmp_path, both=f"$ ibstat\n{UP}$ sudo lspci -vvv\n{ACS.format(sign='+', width=16)}")
+    assert [o.tool for o in analysis.outputs] == ["ibstat", "lspci"]
+    assert "p2p-acs-iommu-hang" in names(analysis)
+
+
+def test_pcie_width_and_acs(tmp_path: Path) -> None:
+    narrow = analyze(tmp_path, lspci=ACS.format(sign="-", width=4))
+    assert set(names(narrow)) == {"pcie-link-degraded"}
+    assert "x4" in narrow.findings[0].title
+    assert not names(analyze(tmp_path, lspci=ACS.format(sign="-", width=16)))
+
+
+def test_a_cut_output_keeps_what_it_has() -> None:
+    text = (UP + DOWN).encode()
+    whole = facts_of(text.decode())
+    for size in range(0, len(text), 37):
+        cut = facts_of(text[:size].decode())
+        assert all(
+            whole.get(key, "").startswith(value) or key[1] == "port.rate" for key, value in cut.items()
+        )
+
+
+def test_a_value_that_a_tool_could_not_read_is_no_fact() -> None:
+    text = "==============NVSMI LOG==============\nGPU 00000000:07:00.0\n    Remapped Rows\n        Pending : {}\n"
+    assert facts_of(text.format("Yes")) == {("0000:07:00.0", "gpu.remap.pending"): "Yes"}
+    assert facts_of(text.format("[Unknown Error]")) == {}
+
+
+def test_stacks_say_where_a_process_stands(tmp_path: Path) -> None:
+    path = tmp_path / "stack.txt"
+    path.write_text(STACK)
+    run = api.load([path])
+    assert run.table("stacks").select("pid", "depth", "function", "line_number").row(0) == (
+        4250,
+        0,
+        "read",
+        321,
+    )
+    assert "process 4250" in api.analyze(run).outputs[0].says
+
+
+def test_output_within_a_log_is_cited(tmp_path: Path) -> None:
+    log = "".join(
+        f"gpu07:42{r}0:42{r}1 [{r}] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>\n"
+        f"gpu07:42{r}0:42{r}1 [{r}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {r} nranks 2 cudaDev {r} busId "
+        f"{r}000 commId 0xabc - Init START\n"
+        for r in range(2)
+    )
+    beside = analyze(tmp_path, job=log, lspci=ACS.format(sign="+", width=16))
+    (acs,) = [f for f in beside.findings if f.name == "p2p-acs-iommu-hang"]
+    assert any(e.input.endswith("lspci.txt") for e in acs.evidence)
+    within = analyze(tmp_path, job=log + ACS.format(sign="+", width=16))
+    (acs,) = [f for f in within.findings if f.name == "p2p-acs-iommu-hang"]
+    assert any(e.input.endswith("job.txt") for e in acs.evidence)
+
+
+def test_rows_are_bounded() -> None:
+    flood = UP + "".join(f"\t\tState: Down\n\tPort {n}:\n" for n in range(60_000))
+    found = host_tools.read(list(enumerate(flood.splitlines(), 1)))
+    assert len(found.facts) <= 50_000
+
+
+def test_a_line_of_a_log_begins_no_output() -> None:
+    lines = (
+        "gpu07:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.7<0>",
+        "[rank0]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error",
+        "step 120 loss 2.31 lr 3e-4 12.1 TFLOP/s",
+        "WARNING: Running as root",
+        "",
+    )
+    assert host_tools.read(list(enumerate(lines, 1))).outputs == []
