@@ -162,3 +162,114 @@ def test_a_line_of_a_log_begins_no_output() -> None:
         "",
     )
     assert host_tools.read(list(enumerate(lines, 1))).outputs == []
+
+
+REPORTS = (
+    ("sysctl", "net.core.rmem_max = 16777216\n", (None, "sysctl.net.core.rmem_max"), "16777216"),
+    ("fi_info", "provider: efa\n    domain: rdmap79s0-rdm\n", (None, "fi.domain"), "rdmap79s0-rdm"),
+    (
+        "ucx_info",
+        "# Memory domain: mlx5_0\n#      Transport: rc_mlx5\n#         Device: mlx5_0:1\n#  System device: mlx5_0 "
+        "(0)\n",
+        ("mlx5_0:1", "ucx.system_device"),
+        "mlx5_0 (0)",
+    ),
+    (
+        "mlxlink",
+        "Operational Info\n----------------\nState           : Polling\nPhysical state  : LinkDown\n"
+        "Recommendation  : Negotiation failure\n",
+        ("", "port.state"),
+        "Down",
+    ),
+    (
+        "systemctl status",
+        "× nvidia-imex.service - NVIDIA IMEX service\n     Active: failed (Result: exit-code) since Tue\n",
+        ("nvidia-imex", "service.active"),
+        "failed (Result: exit-code) since Tue",
+    ),
+    (
+        "lstopo",
+        'Machine (1008GB total)\n  Package L#1\n    NUMANode L#1 (P#1 504GB)\n    PCI 0c:00.0 (InfiniBand)\n'
+        '      OpenFabrics "mlx5_0"\n',
+        ("mlx5_0", "topology.numa_node"),
+        "1",
+    ),
+    (
+        "iperf3",
+        "[ ID] Interval           Transfer     Bitrate         Retr\n"
+        "[  5]   0.00-2.00   sec  2.19 GBytes  9.41 Gbits/sec    7             sender\n",
+        ("sender", "tcp.bandwidth"),
+        "9.41",
+    ),
+    (
+        "iblinkinfo",
+        'CA: gpu-12 mlx5_0:\n      0xb83f     13    1[  ] ==( 4X  53.125 Gbps Active/  LinkUp)==>   3   18[  ] "sw-01" '
+        "( Could be 106.25 Gbps)\n",
+        ("gpu-12 mlx5_0 port 1", "link.could_be"),
+        "Could be 106.25 Gbps",
+    ),
+    (
+        "ibdiagnet",
+        "-I- Discovering ... 412 nodes\n-E- lid=0x0017 dev=4129 gpu-12/mlx5_0/U1/P1\n        symbol_error_counter  : "
+        "41003\n",
+        ("gpu-12/mlx5_0/U1/P1", "counter.symbol_error_counter"),
+        "41003",
+    ),
+    ("nvcc --version", "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 12.4, V12.4.131\n",
+        (None, "cuda.toolkit_version"), "12.4"),
+    (
+        "nvidia-smi -q -x",
+        '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n\t<gpu id="00000000:19:00.0">\n'
+        "\t\t<ecc_errors>\n\t\t\t<volatile>\n\t\t\t\t<dram_uncorrectable>4</dram_uncorrectable>\n",
+        ("0000:19:00.0", "gpu.ecc.volatile.dram_uncorrectable"),
+        "4",
+    ),
+    (
+        "dcgmi nvlink",
+        "| NVLINK Error Counts  |\n| GPU 3                |\n| Link 0               |            |\n| Replay Error | "
+        "377 |\n",
+        ("GPU 3", "nvlink.0.replay_error"),
+        "377",
+    ),
+    ("ulimit -a", "-t: cpu time (seconds)              unlimited\n-l: locked-in-memory size (kbytes)  64\n",
+        (None, "limit.memlock"), "65536"),
+    (
+        "squeue, sinfo",
+        "REASON               USER      TIMESTAMP           NODELIST\n"
+        "Xid 79 gpu 3         root      2026-11-19T22:10:03 h100-07\n",
+        ("h100-07", "node.reason"),
+        "Xid 79 gpu 3",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "text", "key", "value"), REPORTS, ids=[r[0] for r in REPORTS])
+def test_reports(tool: str, text: str, key: tuple[str | None, str], value: str) -> None:
+    found = host_tools.read(list(enumerate(text.splitlines(), 1)))
+    assert [o["tool"] for o in found.outputs] == [tool]
+    assert facts_of(text)[(key[0] or None, key[1])] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (REPORTS[4][1], "mnnvl-imex-missing"),
+        (REPORTS[7][1], "nic-speed-mismatch"),
+        (REPORTS[8][1], "link-errors"),
+        (REPORTS[10][1], "cuda-hardware-error"),
+        (REPORTS[11][1], "nvlink-degraded"),
+        (REPORTS[13][1], "host-check-failed"),
+    ],
+)
+def test_reports_that_are_a_fault_by_themselves(tmp_path: Path, text: str, name: str) -> None:
+    assert names(analyze(tmp_path, report=text))[name] is not Severity.INFO
+
+
+def test_facts_beside_a_finding_of_the_log(tmp_path: Path) -> None:
+    log = (
+        "gpu-07:42:42 [0] NCCL INFO Bootstrap: Using eth0:10.1.4.17<0>\n"
+        "gpu-07:42:62 [0] transport/net_ib.cc:123 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error\n"
+    )
+    kernel = "[12005.100000] mlx5_core 0000:5e:00.1 ens1f1np1: Link down\n"
+    (port,) = [f for f in analyze(tmp_path, run=log, dmesg=kernel).findings if f.name == "ib-port-error"]
+    assert any(e.input.endswith("dmesg.txt") for e in port.evidence)

@@ -42,11 +42,12 @@ def acs(run: Run) -> Iterator[Said | Beside]:
     """Bridges that send requests between their ports up to the root."""
     devices = by_device(named(run, r"pci\..*"))
     kinds = {key: d["pci.kind"].value for key, d in devices.items() if "pci.kind" in d}
-    found: list[Fact] = []
+    # Lines that grep left have no device.
+    found = [f for f in named(run, r"pci\.acs") if not f.device and "ReqRedir+" in f.value]
     above: list[str] = []
     for (input_id, host, name), own in devices.items():
         control = own.get("pci.acs")
-        if control is None or "ReqRedir+" not in control.value:
+        if control is None or not name or "ReqRedir+" not in control.value:
             continue
         ends = [
             key[2] for key, kind in kinds.items()
@@ -251,6 +252,26 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
         )
 
 
+def nvlinks(run: Run) -> Iterator[Said | Beside]:
+    """Error counters of NVLinks, where no table of links tells of them."""
+    bad = [f for f in named(run, r"nvlink\..*error.*") if (f.number or 0) > 0]
+    if bad and run.table("nvlinks").is_empty():
+        said = listed(
+            f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}"
+            for f in bad
+        )
+        yield hit(
+            "nvlink-degraded", f"NVLinks count errors: {said}", bad,
+            "nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on that host, twice while the job runs; if they grow "
+            "drain "
+            "the host and reset the GPU",
+            Severity.WARNING, explanation="Packets on an NVLink arrive damaged and are sent again. Counters run since "
+                "the "
+                "last reset of the GPU.",
+            observed=said, expected="0, or not growing", action=Action.TRIAGE,
+        )  # fmt: skip
+
+
 def throttled(run: Run) -> Iterator[Said | Beside]:
     """GPUs that the hardware holds back."""
     slow = [
@@ -444,4 +465,15 @@ def holders(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-JUDGES: Final[tuple[Judge, ...]] = (acs, links, memory, fabric, throttled, dcgm, peers, capability, holders)
+JUDGES: Final[tuple[Judge, ...]] = (
+    acs,
+    links,
+    memory,
+    fabric,
+    nvlinks,
+    throttled,
+    dcgm,
+    peers,
+    capability,
+    holders,
+)

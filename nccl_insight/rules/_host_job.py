@@ -369,6 +369,51 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
                       "READY")  # fmt: skip
 
 
+_SERVICES: Final = {"nvidia-fabricmanager": "fabric-manager-issue", "nvidia-imex": "mnnvl-imex-missing"}
+
+
+def services(run: Run) -> Iterator[Said | Beside]:
+    """Services of the NVLink fabric that do not run."""
+    words = {f.device: f for f in named(run, r"service\.message")}
+    for fact in named(run, r"service\.active"):
+        name = _SERVICES.get(fact.device)
+        if name and re.match(r"failed|inactive|deactivating", fact.value):
+            why = words.get(fact.device)
+            yield hit(
+                name, f"{fact.device} does not run ({fact.value.split(' since')[0]})"
+        + (f": {why.value[:140]}" if why else ""),
+                [f for f in (fact, why) if f],
+                f"journalctl -u {fact.device} -b --no-pager | tail -30; nvidia-smi -q | grep -A 8 Fabric   # on that "
+                f"host; "
+                f"fix: the package of the driver's version, then systemctl restart {fact.device}",
+                Severity.ERROR if fact.value.startswith("failed") else Severity.WARNING,
+                explanation="The service that sets up NVLink between GPUs or hosts does not run. Without it CUDA, "
+                    "NVLS or "
+                    "multi-node NVLink does not work on machines with NVSwitch.",
+                observed=fact.value, expected="active (running)",
+            )  # fmt: skip
+
+
+_OF_HARDWARE: Final = re.compile(
+    r"\b(?:xid|sxid|gpus?|nvlink|nvswitch|ecc|nvidia|dcgm|infiniband|ib|hca|mlx5\S*|pcie|nic|nhc)\b", re.I
+)
+
+
+def drained(run: Run) -> Iterator[Said | Beside]:
+    """Nodes that the scheduler took out of service for their hardware."""
+    found = [f for f in named(run, r"node\.reason") if _OF_HARDWARE.search(f.value)]
+    if found:
+        yield hit(
+            "host-check-failed", f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
+        found,
+            "scontrol show node <node>; dmesg -T | grep -iE 'xid|nvlink|link down'   # on that node; leave it out of "
+            "the job: "
+            "sbatch --exclude=<node>",
+            Severity.WARNING, explanation="A health check or an administrator drained the node and wrote down why.",
+            observed=listed(f.value for f in found), expected="nodes of the job in service", action=Action.ISOLATE,
+        )  # fmt: skip
+
+
 def kernel_links(run: Run) -> Iterator[Said | Beside]:
     """A kernel log by itself: links that went down; beside a log of the job its times decide (``facts.links``)."""
     if run.table("processes").height:
@@ -391,6 +436,31 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
                 observed=f"{plural(len(downs), 'link-down event')}", expected="no link event while a job "
                     "runs", confidence=Confidence.MEDIUM,
             )  # fmt: skip
+
+
+# Findings of the log, the facts that belong to them, the values that tell of it, and what these facts are.
+_BESIDE: Final = (
+    (("cuda-driver-too-old", "cuda-driver-mismatch", "cuda-init-error"), r"host\.(?:driver|cuda)_version", r".*",
+        "versions of the host"),
+    (("ib-port-error", "link-flap", "ib-completion-retry-exceeded", "ib-device-recovering", "net-socket-fallback"),
+        r"kernel\.link", r"down", "links in the kernel log"),
+    (("bootstrap-no-interface", "ifname-not-found", "bootstrap-no-route", "bootstrap-connect-timeout"), r"net\.address",
+        r"(?!127\.).*", "addresses of the host"),
+    (("ib-no-device", "net-socket-fallback"), r"port\.state", r".*", "RDMA ports of the host"),
+    (("ib-gid-index", "ib-qp-timeout", "ib-qp-unreachable"), r"gid\.[0-9]+", r".*v2.*", "GIDs of the host"),
+)  # fmt: skip
+
+
+def besides(run: Run) -> Iterator[Said | Beside]:
+    """Facts that belong to a finding of the log and are no fault by themselves."""
+    for names, pattern, values, what in _BESIDE:
+        told = [f for f in named(run, pattern) if re.fullmatch(values, f.value)]
+        if told and run.table("processes").height:
+            said = listed(
+                " ".join(filter(None, (f.device, f.name.rsplit(".", 1)[-1].replace("_", " "), f.value)))
+                for f in told
+            )
+            yield Beside(names, f"{what}: {said}", refs(told, 2))
 
 
 def ras(run: Run) -> Iterator[Said | Beside]:
@@ -417,6 +487,9 @@ JUDGES: Final[tuple[Judge, ...]] = (
     kubernetes,
     frames,
     daemons,
+    services,
+    drained,
     kernel_links,
+    besides,
     ras,
 )

@@ -161,8 +161,8 @@ _NOTICE: Final = (
     r"|rx_ecn_marked_pkts|ecn_marked|roce_slow_restart.*"
 )
 _TRAFFIC: Final = (
-    r"[rt]x_packets(?:_phy)?|[rt]x_prio[0-9]_packets|[rt]x_vport_rdma_unicast_packets|port_(?:xmit"
-    r"|rcv)_(?:packets|pkts)|unicast_(?:xmit|rcv)_(?:packets|pkts)|rx_(?:write|read)_requests"
+    r"[rt]x_(?!.*(?:pause|pfc|err|disc|drop|cnp|ecn)).*(?:packets|pkts|frames)(?:_phy)?|(?:port|unicast)_(?:xmit"
+    r"|rcv)_(?:packets|pkts)|rx_(?:write|read)_requests"
 )
 _BROKEN: Final = (
     r"symbol_error(?:_counter)?|link_error_recovery(?:_counter)?|local_link_integrity_errors|port_rcv_errors"
@@ -246,10 +246,28 @@ def network(run: Run) -> Iterator[Said | Beside]:
         )
 
 
+def fabric_checks(run: Run) -> Iterator[Said | Beside]:
+    """Links below what they can, by iblinkinfo; no provider, by fi_info."""
+    below = [f for f in named(run, r"link\.could_be") if "ould be" in f.value]
+    if below:
+        said = listed(f"{f.device}: {f.value}" for f in below)
+        yield hit("nic-speed-mismatch", f"InfiniBand links are slower than both ends can: {said}", below,
+            "mlxlink -d <device> -m -c   # at both ends; then reseat or replace the cable", Severity.WARNING,
+            explanation="A link that came up at a lower rate slows every collective over it.", observed=said,
+            expected="the rate that both ends support", action=Action.TRIAGE)  # fmt: skip
+    for fact in named(run, r"fi\.fi_getinfo"):
+        yield hit("efa-provider-missing", f"libfabric finds no provider: {fact.value}", [fact],
+            "fi_info -l; ls /dev/infiniband /sys/class/infiniband   # where the ranks run, in the container; then "
+            "install "
+            "the EFA driver and libfabric, and pass the devices into the container", Severity.WARNING,
+            explanation="Without a provider of libfabric the OFI plugin cannot use the NICs, and NCCL uses sockets.",
+            observed=fact.value, expected="provider: efa")  # fmt: skip
+
+
 def gids(run: Run) -> Iterator[Said | Beside]:
     """No GID, or none of RoCE v2 at the index that is set."""
     none = [f for f in named(run, r"gid\.count") if f.value == "0"]
-    devices = [f for f in named(run, r"rdma\.devices") if f.value == "none"]
+    devices = [f for f in named(run, r"rdma\.devices") if f.value == "0"]
     if none:
         yield hit(
             "ib-gid-index",
@@ -436,4 +454,4 @@ def interfaces(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-JUDGES: Final[tuple[Judge, ...]] = (ports, network, gids, mtus, wires, peermem, interfaces)
+JUDGES: Final[tuple[Judge, ...]] = (ports, network, fabric_checks, gids, mtus, wires, peermem, interfaces)

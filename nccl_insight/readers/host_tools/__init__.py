@@ -23,6 +23,7 @@ from nccl_insight.readers.host_tools import (
     nvidia,
     pci,
     rdma,
+    reports,
     stacks,
     system,
 )
@@ -32,7 +33,7 @@ from nccl_insight.readers.host_tools.model import Found, Lines, Tool
 TOOLS: Final[tuple[Tool, ...]] = (
     *pci.TOOLS, *nvidia.TOOLS, *dcgm.TOOLS, *amd.TOOLS, *rdma.TOOLS, *net.TOOLS, *bench.TOOLS, *stacks.TOOLS,
     *cluster.TOOLS,
-    *daemons.TOOLS, *system.TOOLS,
+    *daemons.TOOLS, *reports.TOOLS, *system.TOOLS,
 )  # fmt: skip
 SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
 """Each line with which an output begins holds one of these."""

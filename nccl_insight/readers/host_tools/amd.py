@@ -41,6 +41,13 @@ def _rocm(out: Output, found: Found) -> str:
             found.fact(
                 line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"]
             )
+        elif ras := re.match(r"\s+([A-Z0-9_]+)\s+(?:ENABLED|DISABLED)\s+([0-9]+)\s+([0-9]+)\s*$", text):
+            device = " ".join(section.split()[-2:])
+            gpus.add(device.replace(" ", ""))
+            found.fact(line, device, f"gpu.ecc.correctable.{ras[1].lower()}", ras[2], "errors")
+            found.fact(line, device, f"gpu.ecc.uncorrectable.{ras[1].lower()}", ras[3], "errors")
+            if ras[3] != "0":
+                sections.append(f"{device} {ras[1]} {ras[3]} uncorrectable")
         elif "Concise" in section and re.match(r"[0-9]+\s+\S", text):
             head = next((t for _, t in part if re.match(r"(?:GPU|Device)\s", t)), "")
             index = text.split()[0]

@@ -169,7 +169,7 @@ def _perftest(out: Output, found: Found) -> str:
             values.setdefault(key.strip(), value)
             device = values.get("Device")
         if "#bytes" in text:
-            names = re.split(r"\s{2,}|\t+", text.strip())
+            names = re.split(r"\s{2,}|\t+| (?=#)", text.strip())
             unit = next((m[1] for m in [re.search(r"\[(Gb|MiB|MB|GiB)/sec\]", text)] if m), "")
         elif names and re.match(r"\s*[0-9]+\s+[0-9]+\s", text):
             row = dict(zip([re.sub(r"\[.*", "", n) for n in names], text.split(), strict=False))

@@ -167,7 +167,7 @@ def _scontrol(out: Output, found: Found) -> str:
 
 def _queue(out: Output, found: Found) -> str:
     says = []
-    for line, row in shapes.table(out.lines, r"(?:JOBID|PARTITION|NODELIST|HOSTNAMES)\s"):
+    for line, row in shapes.table(out.lines, r"(?:JOBID|PARTITION|NODELIST|HOSTNAMES|REASON)\s"):
         row = {slug(k): v for k, v in row.items()}
         who = row.get("jobid") or row.get("nodelist") or row.get("hostnames") or ""
         device = f"job {who}" if "jobid" in row else who
@@ -176,7 +176,7 @@ def _queue(out: Output, found: Found) -> str:
         for key in ("reason", "nodelist_reason", "nodelist(reason)"):
             if row.get(key):
                 found.fact(line, device, "job.reason" if "jobid" in row else "node.reason", row[key])
-        says.append(f"{who} {state}")
+        says.append(" ".join(filter(None, (who, state, row.get("reason")))))
     return listed(says, 5)
 
 
@@ -189,9 +189,11 @@ TOOLS: Final = (
         r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
     Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion:",), r"apiVersion: ",
         r"\S+:|\s+\S|- |---", _yaml),
-    Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"JobID(?:Raw)?[\s|]+\S", r"[0-9]+|-{3,}|\s{8,}", _sacct),
+    Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"\s*JobID(?:Raw)?[\s|]+\S",
+        r"[0-9]+|-{3,}|\s{8,}", _sacct),
     Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]"
         r"|NodeName=\S+ ", r"\s+\S+=|JobId=|NodeName=", _scontrol),
-    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION",), r"\s*(?:JOBID\s+PARTITION"
-        r"|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s)", r"\s*\S+\s+\S+", _queue),
+    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION", "TIMESTAMP"), r"\s*(?:JOBID\s+PARTITION"
+        r"|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s|REASON\s+USER\s+TIMESTAMP\s+NODELIST)",
+        r"\s*\S+\s+\S+", _queue),
 )  # fmt: skip

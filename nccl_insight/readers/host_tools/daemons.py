@@ -55,6 +55,8 @@ def _dmesg(out: Output, found: Found) -> str:
             found.fact(line, link[2] or link[1] or link[4], "kernel.link", (link[3] or link[5]).lower())
         elif event := re.search(r"mlx5_core (\S+): Port module event: (.*)", text):
             found.fact(line, event[1], "kernel.module", event[2])
+        if version := re.search(r"NVRM: loading NVIDIA .*?  ([0-9]{3}\.[0-9.]+)", text):
+            found.fact(line, None, "host.driver_version", version[1])
         if match := re.search(
             r"(NVRM|mlx5_core|amdgpu|nvidia-nvlink|nvidia-nvswitch[0-9]*|pcieport|AER|DMAR|EDAC|oom|bnxt_en|efa"
             r"|i40e|ice)\b",
@@ -99,7 +101,8 @@ def _imex(out: Output, found: Found) -> str:
     return listed(says, 6) or count(len(out.lines), "line")
 
 
-_SWITCH: Final = r"%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:"
+_SWITCH: Final = r"(?:%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:|NOTICE \S*orchagent: )"
+_SWITCH_PORT: Final = re.compile(r"(?:Interface|Port) ([A-Za-z][\w/.-]*),? .*?\b(?:is|to) (up|down)\b")
 
 
 def _syslog(out: Output, found: Found) -> str:
@@ -108,6 +111,9 @@ def _syslog(out: Output, found: Found) -> str:
         if match := re.search(r"(%[A-Z0-9_]+-([0-7])-[A-Z0-9_]+): (.*)", text):
             found.fact(line, None, f"switch.severity_{match[2]}", f"{match[1]} {match[3]}")
             bad += [match[3]] if int(match[2]) <= 3 else []
+        if port := _SWITCH_PORT.search(text):
+            found.fact(line, port[1], "kernel.link", port[2])
+            bad += [port[0]]
     return "; ".join([count(len(out.lines), "line"), *bad[:3]])
 
 
@@ -131,6 +137,7 @@ TOOLS: Final = (
     Tool("dmesg", "kernel log (dmesg)",
         ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC",
             "Linux version"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
-    Tool("switch log", "log of a switch (syslog)", ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-"),
+    Tool("switch log", "log of a switch (syslog)",
+        ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-", "orchagent"),
         r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),
 )  # fmt: skip

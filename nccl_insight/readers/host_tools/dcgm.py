@@ -107,6 +107,21 @@ def _discovery(out: Output, found: Found) -> str:
     return count(gpus, "GPU")
 
 
+def _nvlink(out: Output, found: Found) -> str:
+    """``dcgmi nvlink -e``: error counters of each link of a GPU."""
+    gpu = link = ""
+    bad = []
+    for line, cells in shapes.boxes(out.lines):
+        if match := re.fullmatch(r"(?:GPU|gpuId) ?([0-9]+)", cells[0]):
+            gpu = f"GPU {match[1]}"
+        elif match := re.fullmatch(r"Link ([0-9]+)", cells[0]):
+            link = match[1]
+        elif len(cells) == 2 and "Error" in cells[0]:
+            read = found.fact(line, gpu, f"nvlink.{link}.{slug(cells[0])}", cells[1])
+            bad += [f"{gpu} link {link} {cells[0]} {cells[1]}"] if read and cells[1] != "0" else []
+    return listed(bad, 6) or f"{gpu}: no error"
+
+
 _FIELD: Final = {"NVLTX": "nvlink.sent", "NVLRX": "nvlink.received", "PCITX": "pci.sent", "PCIRX": "pci.received",
     "GRACT": "gpu.graphics_activity",
                  "SMACT": "gpu.sm_activity", "TENSO": "gpu.tensor_activity", "DRAMA": "gpu.memory_activity",
@@ -136,6 +151,8 @@ TOOLS: Final = (
         r"[|+]", _health),
     Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU"
         r"|Switch) ID \| Device Information", r"[|+]|[0-9]+ (?:GPU|NvSwitch|CPU)s? found", _discovery),
+    Tool("dcgmi nvlink", "errors of NVLinks (dcgmi nvlink)", ("NVLINK Error Counts",), r"\| NVLINK Error Counts",
+        r"[|+]", _nvlink),
     Tool("dcgmi dmon", "samples of GPUs (dcgmi dmon)", ("#Entity", "# Entity"), r"# ?Entity\s+\S",
         r"#|ID\s|\s+ID|(?:GPU|Switch|CPU)[-A-Z]* [0-9]+\s", _dmon),
 )  # fmt: skip

@@ -163,6 +163,61 @@ def _query(out: Output, found: Found) -> str:
     )
 
 
+# Paths of nvidia-smi -q -x, and the fact each one is.
+_XML: Final = (
+    (r"/product_name", "gpu.name", None), (r"/driver_version", "host.driver_version", None),
+    (r"/cuda_version", "host.cuda_version", None), (r"/fb_memory_usage/total", "gpu.memory_total", "MiB"),
+    (r"/fb_memory_usage/used", "gpu.memory_used", "MiB"), (r"/gpu_util", "gpu.utilization", "%"),
+    (r"/performance_state", "gpu.performance_state", None),
+    (r"/ecc_errors/volatile/(?P<n>.*(?:uncorr|double_bit/total).*)", "gpu.ecc.volatile.", "errors"),
+    (r"/ecc_errors/aggregate/(?P<n>.*(?:uncorr|double_bit/total).*)", "gpu.ecc.aggregate.", "errors"),
+    (r"/ecc_errors/.*threshold_exceeded", "gpu.ecc.sram_threshold_exceeded", None),
+    (r"/remapped_row_(?P<n>pending)|/pending_(?:retirement|blacklist)", "gpu.remap.pending", None),
+    (r"/remapped_row_failure", "gpu.remap.failed", None), (r"/remapped_row_unc", "gpu.remap.uncorrectable", "rows"),
+    (r"/fabric/(?P<n>state|status)", "gpu.fabric.", None), (r"/fabric/health/(?P<n>.*)", "gpu.fabric.health.", None),
+    (r"/max_link_gen|/max_device_link_gen", "pci.link_max_generation", None),
+    (r"/current_link_gen|/device_current_link_gen", "pci.link_generation", None),
+    (r"/max_host_link_gen", "pci.host_max_generation", None), (r"/max_link_width", "pci.link_max_width", "lanes"),
+    (r"/current_link_width", "pci.link_width", "lanes"), (r"/gpu_recovery_action", "gpu.recovery_action", None),
+    (r"/clocks_(?:event|throttle)_reasons/clocks_(?:event|throttle)_reason_(?P<n>[hs]w_\w+)",
+        "gpu.clock_reason.", None),
+)  # fmt: skip
+_TAG: Final = re.compile(
+    r"\s*<(?P<end>/)?(?P<tag>\w+)(?: id=\"(?P<id>[^\"]*)\")?[^>/]*>(?:(?P<value>[^<]*)</\w+>)?\s*$"
+)
+
+
+def _xml(out: Output, found: Found) -> str:
+    """Line by line, so that a cut file is read to its cut."""
+    device, says, names, path = None, [], [], [""]
+    for line, text in out.lines:
+        tag = _TAG.match(text)
+        if tag is None:
+            continue
+        if tag["id"]:
+            device = bus_id(tag["id"])
+        if tag["end"]:
+            path = path[:-1] or [""]
+        elif tag["value"] is None:
+            path.append(tag["tag"])
+        elif fact := next(
+            ((p, n, u) for p, n, u in _XML if re.fullmatch(rf".*(?:{p})", "/".join((*path, tag["tag"])))),
+            None,
+        ):
+            match = re.fullmatch(rf".*(?:{fact[0]})", "/".join((*path, tag["tag"])))
+            name = fact[1] + (slug(match["n"]) if match and fact[1].endswith(".") else "")
+            read = found.fact(line, device, name, _plain(tag["value"], fact[2]), fact[2])
+            names += [tag["value"]] if read and name == "gpu.name" else []
+            if read and (
+                (name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.ecc.vol")) and _telling(tag["value"]))
+                or "driver" in name
+            ):
+                says.append(f"{tag['tag'].replace('_', ' ')} {tag['value']}")
+    return "; ".join(
+        [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})", *dict.fromkeys(says[:12])]
+    )
+
+
 def _plain(value: str, unit: str | None) -> str:
     parsed = number(value) if unit is not None else None
     return value if parsed is None else f"{parsed:g}" if parsed < 1e6 else f"{parsed:.0f}"
@@ -270,15 +325,20 @@ def _p2p(out: Output, found: Found) -> str:
 
 
 def _list(out: Output, found: Found) -> str:
+    device, bad = "", list[str]()
     names, links = [], [text for text in out.texts() if re.match(r"\s*Link [0-9]+:", text)]
     for line, text in out.lines:
         if match := re.match(r"\s*GPU ([0-9]+): (.*?) \(UUID", text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
             names.append(match[2])
+            device = f"GPU {match[1]}"
+        elif match := re.match(r"\s*Link ([0-9]+): (.*?(?:Error|Count)[^:]*): ([0-9]+)", text):
+            found.fact(line, device, f"nvlink.{match[1]}.{slug(match[2])}", match[3])
+            bad += [f"{device} link {match[1]} {match[2]} {match[3]}"] if match[3] != "0" else []
     off = sum("inactive" in text for text in links)
     says = [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})"]
     says += [f"{count(len(links), 'NVLink line')}" + (f", {off} inactive" if off else "")] if links else []
-    return "; ".join(says)
+    return "; ".join([*says, *bad[:6]])
 
 
 def _cells(out: Output, found: Found) -> str:
@@ -302,8 +362,11 @@ TOOLS: Final = (
          r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found"
          r"|NVIDIA-SMI has failed|Failed to initialize NVML",
          r"[|+]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Make sure that the latest|Unable to determine", _table),
-    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG",), r"=+NVSMI LOG=+",
+    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG", "Product Name  "), r"=+NVSMI LOG=+"
+        r"|\s{4}Product Name\s{3,}: ",
         r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
+    Tool("nvidia-smi -q -x", "GPUs in detail as XML (nvidia-smi -q -x)", ("nvidia_smi_log",),
+        r"<!DOCTYPE nvidia_smi_log|\s*<nvidia_smi_log", r"\s*<", _xml),
     Tool("nvidia-smi dmon", "samples of GPUs (nvidia-smi dmon)", ("gpu ", "gpu\t"),
         r"#\s*(?:Date\s+Time\s+)?gpu\s+(?:pwr|pid|gtemp|sm|rxpci|fb|mclk|temp)",
         r"#|\s*(?:[0-9]{8}\s+[0-9:]+\s+)?[0-9]+\s+[0-9-]", _dmon),

@@ -216,6 +216,9 @@ def _netdev(out: Output, found: Found) -> str:
         if match := re.match(r"(?:\S+ )?(\S+) port ([0-9]+)(?: \([^)]*\))* ==> (\S+) \((Up|Down)\)", text):
             found.fact(line, f"{match[1]}/{match[2]}", "port.netdev", match[3])
             found.fact(line, match[3], "net.state", match[4].upper())
+            # An IPoIB interface that is down says nothing of its port.
+            if not match[3].startswith("ib"):
+                _port(found, line, f"{match[1]}/{match[2]}", "state", match[4].replace("Up", "Active"))
     return _ports(found)
 
 
@@ -230,7 +233,7 @@ def _devices(out: Output, found: Found) -> str:
 def _lldev(out: Output, found: Found) -> str:
     for line, text in out.lines:
         if text.strip():
-            found.fact(line, None, "rdma.devices", "none")
+            found.fact(line, None, "rdma.devices", "0")
     return "no RDMA device"
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from nccl_insight.readers.host_tools.model import Lines
 
 _PAIR: Final = re.compile(r"(?P<key>[^:]*?[^:\s])\s*:(?:\s+(?P<value>.*))?$")
 _DEEPEST: Final = 12
+# Columns of two words that kubectl and df have; all others are one.
+_COLUMN: Final = re.compile(r"(?:LAST SEEN|NOMINATED NODE|READINESS GATES|Mounted on|[^|\s]+)")
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,7 @@ def table(lines: Lines, header: str) -> Iterator[tuple[int, dict[str, str]]]:
         text = raw.expandtabs(8).rstrip()
         if re.match(header, text.strip()):
             above = text
-            words = [(m.start(), m[0]) for m in re.finditer(r"[^|\s]+(?: [^|\s]+)*", text)]
-            if len(words) == 1:
-                words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)]
+            words = [(m.start(), m[0]) for m in _COLUMN.finditer(text)]
             names = [word for _, word in words]
             spans = [
                 (at, end) for (at, _), end in zip(words, [*(w[0] for w in words[1:]), None], strict=True)
@@ -90,8 +91,8 @@ def _cells(text: str, spans: list[tuple[int, int | None]], bars: bool, ruled: bo
 def matrix(lines: Lines, label: str) -> Iterator[tuple[int, str, str, str]]:
     """Cells of the matrices in ``lines`` as (line, row, column, cell).
 
-    ``label`` matches the name of a row and of a column. A header has nothing but names, perhaps behind one word
-    (``D\\D``); the cells of a row are the words behind its name.
+    ``label`` matches the name of a row and of a column. A header has names, perhaps behind one word (``D\\D``) and
+    before others in words only (``CPU Affinity``); the cells of a row are the words behind its name.
     """
     columns: list[str] = []
     name = re.compile(label)
@@ -100,17 +101,22 @@ def matrix(lines: Lines, label: str) -> Iterator[tuple[int, str, str, str]]:
         if not words:
             continue
         body = words[1:] if not name.fullmatch(words[0]) else words
-        if len(body) >= 1 and all(name.fullmatch(w) for w in body) and _counts(body):
-            columns = body
+        names = list(takewhile(name.fullmatch, body))
+        others = body[len(names) :]
+        if names and _counts(names) and (not others or (len(names) > 1 and "".join(others).isalpha())):
+            columns = names
         elif columns and name.fullmatch(words[0]) and len(words) > 1:
             for column, cell in zip(columns, words[1:], strict=False):
                 yield number, words[0], column, cell
 
 
 def _counts(words: list[str]) -> bool:
-    """Whether names count up, as those of a header do: 0 1 2, GPU0 GPU1."""
-    digits = [re.sub(r"\D", "", w) for w in words]
-    return all(digits) and [int(d) for d in digits] == sorted({int(d) for d in digits})
+    """Whether names count up, as those of a header do: 0 1 2, GPU0 GPU1 NIC0."""
+    kinds: dict[str, list[int]] = {}
+    for word in words:
+        digits = re.sub(r"\D", "", word)
+        kinds.setdefault(re.sub(r"[0-9]", "", word), []).append(int(digits) if digits else -1)
+    return all(-1 not in n and n == sorted(set(n)) for n in kinds.values())
 
 
 def boxes(lines: Lines) -> Iterator[tuple[int, list[str]]]:

@@ -31,6 +31,9 @@ _ULIMIT: Final = re.compile(
 )
 
 
+_ZSH: Final = r"-(?P<letter>[a-zA-Z]): [^()]{3,40}?(?:\((?P<unit>\w+)\))?\s+(?P<value>[0-9]+|unlimited)\s*$"
+
+
 def _ulimit(out: Output, found: Found) -> str:
     says = []
     for line, text in out.lines:
@@ -38,6 +41,9 @@ def _ulimit(out: Output, found: Found) -> str:
         if match := _ULIMIT.match(text):
             name, value = _LIMITS.get(match["letter"], ""), match["value"]
             scale = 1024 if re.match(r"k", match["unit"] or "", re.I) else 1
+        elif match := re.match(_ZSH, text):
+            name, value = _LIMITS.get(match["letter"], ""), match["value"]
+            scale = 1024 if match["unit"] == "kbytes" else 1
         elif match := re.match(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)", text):
             name, value = _PROC.get(match[1], ""), match[2]
         if name:
@@ -184,7 +190,9 @@ def _collect(out: Output, found: Found) -> str:
     says = []
     for line, text in out.lines:
         key, colon, value = text.partition(":")
-        name = _COLLECT.get(key.strip())
+        name = _COLLECT.get(key.strip()) or (
+            f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else ""
+        )
         if colon and name:
             if found.fact(line, None, name, value):
                 says += (
@@ -209,7 +217,7 @@ def _free(out: Output, found: Found) -> str:
     says: list[str] = []
     for line, text in out.lines:
         if match := re.match(
-            r"(\S+:)\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?\s+([0-9.]+[KMGTP]?)i?", text
+            r"(\S+:)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)", text
         ):
             name = "memory" if not says else "swap"
             found.fact(line, None, f"{name}.total", match[2])
@@ -233,9 +241,10 @@ _ENV_START: Final = (
 )
 TOOLS: Final = (
     Tool("ulimit -a", "limits of a process (ulimit)",
-        ("-c)", "-l)", "-t)", "Max locked memory", "-R)", "Max cpu time"),
-        r"\S.*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max (?:locked memory|cpu time)\s{2,}\S",
-         r".*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max [a-z ]+\s{2,}\S|Limit\s", _ulimit),
+        ("-c)", "-l)", "-t)", "Max locked memory", "-R)", "Max cpu time", "-t: ", "-l: "),
+        r"\S.*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max (?:locked memory|cpu time)\s{2,}\S"
+        rf"|{_ZSH}",
+         rf"{_ZSH}|" r".*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max [a-z ]+\s{2,}\S|Limit\s", _ulimit),
     Tool("/proc/cmdline", "kernel command line (/proc/cmdline)", ("BOOT_IMAGE=", "root=", "initrd="),
         r"(?:BOOT_IMAGE=\S+|root=\S+|initrd=\S+)\s+\S|(?:\S+ )*ro(?:ot=\S+)? (?:\S+ )*(?:quiet|iommu=\S+|rhgb)",
         r"\Z", _cmdline),

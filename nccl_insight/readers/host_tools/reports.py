@@ -1,0 +1,269 @@
+"""Tools whose output is keys with values, and nothing that other modules read: a row a tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from nccl_insight.readers.host_tools import rdma, shapes
+from nccl_insight.readers.host_tools.model import Found, Lines, Output, Tool, bus_id, count, listed, slug
+
+_PAIR: Final = re.compile(r"(?:#\s*)?(?P<key>[^:=]*?[^:=\s])\s*(?::\s+|\s=\s|:$)(?P<value>.*)$")
+
+
+@dataclass(frozen=True)
+class Report:
+    """``prefix``: of the names of its facts. ``device``: key whose value is the device. ``says``: keys worth a word."""
+
+    tool: Tool
+    prefix: str
+    says: str
+    device: str = ""
+
+    def read(self, out: Output, found: Found) -> str:
+        """Each key with a value is a fact."""
+        device = None
+        words: list[str] = []
+        lines: Lines = [(n, t.removeprefix("#")) for n, t in out.lines]
+        for item in shapes.tree(lines, _PAIR):
+            if not item.value:
+                continue
+            if self.device and re.fullmatch(self.device, item.key):
+                device = item.value
+            read = found.fact(item.line, device, f"{self.prefix}.{slug(item.key)}", item.value)
+            if read and re.search(self.says, item.key):
+                words.append(f"{item.key} {item.value}")
+        return listed(list(dict.fromkeys(words)), 8) or count(len(out.lines), "line")
+
+
+def _report(
+    name: str,
+    what: str,
+    signs: tuple[str, ...],
+    starts: str,
+    belongs: str,
+    prefix: str,
+    says: str,
+    device: str = "",
+) -> Tool:
+    tool = Tool(name, f"{what} ({name})", signs, starts, belongs, lambda _out, _found: "")
+    return replace(tool, read=Report(tool, prefix, says, device).read)
+
+
+_LINK: Final = (
+    (r"State", "port.state"), (r"Physical state", "port.physical_state"), (r"Recommendation", "port.recommendation"),
+    (r"Symbol Errors", "counter.symbol_error"), (r"Link Down Counter", "counter.link_downed"),
+    (r"Link Error Recovery Counter", "counter.link_error_recovery"),
+)  # fmt: skip
+
+
+def _mlxlink(out: Output, found: Found) -> str:
+    """State of a port, what the firmware recommends, counters of the wire; all other keys by their names."""
+    device = out.argument(r"(?:-d|--device)\s+(\S+)")
+    words: list[str] = []
+    for item in shapes.tree(out.lines):
+        if not item.value:
+            continue
+        name = next((n for key, n in _LINK if key == item.key), f"mlxlink.{slug(item.key)}")
+        value = item.value
+        if name == "port.state":
+            found.fact(item.line, device, "port.physical_state", value.lower())
+            value = "Active" if value == "Active" else "Down"
+        if name == "port.physical_state":
+            continue
+        found.fact(item.line, device, name, value)
+        if item.key in ("State", "Speed", "Recommendation", "Effective Physical BER"):
+            words.append(f"{item.key} {item.value}")
+    return listed(words, 6)
+
+
+_UNIT: Final = re.compile(
+    r"(?:[●○×x*↻] )?(?P<name>[\w@.\\-]+\.(?:service|socket|mount|timer))(?: - (?P<what>.*))?$"
+)
+_JOURNAL: Final = (
+    r"[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} (?P<host>\S+) (?P<who>[\w.-]+)(?:\[[0-9]+\])?: (?P<text>.*)"
+)
+
+
+def _systemctl(out: Output, found: Found) -> str:
+    """State of a service, and the lines of its log that tell of trouble."""
+    unit, words = "", []
+    for line, text in out.lines:
+        if match := _UNIT.match(text):
+            unit = match["name"].removesuffix(".service")
+        elif match := re.match(r"\s+(Loaded|Active|Status): \"?(.*?)\"?$", text):
+            found.fact(line, unit, f"service.{match[1].lower()}", match[2])
+            words += [f"{unit} {match[2].split(' since')[0]}"] if match[1] != "Loaded" else []
+        elif match := re.match(_JOURNAL, text):
+            found.host = found.host or match["host"]
+            if match["who"] != "systemd" and re.search(
+                r"(?i)error|fail|mismatch|don't match|unable|fatal", match["text"]
+            ):
+                found.fact(line, unit, "service.message", match["text"])
+                words.append(match["text"][:120])
+    return listed(words, 4)
+
+
+def _lstopo(out: Output, found: Found) -> str:
+    """Devices with their PCI address and the NUMA node or package they are in."""
+    node, address = "", ""
+    seen: dict[str, list[str]] = {}
+    for line, text in out.lines:
+        if match := re.search(r"(?:NUMANode|Package) L#[0-9]+ \(?P?#?([0-9]+)?", text):
+            node = match[1] or node
+        if match := re.match(r"\s*PCI (?:L#[0-9]+ )?(?:\(busid=)?(\S+?)[ )]", text):
+            address = bus_id(match[1]) or ""
+        elif match := re.match(
+            r'\s*(?:Net|OpenFabrics|CoProc|GPU|Net\([^)]*\))\S* (?:L#[0-9]+ )?\(?"([^"]+)"', text
+        ):
+            found.fact(line, match[1], "topology.numa_node", node)
+            found.fact(line, match[1], "pci.address", address)
+            seen.setdefault(node, []).append(match[1])
+    return (
+        "; ".join(f"NUMA node {n or '?'}: {listed(d, 12)}" for n, d in sorted(seen.items()))
+        or "no I/O device"
+    )
+
+
+def _iperf(out: Output, found: Found) -> str:
+    words = []
+    for line, text in out.lines:
+        match = re.match(
+            r"\[\s*(?P<id>\w+)\]\s+[0-9.]+-\s*[0-9.]+\s+sec\s+\S+ \w*Bytes\s+"
+            r"(?P<rate>[0-9.]+) (?P<scale>[KMGT]?)bits/sec"
+            r"(?:\s+(?P<again>[0-9]+))?.*?(?P<end>sender|receiver)?\s*$",
+            text,
+        )
+        if match and match["end"]:
+            gbit = float(match["rate"]) * {"K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}.get(match["scale"], 1e-9)
+            found.fact(line, match["end"], "tcp.bandwidth", f"{gbit:g}", "Gbit/s")
+            found.fact(line, match["end"], "tcp.retransmits", match["again"] or "")
+            words.append(f"{match['end']} {match['rate']} {match['scale']}bits/sec")
+    return listed(words, 4) or count(len(out.lines), "line")
+
+
+_WIRE: Final = re.compile(
+    r"\s+(?P<guid>0x[0-9a-f]+)?\s*\"?.*?(?P<lid>[0-9]+)\s+(?P<port>[0-9]+)\[.*?\] ==\(\s*(?P<state>.*?)\s*\)==>"
+    r"\s*(?P<peer>.*?)\s*\(\s*(?P<note>.*?)\s*\)\s*$"
+)
+
+
+def _links(out: Output, found: Found) -> str:
+    """iblinkinfo: the two ends of each link; a port without a peer is one that nothing is plugged into."""
+    name, total, odd = "", 0, []
+    for line, text in out.lines:
+        if match := re.match(r"(?:CA|Switch|RT): (?:0x[0-9a-f]+ )?(.*?):\s*$", text):
+            name = match[1]
+        elif match := _WIRE.match(text):
+            total += 1
+            device = f"{name} port {match['port']}"
+            found.fact(line, device, "link.state", match["state"])
+            found.fact(line, device, "link.could_be", match["note"])
+            odd += [f"{device} {match['note']}"] if match["note"] else []
+            odd += [f"{device} {match['state']}"] if "LinkUp" not in match["state"] else []
+    return "; ".join([count(total, "link"), *odd[:6]])
+
+
+def _ibdiagnet(out: Output, found: Found) -> str:
+    """Warnings and errors of its stages, and the counters that it prints by port."""
+    words: list[str] = []
+    device = None
+    for line, text in out.lines:
+        if match := re.match(r"-([WE])- (.*)", text):
+            kind = "error" if match[1] == "E" else "warning"
+            found.fact(line, None, f"ibdiagnet.{kind}", match[2])
+            words.append(match[2])
+        if match := re.match(r"(?:-[EW]- )?.*?lid=(0x[0-9a-f]+).*? (\S+/P?[0-9]+)\s*$", text):
+            device = match[2]
+        elif match := re.match(r"\s+([a-z_]+)\s*:\s*([0-9]+)\b", text):
+            rdma._counters(found, line, device, match[1], match[2])
+            words.append(f"{device or ''} {match[1]} {match[2]}".strip())
+    return listed(words, 6) or "no warning and no error"
+
+
+def _strace(out: Output, found: Found) -> str:
+    words = []
+    for line, text in out.lines:
+        if match := re.match(
+            r"(?:\[pid +([0-9]+)\] )?(?:[0-9:.]+ )?(\w+)\((.*)\)\s+= (-?\S+)(?: (E[A-Z]+).*)?", text
+        ):
+            found.fact(
+                line,
+                f"pid {match[1]}" if match[1] else None,
+                f"call.{match[2]}",
+                f"{match[3]} = {match[4]} {match[5] or ''}",
+            )
+            words.append(f"{match[2]} {match[5] or match[4]}")
+    return listed(words[-4:], 4) or "in no call of the system"
+
+
+def _tree(out: Output, found: Found) -> str:
+    """lspci -t: what hangs on each root, without addresses of their own."""
+    gpus = nics = 0
+    for line, text in out.lines:
+        for name in re.findall(r"(?<=[0-9a-f]  )(.*)$", text):
+            kind = (
+                "gpu"
+                if re.search(r"NVIDIA.*\[|Instinct", name)
+                else "nic"
+                if re.search(r"Mellanox|ConnectX|Broadcom.*57|EFA", name)
+                else ""
+            )
+            if kind:
+                found.fact(line, None, f"pci.tree.{kind}", name)
+            gpus, nics = gpus + (kind == "gpu"), nics + (kind == "nic")
+    return f"{count(gpus, 'GPU')}, {count(nics, 'NIC')}"
+
+
+def _first(pattern: str, name: str) -> Callable[[Output, Found], str]:
+    """A reader of one value, that of the pattern's group."""
+
+    def read(out: Output, found: Found) -> str:
+        for line, text in out.lines:
+            if match := re.search(pattern, text):
+                found.fact(line, None, name, match[1])
+                return match[1]
+        return ""
+
+    return read
+
+
+_PROVIDERS: Final = r"(?:efa|verbs|tcp|sockets|shm|sm2|psm[23x]?|opx|cxi|udp|usnic|ucx|net|UDP)\b[;\w]*\s*$"
+TOOLS: Final = (
+    _report("sysctl", "kernel settings", ("net.", "kernel.", "vm.", "fs."),
+        r"(?:net\.(?:core|ipv4|ipv6)|kernel|vm|fs)\.[\w./-]+ = ", r"[a-z]\w*\.[\w./-]+ = ", "sysctl", r".*"),
+    _report("fi_info", "providers of libfabric", ("provider: ", "fi_getinfo"), rf"provider: {_PROVIDERS}"
+        rf"|fi_getinfo: -?[0-9]+",
+        rf"\s+\w+: |provider: {_PROVIDERS}", "fi", r"provider|domain|fi_getinfo"),
+    _report("ucx_info", "transports of UCX",
+        ("# Memory domain:", "# Library version:", "#      Transport:", "# Transport:"),
+        r"# Memory domain: |# Library version: |#\s+Transport: ", r"#", "ucx",
+        r"Transport|Device|Library version", "Device"),
+    Tool("mlxlink", "state of a port and its cable (mlxlink)", ("Operational Info",), r"Operational Info\s*$",
+        r"[A-Z][^:]*\s+:\s|-{3,}|[A-Z][\w ()/]+$|\s+\S", _mlxlink),
+    Tool("systemctl status", "state of a service (systemctl status)", (".service", ".socket"),
+        r"[●○×x*↻] \S+\.(?:service|socket|mount|timer)(?: - .*)?$",
+        r"\s+\S|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} ", _systemctl),
+    Tool("lstopo", "tree of a host (lstopo)", ("Machine (", "Machine L#0"),
+        r"Machine (?:L#0 )?\(.*[KMGT]B", r"\s+\S", _lstopo),
+    Tool("iperf3", "TCP bandwidth (iperf3)", ("Connecting to host", "Server listening", "Interval  "),
+        r"Connecting to host \S+, port|Server listening on|\[ ?ID\] Interval", r"\[|- - -|-{5}|iperf|Accepted|Server"
+        r"|Reverse", _iperf),
+    Tool("iblinkinfo", "links of an InfiniBand fabric (iblinkinfo)", ("CA: ", "Switch: "),
+        r"(?:CA|Switch): (?:0x[0-9a-f]+ )?\S.*:\s*$", r"\s+\S|(?:CA|Switch|RT): ", _links),
+    Tool("ibdiagnet", "checks of an InfiniBand fabric (ibdiagnet)", ("IBDIAGNET", "-I- ", "-E- ", "-W- "),
+        r"Running version:\s+\"IBDIAGNET|-[IEW]- (?:Discovering|Stage|Fabric Discover|Ports? |Links? )"
+        r"|Load Plugins from",
+        r"-[IEW]-|\s+\S|[A-Z][\w /-]+$|Running|-{4,}|lid=", _ibdiagnet),
+    Tool("strace", "calls of the system (strace)", ("strace: Process", "[pid "), r"strace: Process [0-9]+ attached"
+        r"|\[pid +[0-9]+\] \w+\(",
+        r"\[pid|\w+\(.*|<\.\.\. |strace:|\)|[0-9:.]+ \w+\(", _strace),
+    Tool("lspci -t", "tree of PCI devices (lspci -t)", ("-[",),
+        r"-(?:\+-)?\[[0-9a-f]{4}(?::[0-9a-f]{2})?\]-", r"[\s|\\+-]", _tree),
+    Tool("nvcc --version", "version of the CUDA toolkit (nvcc)", ("Cuda compiler driver",), r"nvcc: NVIDIA",
+        r"Copyright|Built|Cuda comp|Build ", _first(r"release ([0-9.]+)", "cuda.toolkit_version")),
+    Tool("ofed_info", "version of the RDMA drivers (ofed_info)", ("MLNX_OFED_LINUX-", "OFED-internal-"),
+        r"(?:MLNX_OFED_LINUX|OFED-internal)-[0-9][\w.-]*", r"\Z", _first(r"-([0-9][\w.-]*)", "host.ofed_version")),
+)  # fmt: skip
