@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import nccl_insight
+from nccl_insight.readers import host_tools
 
 if sys.version_info >= (3, 11):
     from re import _constants as sre
@@ -170,7 +171,11 @@ BOUNDED = {
     r"Kernel Module": 2000,  # a file of /proc
 }
 # Modules whose texts come from a maintainer (NCCL's own sources) or are lines of bounded length (redact.collect).
+HOST_TOOLS = [module.name for module in pkgutil.iter_modules(host_tools.__path__)]
 BOUNDED_MODULES = {
+    # Lines of host tools are read to their first 4,000 characters, forms from the first 64 KiB of a file.
+    **{f"nccl_insight.readers.host_tools.{name}": 4000 for name in HOST_TOOLS},
+    "nccl_insight.readers.forms": 4000,
     "nccl_insight.language.sources": 1000,
     "nccl_insight.redact.said": 1000,
     "nccl_insight.redact.rows": 1000,

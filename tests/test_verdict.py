@@ -226,7 +226,10 @@ def test_what_to_add_is_grouped_and_leaves_other_kinds_of_input_out(tmp_path: Pa
 def test_nothing_to_judge_says_what_each_input_was_taken_for(tmp_path: Path) -> None:
     analysis = judge(tmp_path, ["once upon a time"], "story.log")
     assert analysis.status == "not_judged"
-    assert analysis.headline == "Nothing to judge: text without a line of NCCL"
+    assert (
+        analysis.headline
+        == 'Nothing to judge: text without a line of NCCL: text that begins "once upon a time"'
+    )
     (tmp_path / "empty.log").write_bytes(b"")
     assert nccl_insight.analyze([tmp_path / "empty.log"]).inputs[0].taken_for == "empty file"
 

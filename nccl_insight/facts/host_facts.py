@@ -186,21 +186,21 @@ def _stands(run: Run) -> tuple[Stand, ...]:
         )
     best: dict[tuple[object, ...], tuple[int, Stand]] = {}
     for (input_id, host, pid, rank, thread), frames in threads.items():
-        text = [_frame(f) for f in frames]
-        doing = next((name for name, pattern in _DOING_RES if any(pattern.search(t) for t in text)), "")
+        shown = [_frame(f) for f in frames]
+        doing = next((name for name, pattern in _DOING_RES if any(pattern.search(t) for t in shown)), "")
         known = rank if rank is not None else ranks.get((host, pid))
         if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
             known = next(iter(pids[int(str(pid))]))
         stand = Stand(
             int(str(input_id)), int(str(frames[0]["line"])), str(host) if host else None,
             None if pid is None else int(str(pid)),
-            None if known is None else int(str(known)), str(thread or ""), doing, text[0],
-            next((t for t in text if _own(t)), ""),
+            None if known is None else int(str(known)), str(thread or ""), doing, shown[0],
+            next((t for t in shown if _own(t)), ""),
         )  # fmt: skip
         weight = (
             4 * ("MainThread" in stand.thread or "current" in stand.thread)
             + 2 * bool(doing)
-            + (not _IDLE.search(" ".join((stand.thread, *text[:2]))))
+            + (not _IDLE.search(" ".join((stand.thread, *shown[:2]))))
         )
         key = (input_id, host, pid, rank)
         if key not in best or weight > best[key][0]:

@@ -14,12 +14,12 @@ _TIMED: Final = re.compile(
     r"|[IWEFD][0-9]{4} [0-9]{2}:|[0-9]{2}:[0-9]{2}:[0-9]{2})"
 )
 _LEVEL: Final = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
-_KEY: Final = re.compile(r"\s*(?:- )?[A-Za-z_][\w./-]*:(?:\s|$)")
+_KEY: Final = re.compile(r"\s{0,80}(?:- )?[A-Za-z_][\w./-]{0,80}:(?:\s|$)")
 _SHELL: Final = re.compile(
-    r"\s*(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
+    r"\s{0,80}(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
 )
 _COLUMNS: Final = re.compile(r"\s{2,}|\t|\|")
-_PYTHON: Final = re.compile(r"\s*(?:import |from \S+ import |def |class |@|return |if __name__)")
+_PYTHON: Final = re.compile(r"\s{0,80}(?:import |from \S+ import |def |class |@|return |if __name__)")
 
 
 def form_of(head: bytes) -> str:

@@ -343,8 +343,8 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
         )
 
 
-def _named_fault(text: str) -> str:
-    return next((name for name, pattern in _DCGM if text and re.search(pattern, text, re.I)), "")
+def _named_fault(said: str) -> str:
+    return next((name for name, pattern in _DCGM if said and re.search(pattern, said, re.I)), "")
 
 
 def peers(run: Run) -> Iterator[Said | Beside]:

@@ -89,7 +89,7 @@ def _p2p(out: Output, found: Found) -> str:
 
 
 _NVB_TITLE: Final = re.compile(
-    r"(?P<what>memcpy|memory latency|[A-Za-z ]*?) ?(?P<how>CE"
+    r"(?P<what>memcpy|memory latency|[A-Za-z ]{0,40}?) ?(?P<how>CE"
     r"|SM)? ?(?P<row>[CG]PU)\(row\) ?(?P<arrow><?->?) ?(?P<col>[CG]PU)\(column\) (?P<kind>bandwidth"
     r"|latency) \((?P<unit>[^)]*)\)"
 )

@@ -50,7 +50,7 @@ def _dmesg(out: Output, found: Found) -> str:
     who: dict[str, int] = {}
     for line, text in out.lines:
         if link := re.search(
-            r"mlx5_core (\S+?)(?: (\S+))?: Link (down|up)|(\S+): NIC Link is (Down|Up)", text
+            r"mlx5_core ([\w:.]+)(?: (\S+))?: Link (down|up)|\b([\w.]{1,40}): NIC Link is (Down|Up)", text
         ):
             found.fact(line, link[2] or link[1] or link[4], "kernel.link", (link[3] or link[5]).lower())
         elif event := re.search(r"mlx5_core (\S+): Port module event: (.*)", text):

@@ -10,7 +10,7 @@ from typing import Final
 from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Lines, Output, Tool, bus_id, count, listed, slug
 
-_PAIR: Final = re.compile(r"(?:#\s*)?(?P<key>[^:=]*?[^:=\s])\s*(?::\s+|\s=\s|:$)(?P<value>.*)$")
+_PAIR: Final = re.compile(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ def _iperf(out: Output, found: Found) -> str:
 
 
 _WIRE: Final = re.compile(
-    r"\s+(?P<guid>0x[0-9a-f]+)?\s*\"?.*?(?P<lid>[0-9]+)\s+(?P<port>[0-9]+)\[.*?\] ==\(\s*(?P<state>.*?)\s*\)==>"
-    r"\s*(?P<peer>.*?)\s*\(\s*(?P<note>.*?)\s*\)\s*$"
+    r"\s+\S{0,20}\s*\"?.{0,80}?[0-9]+\s{1,9}(?P<port>[0-9]+)\[[^]]*\] "
+    r"==\((?P<state>[^)]*)\)==>[^(]*(?:\((?P<note>[^)]*)\))?"
 )
 
 
@@ -158,11 +158,15 @@ def _links(out: Output, found: Found) -> str:
             name = match[1]
         elif match := _WIRE.match(text):
             total += 1
-            device = f"{name} port {match['port']}"
-            found.fact(line, device, "link.state", match["state"])
-            found.fact(line, device, "link.could_be", match["note"])
-            odd += [f"{device} {match['note']}"] if match["note"] else []
-            odd += [f"{device} {match['state']}"] if "LinkUp" not in match["state"] else []
+            device, state, note = (
+                f"{name} port {match['port']}",
+                match["state"].strip(),
+                (match["note"] or "").strip(),
+            )
+            found.fact(line, device, "link.state", state)
+            found.fact(line, device, "link.could_be", note)
+            odd += [f"{device} {note}"] if note else []
+            odd += [f"{device} {state}"] if "LinkUp" not in state else []
     return "; ".join([count(total, "link"), *odd[:6]])
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from nccl_insight.readers.host_tools.model import Lines
 
-_PAIR: Final = re.compile(r"(?P<key>[^:]*?[^:\s])\s*:(?:\s+(?P<value>.*))?$")
+_PAIR: Final = re.compile(r"(?P<key>[^:]{0,120}?[^:\s])\s{0,80}:(?:\s+(?P<value>.*))?$")
 _DEEPEST: Final = 12
 # Columns of two words that kubectl and df have; all others are one.
 _COLUMN: Final = re.compile(r"(?:LAST SEEN|NOMINATED NODE|READINESS GATES|Mounted on|[^|\s]+)")

@@ -141,7 +141,7 @@ def _faulthandler(out: Output, found: Found) -> str:
 
 
 _BACKTRACE: Final = re.compile(
-    r"(?:\[[^\]]*:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
+    r"(?:\[[^\]]{0,80}:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
 )
 
 
@@ -177,7 +177,7 @@ def _kernel(out: Output, found: Found) -> str:
 
 TOOLS: Final = (
     Tool("py-spy dump", "stacks of a Python process (py-spy)", ("Process ", "(active", "(idle"),
-        r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)",
+        r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)(?:: \".*)?\s*$",
          r"Python v|Parent Process|Thread (?:0x)?[0-9A-Fa-f]+ |\s{4}|Process [0-9]+:|-{10,}", _py_spy),
     Tool("cuda-gdb", "kernels and stacks (cuda-gdb)", ("(cuda-gdb)", "SMs Mask", "CUDA thread"), r"\(cuda-gdb\)"
         r"|\s*Kernel\s+Parent\s+Dev|\[Switching focus to CUDA",
