@@ -274,8 +274,8 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
                       "lost connections.", observed=" ".join(filter(None, (reason, number))),
                       expected="Running or Completed")  # fmt: skip
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
-        reason, pod = fact.name.split(".", 2)[2], fact.device
-        name = next((n for n, p in _EVENTS if re.fullmatch(p, reason)), "")
+        event, pod = fact.name.split(".", 2)[2], fact.device
+        name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
             yield hit(name, f"Kubernetes: {reason} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
