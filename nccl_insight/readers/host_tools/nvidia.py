@@ -348,7 +348,7 @@ def _cells(out: Output, found: Found) -> str:
     )
     links: dict[str, int] = {}
     for _, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
-        if row != column:
+        if row != column and re.fullmatch(r"NV[0-9]+|[A-Z]{3,4}|[CP]2[CP]", cell):
             links[cell] = links.get(cell, 0) + 1
     return f"{count(len(gpus), 'GPU')} ({listed(gpus, 8)}); paths {listed(sorted(links), 8)}"
 

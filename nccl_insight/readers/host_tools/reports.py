@@ -144,10 +144,7 @@ def _iperf(out: Output, found: Found) -> str:
     return listed(words, 4) or count(len(out.lines), "line")
 
 
-_WIRE: Final = re.compile(
-    r"\s+\S{0,20}\s*\"?.{0,80}?[0-9]+\s{1,9}(?P<port>[0-9]+)\[[^]]*\] "
-    r"==\((?P<state>[^)]*)\)==>[^(]*(?:\((?P<note>[^)]*)\))?"
-)
+_WIRE: Final = re.compile(r"(?P<state>[^)]*)\)==>[^(]*(?:\((?P<note>[^)]*)\))?")
 
 
 def _links(out: Output, found: Found) -> str:
@@ -156,10 +153,11 @@ def _links(out: Output, found: Found) -> str:
     for line, text in out.lines:
         if match := re.match(r"(?:CA|Switch|RT): (?:0x[0-9a-f]+ )?(.*?):\s*$", text):
             name = match[1]
-        elif match := _WIRE.match(text):
+        elif match := _WIRE.match(text.partition("==(")[2]):
             total += 1
+            port = re.search(r"([0-9]+)\[[^]]{0,9}\] ==\(", text[:200])
             device, state, note = (
-                f"{name} port {match['port']}",
+                f"{name} port {port[1] if port else '?'}",
                 match["state"].strip(),
                 (match["note"] or "").strip(),
             )

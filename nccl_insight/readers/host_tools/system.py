@@ -156,7 +156,9 @@ def _env(out: Output, found: Found) -> str:
         match = re.match(rf"(?:declare -x )?({_NAME})=(.*)$", text)
         if match is None:
             continue
-        name, value = match[1], match[2].strip().strip("\"'")
+        name, value = match[1], match[2].removesuffix("\\").strip().strip("\"'")
+        if name.startswith(("NCCL_", "RCCL_")) and " " in value:
+            continue  # a sentence
         if re.match(
             r"(?:NCCL|RCCL|TORCH|CUDA|NVIDIA|NVSHMEM|UCX|OMPI|FI|OFI|HSA|HIP|ROCR|MASTER|WORLD|RANK|LOCAL|GROUP"
             r"|SLURM|PMI|GLOO|OMP|LD|PYTORCH|NODE)_?",
