@@ -278,3 +278,85 @@ def test_large_ib_fabrics_may_lose_nothing() -> None:
     told = parts.at(8 << 30)
     assert told.busbw_low_gbps < 300
     assert told.busbw_high_gbps > 358
+
+
+def _busbw(machine: Machine, op: str, size: int) -> tuple[float, float, float]:
+    parts = parts_of(machine, op)
+    assert parts is not None
+    found = parts.at(size)
+    return found.busbw_low_gbps, found.busbw_gbps, found.busbw_high_gbps
+
+
+def test_racks_that_nvlink_does_not_join_are_as_fast_as_their_nics() -> None:
+    rack = build("GB300", nodes=2, gpus_per_node=4, nics="4x800", network="roce")
+    apart = build("GB300", nodes=2, gpus_per_node=4, nics="4x800", network="roce", domains=2)
+    assert (rack.domains, apart.domains) == (1, 2)
+    # Four 800 Gbit/s NICs of two nodes: 358 of 400 GB/s (Google Cloud, A4X Max).
+    low, _, high = _busbw(apart, "AllReduce", 8 << 30)
+    assert 200 < low < 358 < high
+    assert "in 2 NVLink domains" in apart.describe()
+    assert change(rack, "domains=2") == apart
+    for wrong in (0, 3):
+        with pytest.raises(UsageError, match="--domains"):
+            build("GB200", nodes=2, domains=wrong)
+    with pytest.raises(UsageError, match="at most the number of nodes"):
+        change(rack, "domains=3")
+
+
+def test_many_nodes_keep_most_of_the_rate() -> None:
+    # 248 nodes of 8 H200 with 8 x 400 Gbit/s: about 350 GB/s at 512 MiB (NVIDIA/nccl-tests 283).
+    low, _, high = _busbw(build("H200", nodes=248, nics="8x400", network="ib"), "AllReduce", 512 << 20)
+    assert low < 350 < high
+    few, many = (
+        _busbw(build("H100", nodes=n, nics="8x400", network="ib"), "AllReduce", 8 << 30)[1]
+        for n in (16, 1024)
+    )
+    assert many > 0.7 * few
+
+
+def test_the_ring_takes_longer_to_start_and_the_tree_to_move_much() -> None:
+    def busbw(algorithm: str, size: int) -> float:
+        machine = build("H100", nodes=64, nics="8x400", network="ib", nvls=False)
+        return _busbw(change(machine, f"algorithm={algorithm}"), "AllReduce", size)[1]
+
+    assert busbw("Tree", 8) > 2 * busbw("Ring", 8)
+    assert busbw("Ring", 8 << 30) > busbw("Tree", 8 << 30)
+
+
+def test_the_switch_adds_nothing_with_four_gpus() -> None:
+    gains = [
+        _busbw(build("H100", gpus_per_node=n), "AllReduce", 8 << 30)[1]
+        / _busbw(build("H100", gpus_per_node=n, nvls=False), "AllReduce", 8 << 30)[1]
+        for n in (4, 8)
+    ]
+    assert gains[0] == 1.0
+    assert 1.2 < gains[1] < 1.4
+
+
+def test_groups_of_bridged_gpus_have_two_rings_over_pcie() -> None:
+    bridged, alone = (
+        _busbw(build("H200 NVL", gpus_per_node=8, link=link), "AllReduce", 8 << 30)[1]
+        for link in ("nvlink", "pcie")
+    )
+    assert 1.5 < bridged / alone < 2.1
+
+
+@pytest.mark.parametrize("name", ["slingshot", "tcpx", "tcpxo"])
+def test_every_network_can_be_named(name: str) -> None:
+    asked = [
+        "expect",
+        "--gpu",
+        "H100",
+        "--nodes",
+        "2",
+        "--nics",
+        "4x200",
+        "--op",
+        "AllGather",
+        "--size",
+        "8G",
+    ]
+    result = run_cli(*asked, "--network", name, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    (found,) = json.loads(result.stdout)["expectations"]
+    assert found["busbw_high_gbps"] <= 100

@@ -31,11 +31,14 @@ def register(app: typer.Typer) -> None:
             None, "--gpus-per-node", help="GPUs per node that the job uses."
         ),
         nics: str | None = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
-        network: Literal["ib", "roce", "efa", "tcp"] | None = typer.Option(
+        network: Literal["ib", "roce", "efa", "tcp", "slingshot", "tcpx", "tcpxo"] | None = typer.Option(
             None, "--network", help="Network between nodes."
         ),
         link: str | None = typer.Option(
             None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."
+        ),
+        domains: int | None = typer.Option(
+            None, "--domains", help="NVLink domains that the nodes are spread over (GB200, GB300)."
         ),
         gdr: bool | None = typer.Option(
             None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."
@@ -82,7 +85,7 @@ def register(app: typer.Typer) -> None:
         sizes = tuple(_size(s) for s in size) if size else None
         machine = build(
             gpu, nodes=nodes, gpus_per_node=gpus_per_node, nics=nics, network=network, link=link, gdr=gdr,
-            nvls=nvls, nccl_version=nccl,
+            nvls=nvls, nccl_version=nccl, domains=domains,
         )  # fmt: skip
 
         def ask(title: str, asked: Machine) -> expect_report.Question:

@@ -10,7 +10,7 @@ from nccl_insight.errors import UsageError
 from nccl_insight.expect.hardware import Gpu, Network, find_gpu, gpus, networks
 
 LINKS: Final = ("nvswitch", "nvlink", "pcie")
-NETWORKS: Final = ("ib", "roce", "efa", "tcp")
+NETWORKS: Final = ("ib", "roce", "efa", "tcp", "slingshot", "tcpx", "tcpxo")
 _NICS: Final = re.compile(r"(\d{1,3})x(\d{1,4})")
 _CONSUMER: Final = re.compile(r"RTX (2|3|4|5)0|2080|3090|4090|5090|P40")
 
@@ -21,7 +21,8 @@ class Machine:
 
     ``nics`` is the number of NICs per node, ``nic_gbit`` the rate of each in Gbit/s. ``gdr`` None means unknown.
     ``nvls`` False means that the user switched it off, ``algorithm`` that large all-reduces must take it: ``Ring``,
-    ``Tree`` or ``NVLS`` (``NVLSTree`` across domains).
+    ``Tree`` or ``NVLS`` (``NVLSTree`` across domains). ``split``: the nodes are spread over so many NVLink domains
+    (as many as nodes where NVLink between nodes is off); None: as few as the GPU's rack allows.
     """
 
     gpu: Gpu
@@ -35,6 +36,7 @@ class Machine:
     nvls: bool | None = None
     nccl_version: tuple[int, int] | None = None
     algorithm: str | None = None
+    split: int | None = None
 
     @property
     def ranks(self) -> int:
@@ -46,7 +48,8 @@ class Machine:
         """Nodes that share one NVLink domain (1 unless NVLink joins nodes)."""
         if self.fabric != "nvswitch" or self.gpu.domain_gpus <= 16:
             return 1
-        return max(1, min(self.nodes, self.gpu.domain_gpus // self.gpu.node_gpus))
+        most = max(1, min(self.nodes, self.gpu.domain_gpus // self.gpu.node_gpus))
+        return most if self.split is None else min(most, -(-self.nodes // self.split))
 
     @property
     def domains(self) -> int:
@@ -70,7 +73,8 @@ class Machine:
             )
         nodes = f"{self.nodes} nodes of {self.gpus_per_node}" if self.nodes > 1 else "one node"
         joined = {"pcie": "PCIe", "nvswitch": "NVSwitch", "mesh": "direct links", "bridge": "NVLink bridges"}
-        return f"{self.ranks} x {self.gpu.name} ({nodes}, {joined[self.fabric]}{net})"
+        split = f" in {self.domains} NVLink domains" if self.split and self.domain_nodes != self.nodes else ""
+        return f"{self.ranks} x {self.gpu.name} ({nodes}{split}, {joined[self.fabric]}{net})"
 
 
 def parse_nics(text: str) -> tuple[int, float]:
@@ -96,6 +100,7 @@ def build(
     gdr: bool | None = None,
     nvls: bool | None = None,
     nccl_version: str | None = None,
+    domains: int | None = None,
 ) -> Machine:
     """A machine from what a user writes.
 
@@ -108,6 +113,8 @@ def build(
         raise UsageError(f"--gpu {gpu!r}: not in the hardware table; known: {known}")
     if nodes < 1 or (gpus_per_node is not None and gpus_per_node < 1):
         raise UsageError("--nodes and --gpus-per-node start at 1")
+    if domains is not None and not 1 <= domains <= nodes:
+        raise UsageError(f"--domains {domains}: from 1 to the number of nodes, {nodes}")
     if network is not None and network not in NETWORKS:
         raise UsageError(f"--network {network!r}: use one of {', '.join(NETWORKS)}")
     if link is not None and link not in LINKS:
@@ -128,6 +135,7 @@ def build(
         gdr=gdr,
         nvls=nvls,
         nccl_version=None if version is None else (int(version[1]), int(version[2])),
+        split=domains,
     )
 
 

@@ -18,20 +18,25 @@ from typing import Final
 from nccl_insight.bandwidth import busbw_factor
 from nccl_insight.expect.lanes import Lanes, lanes_of
 from nccl_insight.expect.machine import Machine
-from nccl_insight.expect.rates import Rate, rate_of
+from nccl_insight.expect.rates import Rate, can_reduce_in_switch, rate_of
 
 OPS: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll", "SendRecv")
 SIZES: Final = tuple(8 << i for i in range(31))
 # Healthy machines of one kind differ by these factors (published runs of the same machine, small messages most).
-_START_RANGE: Final = 1.5
+_START_RANGE: Final = (1.6, 1.5)
 _RAMP_RANGE: Final = (0.5, 1.6)
 _LAUNCH_US: Final = 5.0
 # Steps per peer of an all-to-all in a node, with older and newer NCCL.
-_SENDS: Final = (3.6, 0.7)
+_SENDS: Final = (4.8, 0.7)
 # How fast the lost time comes with the size: in a node the protocol for small messages lasts longer.
 _RAMP_POWER: Final = (0.75, 0.5)
+# What each rank of the pipeline adds to the time until full rate.
+_RANK_US: Final = 4.0
+# A domain whose switch adds counts as so many ranks of a chain.
+_SWITCH_DEPTH: Final = 4
 # The band's ends are at most this far apart, by size: a wider one would say nothing.
-_WIDEST: Final = ((256 << 20, 1.75), (1 << 20, 2.1), (0, 2.4))
+_UNNAMED: Final = 1.25  # so much wider where the network has no name
+_WIDEST: Final = ((64 << 20, 1.6), (1 << 20, 2.1), (0, 2.4))
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class Parts:
     start_source: str
     ramp_power: float
     lanes: Lanes | None = None
+    doubt: float = 1.0
 
     @property
     def turning_bytes(self) -> int:
@@ -98,12 +104,12 @@ class Parts:
         rate = min(self.rate.typical, through)
         typical = time(rate, self.start_us, self.ramp_us)
         fast = time(
-            min(self.rate.high, through * 1.1), self.start_us / _START_RANGE, self.ramp_us * _RAMP_RANGE[0]
+            min(self.rate.high, through * 1.1), self.start_us / _START_RANGE[0], self.ramp_us * _RAMP_RANGE[0]
         )
         slow = time(
-            min(self.rate.low, through * 0.8), self.start_us * _START_RANGE, self.ramp_us * _RAMP_RANGE[1]
+            min(self.rate.low, through * 0.8), self.start_us * _START_RANGE[1], self.ramp_us * _RAMP_RANGE[1]
         )
-        widest = next(width for least, width in _WIDEST if size >= least)
+        widest = min(next(width for least, width in _WIDEST if size >= least) * self.doubt, _WIDEST[-1][1])
         if slow / fast > widest:
             middle = math.sqrt(slow * fast)
             fast, slow = middle / math.sqrt(widest), middle * math.sqrt(widest)
@@ -152,6 +158,7 @@ def parts_of(machine: Machine, op: str) -> Parts | None:
         machine.gpu.source("hop_us"),
         _RAMP_POWER[machine.domains > 1],
         lanes_of(machine, op),
+        _UNNAMED if machine.domains > 1 and machine.network.name == "unknown" else 1.0,
     )
 
 
@@ -176,9 +183,12 @@ def _start_us(machine: Machine, op: str) -> float:
     if local and machine.nics * machine.nic_gbit <= net.get("first_gbit"):
         inter = net.get("first_hop_us")
     depth = math.ceil(math.log2(machine.domains))
+    around = 0.8 * (machine.ranks - machine.domains) * hop + machine.domains * inter
+    if op == "AllReduce" and machine.algorithm == "Ring":
+        return _LAUNCH_US + 2 * around
     if op in {"AllGather", "ReduceScatter"} and local:
         # A ring through all ranks; the logarithmic PAT needs one GPU per node.
-        return _LAUNCH_US + 0.8 * (machine.ranks - machine.domains) * hop + machine.domains * inter
+        return _LAUNCH_US + around
     hops = {"AllReduce": 2.0 * depth, "SendRecv": 1.0}.get(op, 1.0 * depth)
     if op == "AllToAll":
         hops = 1.0 + 0.15 * (machine.ranks - machine.domain_ranks)
@@ -187,7 +197,15 @@ def _start_us(machine: Machine, op: str) -> float:
 
 
 def _ramp_us(machine: Machine, op: str) -> float:
-    ramp = machine.gpu.get("ramp_us") + 4.0 * machine.ranks
+    ranks = machine.ranks
+    if op == "AllReduce" and machine.algorithm != "Ring":
+        # The double tree's pipeline is as deep as the logarithm of the domains, and a large ring is not taken before
+        # its own pipeline is full: 356 GB/s at 512 MiB on 12 nodes, about 350 on 248 (NVIDIA/nccl-tests 283).
+        chain = machine.domain_ranks
+        if machine.domain_nodes == 1 < machine.domains and can_reduce_in_switch(machine):
+            chain = min(chain, _SWITCH_DEPTH)
+        ranks = min(ranks, math.ceil(chain * (1 + math.log2(machine.domains))))
+    ramp = machine.gpu.get("ramp_us") + _RANK_US * ranks
     if op in {"AllGather", "ReduceScatter"}:
         ramp *= 0.7
     if op in {"SendRecv", "Broadcast", "Reduce"}:

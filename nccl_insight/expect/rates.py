@@ -10,6 +10,14 @@ from nccl_insight.expect.hardware import Gpu
 from nccl_insight.expect.machine import Machine, direct_memory
 
 _TREE_SHARE: Final = 0.92
+# What the rings of a job move between two NVLink domains of several nodes: 16 channels of half a 400 Gbit/s NIC. NVL72
+# with 72 NICs each: 399 GB/s a direction with two domains, 381 with twenty (coreweave/nccl-tests 43, 2025).
+_CROSSING_GBPS: Final = 410.0
+
+
+_BRIDGED_GROUPS: Final = 1.85
+# Below so many GPUs the ring is as fast: NVLS gains 1.00, 1.14, 1.19, 1.26 and 1.29 with 4 to 8 (published nccl-tests).
+_NVLS_LEAST: Final = 5
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,9 @@ def inside(machine: Machine, ranks: int) -> Rate:
         return _bridge(gpu, ranks)
     nvlink = gpu.get("nvlink_gbps")
     if machine.fabric in {"pcie", "bridge"} or not nvlink:
-        return _pcie(gpu, ranks)
+        # Rings go through the bridges of each group, so every GPU has only one neighbor over PCIe: two rings fit.
+        grouped = machine.fabric == "bridge" and gpu.bridge_gpus > 1 and ranks % gpu.bridge_gpus == 0
+        return _pcie(gpu, ranks).scaled(_BRIDGED_GROUPS if grouped else 1.0)
     share = gpu.get("ring_share")
     name = "xGMI" if gpu.vendor == "amd" else "NVLink"
     if machine.fabric == "mesh" and gpu.mesh_links and gpu.links:
@@ -60,9 +70,9 @@ def inside(machine: Machine, ranks: int) -> Rate:
     if ranks == 2:
         # "2 GPUs performance always tends to be a bit under" (NVIDIA/nccl-tests 331, 2025): 483 GB/s on two B200.
         return Rate(
-            typical * 0.9,
-            typical * 0.7,
-            typical * 1.06,
+            typical * 0.8,
+            typical * 0.65,
+            typical * 1.0,
             f"{name} through NVSwitch",
             "Ring",
             gpu.source("ring_share"),
@@ -110,7 +120,7 @@ def _nvls(machine: Machine, ranks: int) -> float | None:
     """algbw of a large all-reduce in the switch; None where NVLS is not possible."""
     share = machine.gpu.get("nvls_share")
     old = machine.nccl_version is not None and machine.nccl_version < (2, 17)
-    if not share or machine.nvls is False or old or machine.fabric != "nvswitch" or ranks < 3:
+    if not share or machine.nvls is False or old or machine.fabric != "nvswitch" or ranks < _NVLS_LEAST:
         return None
     return machine.gpu.get("nvlink_gbps") * share
 
@@ -137,8 +147,10 @@ def outside(machine: Machine) -> Rate:
         factor, bound = net.get("no_gdr"), f"{bound}, staged in host memory"
     if net.name == "tcp":
         bound = f"{bound}, sockets"
-    spread = max(1 - 0.05 * max(0.0, math.log2(machine.domains / 16)), 0.6)
+    spread = max(1 - 0.03 * max(0.0, math.log2(machine.domains / 16)), 0.7)
     rate *= factor
+    if machine.domain_nodes > 1 and rate > _CROSSING_GBPS:
+        rate, bound = _CROSSING_GBPS, "channels between NVLink domains"
     return Rate(
         rate * share * spread,
         rate * net.get(f"{slow}low") * spread,
@@ -232,7 +244,7 @@ def _across(machine: Machine, local: Rate | None, net: Rate, ring: Rate) -> Rate
     best = max(options, key=lambda rate: rate.typical)
     return Rate(
         best.typical,
-        max(ring.low, best.low * 0.88) if best is not ring else ring.low,
+        ring.low if best is ring or nvls is None else max(ring.low, best.low * 0.88),
         max(rate.high for rate in options),
         best.bound_by,
         best.algorithm,

@@ -9,7 +9,19 @@ from nccl_insight.errors import UsageError
 from nccl_insight.expect.machine import Machine, build, parse_nics
 from nccl_insight.expect.rates import can_reduce_in_switch
 
-KEYS: Final = ("nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls", "algorithm")
+KEYS: Final = (
+    "nodes",
+    "gpus-per-node",
+    "gpus",
+    "nics",
+    "network",
+    "link",
+    "gpu",
+    "gdr",
+    "nvls",
+    "algorithm",
+    "domains",
+)
 _ALGORITHMS: Final = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvlstree": "NVLS"}
 _ON: Final = frozenset({"on", "yes", "1", "true"})
 _OFF: Final = frozenset({"off", "no", "0", "false"})
@@ -40,8 +52,12 @@ def _one(machine: Machine, key: str, value: str) -> Machine:
     if key == "nics":
         count, gbit = parse_nics(value)
         return dataclasses.replace(machine, nics=count, nic_gbit=gbit)
-    if key in {"nodes", "gpus-per-node"}:
+    if key in {"nodes", "gpus-per-node", "domains"}:
         count = _count(key, value)
+        if key == "domains":
+            if count > machine.nodes:
+                raise UsageError(f"--what-if domains={value}: at most the number of nodes, {machine.nodes}")
+            return dataclasses.replace(machine, split=count)
         if key == "nodes":
             return dataclasses.replace(machine, nodes=count)
         return dataclasses.replace(machine, gpus_per_node=count)
