@@ -278,7 +278,7 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
-            yield hit(name, f"Kubernetes: {reason} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
+            yield hit(name, f"Kubernetes: {event} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
                 Severity.ERROR if name != "launch-failed" else Severity.WARNING,
                       explanation="An event of Kubernetes that ends a pod or keeps it from running; its peers "
                           "then wait or report lost connections.", observed=fact.value[:120],

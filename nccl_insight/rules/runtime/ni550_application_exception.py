@@ -183,7 +183,7 @@ def _exit(run: Run, first: End) -> Hit:
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     if first.message == LAST_WORDS:
         hit = Hit(
-            title=f'{subject([first], "The job")} did not end well: "{_brief(first.text)}"{since([first])}',
+            title=f'{subject([first], "The job")} ended with an error: "{_brief(first.text)}"{since([first])}',
             next_step="read the lines in front of this one, and the output of the process that it is about",
             explanation="The output ends with this line, and no line of NCCL, torch or the kernel says why.",
             expected="an end without an error",

@@ -52,9 +52,9 @@ _CONTENT: Final = (
     ("make", re.compile(r"(?s:.{0,4000}?)^\.PHONY\s*:", re.M)),
 )  # fmt: skip
 _SHELLISH: Final = re.compile(
-    r"(?m)^[ \t]*(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
+    r"(?m)^[ \t]{0,99}(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
     r"|docker|ssh|exec|echo|cd|python[\d.]*|eval|ulimit|\.)[ \t]|^#(?:SBATCH|PBS|BSUB|\$ -|FLUX:)"
-    r"|^[ \t]*[A-Z_][A-Z0-9_]*=\S*|\w+\s*\(\)\s*\{"
+    r"|^[ \t]{0,99}[A-Z_][A-Z0-9_]{0,99}=|^[ \t]{0,99}(?:function[ \t]{1,9})?[\w-]{1,99}[ \t]{0,9}\(\)\s{0,99}\{"
 )
 _PAIR: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=.*")
 _MOST_ROWS: Final = 2000
