@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 #: Number -> meaning, for those that say something about a job of many GPUs.
 MEANINGS: Final = {
@@ -10,7 +10,9 @@ MEANINGS: Final = {
     31: "GPU memory page fault, usually an illegal access by a kernel",
     43: "GPU stopped processing; the process was at fault or was killed",
     45: "preemptive cleanup after an earlier error or a killed process",
+    46: "GPU stopped processing; it has to be reset",
     48: "double-bit ECC error",
+    54: "auxiliary power is not connected to the GPU board",
     61: "internal microcontroller error",
     62: "internal microcontroller halt",
     63: "a memory row remapping is recorded; it takes effect at the next reset",
@@ -22,17 +24,43 @@ MEANINGS: Final = {
     94: "contained memory error: the program that had the page ended",
     95: "uncontained memory error",
     109: "context switch time-out",
+    110: "security fault, uncommon without a hardware failure",
     119: "GSP firmware time-out",
     120: "GSP firmware error",
+    121: "errors on the link to the Grace CPU that were corrected",
+    136: "NVLink training failed",
     137: "NVLink privilege error, usually a peer or program that accessed memory it may not",
     140: "unrecovered ECC error",
+    143: "GPU initialization error",
     144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
     148: "NVLink NVLPW_CTRL error", 149: "NVLink NETIR error", 150: "NVLink MSE error",
     154: "the recovery action that the GPU needs changed",
+    155: "NVLink went down", 156: "a resource is retired at the next reset", 157: "no resource is left to retire to",
+    158: "GPU fatal time-out", 167: "PCIe fatal time-out", 169: "internal microcontroller halt",
+    171: "uncorrectable error in DRAM", 172: "uncorrectable error in SRAM",
 }  # fmt: skip
 #: Usually the program's fault: the GPU goes on.
 BY_PROGRAM: Final = (13, 31, 43, 45, 69, 137)
-#: Recorded for the next reset; nothing is wrong now.
-WAITING: Final = (63, 92)
+#: Recorded for the next reset or corrected; nothing is wrong now.
+WAITING: Final = (63, 92, 121, 157)
 #: Errors of NVLink 5, which say themselves whether they are fatal.
-NVLINK5: Final = (144, 145, 146, 147, 148, 149, 150)
+NVLINK5: Final = (144, 145, 146, 147, 148, 149, 150, 155)
+
+
+def weight(xid: int | None, word: str | None, *, switch: bool = False) -> Literal["error", "warning", "info"]:
+    """``error`` where hardware needs service, ``warning`` where a program is at fault, ``info``: nothing is wrong now.
+
+    ``word`` is what the line says of itself: ``non-fatal``, ``hard`` (a recovery is needed) or None. ``switch``: an
+    SXid of an NVSwitch.
+    """
+    if switch:
+        return "info" if word == "non-fatal" else "error"
+    if xid in WAITING:
+        return "info"
+    if xid in BY_PROGRAM:
+        return "warning"
+    if xid == 154:
+        return "error" if word == "hard" else "info"
+    if xid in NVLINK5:
+        return "info" if word == "non-fatal" else "error"
+    return "error" if xid in MEANINGS else "warning"

@@ -98,10 +98,12 @@ def nics(count: int, first: int = 0, rate: str = "400 Gb/sec (4X NDR)", layer: s
     return files
 
 
-def smi(count: int = 8, links: int = 18, short: int = 0, mig: str = "[N/A]") -> dict[str, Output]:
+def smi(
+    count: int = 8, links: int = 18, short: int = 0, mig: str = "[N/A]", speed: float = 26.562
+) -> dict[str, Output]:
     listing = "".join(
         f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n"
-        + "".join(f"\t Link {k}: 26.562 GB/s\n" for k in range(links - (short if n == 3 else 0)))
+        + "".join(f"\t Link {k}: {speed} GB/s\n" for k in range(links - (short if n == 3 else 0)))
         for n in range(count)
     )
     rows = "".join(HEALTH.format(n=n, mig=mig) for n in range(count))
@@ -196,12 +198,13 @@ MACHINES: dict[str, tuple[Files, dict[str, Output] | None, dict[str, Status]]] =
     ),
     "AMD": (amd(), {}, {}),
     "Grace Blackwell": (
-        {**gpus(4, "NVIDIA GB200"), "dev/nvidia-caps-imex-channels/channel0": "", **nics(4)}, smi(4), {},
+        {**gpus(4, "NVIDIA GB200"), "dev/nvidia-caps-imex-channels/channel0": "", **nics(4)}, smi(4, speed=53.125), {},
     ),
     "no driver": ({"proc/cmdline": "x"}, {}, {}),
     "a driver tool that hangs": (dgx(), {"--query-gpu": Output("hung")}, {"driver": Status.FAIL}),
     "no fabric manager": ({**gpus(8), **switches(False), **nics(8)}, None, {"fabric manager": Status.FAIL}),
-    "Grace Blackwell without IMEX": ({**gpus(4, "NVIDIA GB200"), **nics(4)}, smi(4), {"imex": Status.WARN}),
+    "Grace Blackwell without IMEX": ({**gpus(4, "NVIDIA GB200"), **nics(4)}, smi(4, speed=53.125),
+                                     {"imex": Status.WARN}),
     "limited partition": (limited(), None, {"partition key": Status.WARN}),
     "a cable with errors": (
         {**dgx(), f"{IB}/mlx5_6/ports/1/counters/link_downed": "412"}, None, {"nic errors": Status.WARN},
@@ -267,6 +270,18 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, Status, str]] = {
     "fabric": ({"fabric": (2, 0)}, "nvlink fabric", Status.FAIL, "still in progress"),
     "fabric refused": ({"fabric": (3, 999)}, "nvlink fabric", Status.FAIL, "status 999"),
     "recovery": ({"recovery": 2}, "recovery", Status.FAIL, "a restart of the node"),
+    "recovery of the domain": ({"recovery": 5}, "recovery", Status.FAIL, "nvidia-imex"),
+    "heat by software": ({"reasons": 0x20}, "clocks", Status.WARN, "slowed down by heat"),
+    "slowed alone": ({"reasons": 0x08}, "clocks", Status.WARN, "HW Slowdown"),
+    "SRAM": ({"sram": 1}, "sram", Status.FAIL, "GPU 3"),
+    "no spare rows": ({"bare": 2}, "spare rows", Status.WARN, "GPU 3"),
+    "another VBIOS": ({"vbios": "96.00.30.00.02"}, "vbios", Status.WARN, "2 releases"),
+    "degraded fabric": ({"health": 0x1}, "nvlink fabric", Status.FAIL, "GPU 3: NVLink has less bandwidth"),
+    "fabric with a wrong chassis": ({"health": 0x3AA}, "nvlink fabric", Status.FAIL, "serial number of the chassis"),
+    "link errors of Blackwell": (
+        {"link_errors": None, "link_fields": {"208:5": 7_000_000_000, "215:5": 2}}, "nvlink errors", Status.WARN,
+        "7,000,000,002 of them on link 5",
+    ),
 }  # fmt: skip
 
 
@@ -285,7 +300,12 @@ def test_one_gpu_that_differs_from_its_siblings(tmp_path: Path, name: str) -> No
         ({}, "NVIDIA H100 80GB HBM3", {}),
         ({"links": [1] * 12}, "NVIDIA H100 80GB HBM3", {"nvlink": Status.WARN}),
         ({"links": [1] * 8}, "NVIDIA H800", {}),
-        ({"power": 500_000}, "NVIDIA H100 80GB HBM3", {}),
+        ({"power": 500_000}, "NVIDIA H100 80GB HBM3", {"power limit": Status.WARN}),
+        ({"power": 690_000}, "NVIDIA H100 80GB HBM3", {}),
+        ({"generation": 4}, "NVIDIA H100 80GB HBM3", {"pcie generation": Status.WARN}),
+        ({"health": 0x1AA}, "NVIDIA H100 80GB HBM3", {}),
+        ({"speed": 53125}, "NVIDIA B200", {}),
+        ({"speed": 26562}, "NVIDIA B200", {"nvlink": Status.WARN}),
         ({"links": [], "fabric": (0, 0), "ecc": None, "rows": None, "speed": None}, "NVIDIA L40S", {}),
         ({"processes": [(99, None)]}, "NVIDIA H100 80GB HBM3", {}),
     ],
@@ -298,8 +318,88 @@ def test_what_all_gpus_have_alike_is_how_the_machine_is_set_up(
     assert {n: c.status for n, c in found.items()} == checks, [c.line() for c in found.values()]
 
 
+def test_counters_that_the_driver_refuses_are_not_read(tmp_path: Path) -> None:
+    refused = eight(every={"link_errors": None, "ecc": None, "rows": None})
+    lines = {c.name: c.observed for c in quick_checks(asked(tmp_path, dgx(), refused))}
+    assert "error counters not read" in lines["nvlink"]
+    assert lines["gpu health"] == "8 GPUs by NVML: clocks not throttled; not read: ECC, remapped rows"
+
+
+@pytest.mark.parametrize(
+    ("count", "model", "fires"),
+    [
+        (7, "NVIDIA H100 80GB HBM3", True), (5, "NVIDIA B200", True), (3, "NVIDIA GB200", True),
+        (4, "NVIDIA H100 80GB HBM3", False), (1, "NVIDIA H200", False), (4, "NVIDIA GB200", False),
+        (7, "NVIDIA L40S", False), (3, "NVIDIA A100-PCIE-40GB", False),
+    ],
+)  # fmt: skip
+def test_boards_of_gpus_come_whole_or_in_parts_of_two(
+    tmp_path: Path, count: int, model: str, fires: bool
+) -> None:
+    assert ("gpu count" in told(made(tmp_path, gpus(count, model), {}))) is fires
+
+
+@pytest.mark.parametrize(
+    ("count", "fires"), [(7, True), (5, True), (8, False), (4, False), (2, False), (9, False)]
+)
+def test_a_nic_that_is_gone_altogether(tmp_path: Path, count: int, fires: bool) -> None:
+    files = {**gpus(8), **switches(), **nics(count)}
+    assert ("nic count" in told(made(tmp_path / "a", files))) is fires
+    assert "nic count" not in told(made(tmp_path / "b", files, NCCL_IB_HCA="mlx5"))
+
+
+def record(seconds: float, text: str) -> str:
+    return f"4,2,{int(seconds * 1e6)},-;{text}\n"
+
+
+XID = "NVRM: Xid (PCI:0000:3b:00): {}"
+FATAL = XID.format("145, RLW_REMAP Fatal XC0 i0 Link 3 (0x0 0x40)")
+LOST = XID.format("79, pid=0, GPU has fallen off the bus.")
+ASKS = XID.format("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")
+RECOVERED = XID.format("154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
+SWITCH = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, {}, Link 30 LTSSM Fault Up"
+LOADED = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build"
+KERNEL: dict[str, tuple[list[str], Status, str]] = {
+    "NVLink 5, fatal": ([FATAL], Status.FAIL, "Xid 145 (NVLink RLW error)"),
+    "NVLink 5, corrected": ([FATAL.replace("Fatal", "Nonfatal")], Status.PASS, "Xid 145"),
+    "a restart is due": ([ASKS], Status.FAIL, "Node Reboot Required"),
+    "recovered since": ([LOST, FATAL, RECOVERED], Status.PASS, "none"),
+    "another GPU recovered": ([LOST, RECOVERED.replace("3b", "4c")], Status.FAIL, "Xid 79"),
+    "failed again": ([LOST, RECOVERED, LOST], Status.FAIL, "Xid 79"),
+    "before the driver was loaded anew": ([LOST, LOADED], Status.PASS, "none"),
+    "switch, fatal": ([SWITCH.format("Fatal")], Status.FAIL, "NVSwitch 0000:c1:00.0: SXid 20034"),
+    "switch, corrected": ([SWITCH.format("Non-fatal")], Status.PASS, "SXid 20034"),
+    "contained": ([XID.format("94, pid=12, name=python, Contained: SM (0x1)")], Status.WARN, "contained"),
+    "many corrected": ([XID.format("92, pid=12, name=python")], Status.WARN, "single-bit"),
+    "remapped": ([XID.format("63, pid=1, Row Remapper: New row marked for remapping")], Status.PASS, "Xid 63"),
+    "initialization": ([XID.format("143, GPU Initialization Failure")], Status.FAIL, "Xid 143"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(KERNEL))
+def test_events_of_the_driver(tmp_path: Path, name: str) -> None:
+    lines, status, words = KERNEL[name]
+    files = {**dgx(), "dev/kmsg": "".join(record(n, line) for n, line in enumerate(lines))}
+    found = next(c for c in quick_checks(made(tmp_path, files)) if c.name == "xid")
+    assert found.status is status
+    assert words in found.observed
+
+
+def test_events_count_as_far_back_as_is_asked(tmp_path: Path) -> None:
+    files = {**dgx(), "dev/kmsg": record(1_000, LOST), "proc/uptime": "90000.00 1.0\n"}
+    subject = made(tmp_path, files)
+
+    def seen(window_s: float | None) -> Check:
+        return next(c for c in quick_checks(subject, window_s=window_s) if c.name == "xid")
+
+    assert seen(None).status is Status.FAIL
+    assert seen(90_000.0).status is Status.FAIL
+    assert seen(86_400.0).status is Status.PASS
+    assert seen(86_400.0).observed == "none in the last 24 h"
+
+
 def test_two_gpus_that_differ_cannot_be_told_apart(tmp_path: Path) -> None:
-    library = Machine([{"generation": 4}, {"replays": 5_000}])
+    library = Machine([{"generation": 4, "gpu_generation": 4}, {"replays": 5_000}])
     assert told(asked(tmp_path, {**gpus(2), **switches(), **nics(2)}, library)) == {}
 
 
@@ -362,4 +462,4 @@ def test_memory_errors_of_amd_gpus(tmp_path: Path) -> None:
     files = {**amd(), "sys/class/drm/renderD130/device/ras/umc_err_count": "ue: 2\nce: 0"}
     found = told(made(tmp_path, files, {}))
     assert {n: c.status for n, c in found.items()} == {"ecc": Status.FAIL}
-    assert "renderD130 2" in found["ecc"].observed
+    assert "renderD130 memory 2" in found["ecc"].observed

@@ -15,11 +15,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+import nccl_insight.live.preflight
 from nccl_insight.errors import UsageError
 from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
-from nccl_insight.live.preflight import expect, outputs
+from nccl_insight.live.preflight import chosen, expect, outputs
 from nccl_insight.live.preflight.bench import diagnostics, measure
 from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
@@ -450,14 +451,68 @@ def test_a_node_that_lost_bandwidth_is_told_so(tmp_path: Path) -> None:
 
 
 def test_single_checks_and_reports_from_the_command_line(tmp_path: Path) -> None:
-    done = cli(
-        "--only", "memlock,no-such-check", "--report", "junit=a.xml", "--history", "h.jsonl", cwd=tmp_path
-    )
+    done = cli("--only", "memlock,ecc", "--report", "junit=a.xml", "--history", "h.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {line.split()[1] for line in done.stdout.splitlines()[:-1]} == {"memlock", "no-such-check"}
+    assert {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()[:-1]} == {
+        "memlock": done.stdout.split()[0],
+        "ecc": "SKIP",
+    }
+    unknown = cli("--only", "xids", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "did you mean 'xid'?" in unknown.stderr
     assert ElementTree.parse(tmp_path / "a.xml").getroot().tag == "testsuites"
     assert json.loads((tmp_path / "h.jsonl").read_text())["level"] == "quick"
     assert cli("--report", "pdf=a.pdf", cwd=tmp_path).returncode == 2
+
+
+def test_names_of_checks_are_those_that_the_checks_have() -> None:
+    """Every name in the sources can be asked for."""
+    sources = Path(nccl_insight.live.preflight.__file__).parent
+    text = "".join((sources / f"{name}.py").read_text() for name in ("gpus", "health", "fabric", "quick"))
+    made = re.findall(
+        r'\bCheck\(\s*"([a-z /]+)"|^\s+\("([a-z ]+)", "[a-z_]+", Status|_different\(gpus, "[a-z_]+", "([a-z ]+)"',
+        text,
+        re.M,
+    )
+    names = {next(filter(None, groups)) for groups in made}
+    assert len(names) > 40
+    assert chosen.names_of(",".join(sorted(names))) == sorted(names)
+
+
+def test_a_check_that_says_nothing_passes_where_it_could_look() -> None:
+    well = [Check("gpu health", Status.PASS, "8 GPUs"), Check("nics", Status.SKIP, "no RDMA device")]
+    found = {c.name: c.status for c in chosen.only(["ecc", "nic down"], well)}
+    assert found == {"ecc": Status.PASS, "nic down": Status.SKIP}
+    hot = [Check("clocks", Status.WARN, "GPU 1: slowed down by heat")]
+    assert {c.name: c.status for c in chosen.only(["ecc", "clocks"], hot)} == {
+        "clocks": Status.WARN,
+        "ecc": Status.PASS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "action", "says"),
+    [
+        ("echo scratch is mounted", Status.PASS, Action.NONE, "scratch is mounted"),
+        ("echo 91% full; exit 1", Status.WARN, Action.TRIAGE, "91% full"),
+        ("echo not mounted; exit 2", Status.FAIL, Action.TRIAGE, "not mounted"),
+        ("echo dead disk action=isolate; exit 2", Status.FAIL, Action.ISOLATE, "dead disk"),
+        ("echo no tool >&2; exit 3", Status.SKIP, Action.NONE, "no tool"),
+        ("exit 2", Status.FAIL, Action.TRIAGE, "exit code 2"),
+        ("sleep 30", Status.FAIL, Action.TRIAGE, "no answer within 1 s"),
+    ],
+)
+def test_checks_of_the_site(script: str, status: Status, action: Action, says: str) -> None:
+    name, command = chosen.plugin_of(f"scratch=sh -c '{script}'")
+    found = chosen.run_plugin(Node({}), name, command, 1)
+    assert (found.name, found.status, found.action) == ("scratch", status, action)
+    assert says in found.observed
+
+
+@pytest.mark.parametrize("text", ["scratch", "=x", "scratch=", "scratch='", "scratch=/no/such/command --x"])
+def test_checks_of_the_site_that_make_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match="--plugin"):
+        chosen.plugin_of(text)
 
 
 @pytest.mark.parametrize(

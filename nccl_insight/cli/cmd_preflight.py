@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nccl_insight.live.preflight.model import Check, Result
 
 LEVELS = ("quick", "standard", "full")
+_VENDORS = ("CUDA", "HIP", "ROCR")
+_PLUGIN_S = 20.0
 _DEADLINES = {"quick": 10.0, "standard": 60.0, "full": 120.0}
 
 
@@ -64,6 +66,17 @@ def register(app: typer.Typer) -> None:
         only: str = typer.Option(
             "", "--only", help="Comma-separated names of checks to run alone, e.g. xid,ecc,nics; level quick."
         ),
+        plugin: list[str] = typer.Option(
+            [],
+            "--plugin",
+            help="A check of the site's own, NAME=COMMAND; exit codes as of Nagios; repeatable.",
+        ),
+        window: float = typer.Option(
+            0.0,
+            "--window",
+            min=0.0,
+            help="Hours that Xids of the kernel's log count back (default: since boot).",
+        ),
         exit_map: str = typer.Option(
             "",
             "--exit-map",
@@ -81,10 +94,10 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.output import write_text
         from nccl_insight.errors import UsageError
         from nccl_insight.live.capture.environment import local_rank_of, world_of
+        from nccl_insight.live.preflight import chosen, outputs
         from nccl_insight.live.preflight import expect as expectations
-        from nccl_insight.live.preflight import outputs
         from nccl_insight.live.preflight.health import Answer, ask
-        from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
+        from nccl_insight.live.preflight.model import Result, Status, parse_exit_map
         from nccl_insight.live.preflight.node import Node
         from nccl_insight.live.preflight.quick import facts_of, quick_checks
 
@@ -93,7 +106,8 @@ def register(app: typer.Typer) -> None:
         if format_ not in outputs.FORMATS:
             raise UsageError(f"--format {format_!r} is not known; choose from {', '.join(outputs.FORMATS)}")
         reports = [parse_report(text) for text in report]
-        names = [name.strip() for name in only.split(",") if name.strip()]
+        names = chosen.names_of(only)
+        plugins = [chosen.plugin_of(text) for text in plugin]
         if names and level != "quick":
             raise UsageError("--only goes with --level quick: the other levels run a collective")
         codes = parse_exit_map(exit_map) if exit_map else {}
@@ -116,13 +130,11 @@ def register(app: typer.Typer) -> None:
             wanted = [w for w in wanted if w.key not in expectations.MEASURED]
         answer = ask(node) if node.gpus() else Answer("missing")
         facts = facts_of(node, answer)
-        checks = list(quick_checks(node, answer))
+        checks = list(quick_checks(node, answer, window * 3600 or None))
         if names:
-            unknown = [n for n in names if n not in {c.name for c in checks}]
-            checks = [c for c in checks if c.name in names]
-            checks += [
-                Check(name, Status.SKIP, "this node has nothing that this check looks at") for name in unknown
-            ]
+            checks = chosen.only(names, checks)
+        if world is None or world.local_rank == 0:
+            checks += [chosen.run_plugin(node, *each, _PLUGIN_S) for each in plugins]
         measured = None
         if level != "quick":
             from nccl_insight.live.preflight.bandwidth import Surroundings
@@ -143,14 +155,18 @@ def register(app: typer.Typer) -> None:
 
                 checks += diagnostics(node.tool)
             facts.update({k: v for k, v in measured.facts.items() if v is not None})
-        checks += expectations.compare(wanted, facts, level)
+        checks += expectations.compare(
+            wanted, facts, level, not any(f"{vendor}_VISIBLE_DEVICES" in node.environ for vendor in _VENDORS)
+        )
         if history is not None:
             checks += outputs.trend(history, node.name, facts)
         result = Result(
             tuple(checks),
             level,
             node.name,
-            judged=_judged(node.gpus(), names, checks) if measured is None else measured.judged,
+            judged=_judged(node.gpus(), names or [name for name, _ in plugins], checks)
+            if measured is None
+            else measured.judged,
             timed_out=measured is not None and measured.timed_out,
             strict=strict,
             facts=facts,

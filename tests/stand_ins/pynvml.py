@@ -26,10 +26,21 @@ class FabricInfo(ctypes.Structure):
                 ("state", ctypes.c_ubyte))  # fmt: skip
 
 
+class FabricInfoV3(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint), ("clusterUuid", ctypes.c_uint8 * 16), ("status", ctypes.c_uint),
+                ("cliqueId", ctypes.c_uint32), ("state", ctypes.c_uint), ("healthMask", ctypes.c_uint32),
+                ("healthSummary", ctypes.c_uint8))  # fmt: skip
+
+
+class SramStatus(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint), ("bThresholdExceeded", ctypes.c_uint))
+
+
 HEALTHY: dict[str, Any] = {
     "ecc": 0, "rows": (0, 0, 0, 0), "reasons": 1, "compute": 0, "mig": (0, 0), "used": 4 << 20, "processes": [],
     "generation": 5, "gpu_generation": 5, "replays": 0, "power": 700_000, "power_default": 700_000, "clock": 1980,
     "links": [1] * 18, "link_errors": {}, "speed": 26562, "fabric": (3, 0), "recovery": 0,
+    "health": None, "sram": 0, "bare": 0, "vbios": "96.00.5E.00.01",
     "name": "NVIDIA H100 80GB HBM3",
 }  # fmt: skip
 
@@ -44,6 +55,8 @@ class Machine:
 
     NVMLError = NVMLError
     c_nvmlGpuFabricInfo_t = FabricInfo
+    c_nvmlGpuFabricInfo_v3_t = FabricInfoV3
+    c_nvmlEccSramErrorStatus_v1_t = SramStatus
 
     def nvmlInit(self) -> None:
         time.sleep(self.hang_s)
@@ -63,10 +76,17 @@ class Machine:
 
     def nvmlDeviceGetFieldValues(self, gpu: dict[str, Any], wanted: list[int]) -> list[Any]:
         values = {90: gpu["speed"], 230: gpu["recovery"]}
-        return [
-            SimpleNamespace(nvmlReturn=3 if values[w] is None else 0, value=SimpleNamespace(uiVal=values[w]))
-            for w in wanted
-        ]
+
+        def told(field: Any) -> Any:
+            number, link = field if isinstance(field, tuple) else (field, None)
+            found = values.get(number) if link is None else gpu.get("link_fields", {}).get(f"{number}:{link}")
+            return SimpleNamespace(
+                nvmlReturn=3 if found is None else 0,
+                valueType=3,
+                value=SimpleNamespace(ullVal=found, uiVal=None),
+            )
+
+        return [told(field) for field in wanted]
 
     def nvmlDeviceGetNvLinkState(self, gpu: dict[str, Any], link: int) -> int:
         if link >= len(gpu["links"]):
@@ -74,6 +94,8 @@ class Machine:
         return int(gpu["links"][link])
 
     def nvmlDeviceGetNvLinkErrorCounter(self, gpu: dict[str, Any], link: int, counter: int) -> int:
+        if gpu["link_errors"] is None:
+            raise NVMLError(3)
         return int(gpu["link_errors"].get(link, 0)) if counter == 0 else 0
 
     def nvmlDeviceGetGpuFabricInfo(self, gpu: dict[str, Any], info: Any) -> None:
@@ -81,15 +103,27 @@ class Machine:
             raise NVMLError(3)
         info._obj.state, info._obj.status = gpu["fabric"]  # what ctypes.byref points at
 
+    def nvmlDeviceGetGpuFabricInfoV(self, gpu: dict[str, Any], info: Any) -> None:
+        if gpu["fabric"] is None or gpu["health"] is None:  # an older driver
+            raise NVMLError(3)
+        info._obj.state, info._obj.status = gpu["fabric"]
+        info._obj.healthMask = gpu["health"]
+
+    def nvmlDeviceGetSramEccErrorStatus(self, gpu: dict[str, Any], status: Any) -> None:
+        if gpu["sram"] is None:
+            raise NVMLError(3)
+        status._obj.bThresholdExceeded = gpu["sram"]
+
     def __getattr__(self, name: str) -> Any:
         keys = {
             "TotalEccErrors": "ecc", "RemappedRows": "rows", "CurrentClocksThrottleReasons": "reasons",
             "ComputeMode": "compute", "MigMode": "mig", "MaxPcieLinkGeneration": "generation",
             "GpuMaxPcieLinkGeneration": "gpu_generation", "PcieReplayCounter": "replays",
             "PowerManagementLimit": "power", "PowerManagementDefaultLimit": "power_default", "MaxClockInfo": "clock",
-            "Name": "name",
+            "Name": "name", "VbiosVersion": "vbios",
         }  # fmt: skip
         made = {
+            "RowRemapperHistogram": lambda gpu: SimpleNamespace(max=640, none=gpu["bare"]),
             "UUID": lambda gpu: f"GPU-{gpu['index']:012d}",
             "PciInfo": lambda gpu: SimpleNamespace(busId=f"00000000:{gpu['index']:02X}:00.0"),
             "MemoryInfo": lambda gpu: SimpleNamespace(used=gpu["used"]),

@@ -253,11 +253,15 @@ def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: floa
 
 @dataclass(frozen=True)
 class Output:
-    """What a short command gave. ``state``: ``ok``, ``missing``, ``failed`` or ``hung`` (it did not return in time)."""
+    """What a short command gave. ``state``: ``ok``, ``missing``, ``failed`` or ``hung`` (it did not return in time).
+
+    ``code``: its exit code; 0 where it has none.
+    """
 
     state: str
     text: str = ""
     error: str = ""
+    code: int = 0
 
 
 def run_short(argv: Sequence[str], timeout_s: float) -> Output:
@@ -282,4 +286,4 @@ def run_short(argv: Sequence[str], timeout_s: float) -> Output:
             process.communicate(timeout=_SETTLE_S)
         return Output("hung")
     state = "ok" if process.returncode == 0 else "failed"
-    return Output(state, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+    return Output(state, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), process.returncode)

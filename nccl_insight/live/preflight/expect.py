@@ -134,9 +134,15 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
 
 
 def compare(
-    expectations: Iterable[Expectation], facts: Mapping[str, str | float | None], level: str
+    expectations: Iterable[Expectation],
+    facts: Mapping[str, str | float | None],
+    level: str,
+    whole: bool = False,
 ) -> list[Check]:
-    """One check an expectation. What this level cannot find out is skipped, with the reason."""
+    """One check an expectation. What this level cannot find out is skipped, with the reason.
+
+    ``whole``: nobody hid GPUs of the node, so one that is missing is out of order.
+    """
     checks = []
     for wanted in expectations:
         value = facts.get(wanted.key)
@@ -162,7 +168,7 @@ def compare(
                 expected,
                 "",
                 _CODES.get(wanted.key, "-"),
-                Action.NONE if ok else Action.TRIAGE,
+                Action.NONE if ok else Action.ISOLATE if wanted.key == "gpus" and whole else Action.TRIAGE,
             )
         )
     return checks

@@ -20,6 +20,7 @@ _ERRORS = ("link_downed", "symbol_error", "link_error_recovery", "port_rcv_error
 _MANY = 10
 _LEAST_SIBLINGS = 4
 _FULL_MEMBER = 0x8000
+_LINK_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
     yield from _addresses(node, active)
 
 
-def odd_ports(ports: list[Port]) -> Iterator[Check]:
-    """Ports that are down or slow while most of the same model are not.
+def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
+    """Ports that are down or slow while most of the same model are not; NICs that are missing beside ``gpus`` GPUs.
 
     A port that the administrator has disabled, and the unused ports of cards with two, are no trouble.
     """
@@ -136,6 +137,10 @@ def odd_ports(ports: list[Port]) -> Iterator[Check]:
                         "the subnet manager has not set it up: sminfo; ibdiagnet" if waiting
                         else f"ibstat {off[0].device}; check cable, transceiver and switch port", "NI217",
                         Action.TRIAGE)  # fmt: skip
+        if gpus and len(same) >= _LEAST_SIBLINGS and gpus / 2 < len(same) < gpus:
+            yield Check("nic count", Status.WARN, f"{len(same)} of one model beside {gpus} GPUs",
+                        f"{gpus}, or half as many", "lspci | grep -i -e mellanox -e infiniband; dmesg | grep -i mlx",
+                        "NI217", Action.TRIAGE)  # fmt: skip
         usual = statistics.mode(p.rate_gbit for p in active) if active else 0.0
         slow = [p for p in active if p.rate_gbit < usual]
         if slow and len(active) >= _LEAST_SIBLINGS and 4 * len(slow) <= len(active):
@@ -255,7 +260,17 @@ def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
                     f"{whole} on this model (fewer on some variants)", look, "NI313", Action.TRIAGE)  # fmt: skip
     else:
         speed = f", {statistics.median(speeds):g} GB/s each" if speeds else ""
-        yield Check("nvlink", Status.PASS, f"{most} links per GPU{speed}")
+        usual = model.get("nvlink_gbps") / whole if model is not None and whole else None
+        if usual and speeds and statistics.median(speeds) < _LINK_SHARE * usual:
+            yield Check("nvlink", Status.WARN, f"{most} links per GPU{speed}", f"{usual:g} GB/s on this model", look,
+                        "NI313", Action.TRIAGE)  # fmt: skip
+        else:
+            untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
+            yield Check(
+                "nvlink",
+                Status.PASS,
+                f"{most} links per GPU{speed}{'; error counters not read' if untold else ''}",
+            )
     yield from link_errors(answer)
 
 

@@ -6,17 +6,32 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nccl_insight.expect.hardware import find_gpu
 from nccl_insight.live.preflight.health import Answer, health_checks
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action
-from nccl_insight.xids import MEANINGS
+from nccl_insight.model import Action, Severity
+from nccl_insight.units import plural
+from nccl_insight.xids import MEANINGS, weight
 
 _NVIDIA, _AMD = "0x10de", "0x1002"
 _USED_BYTES = 1 << 30
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)")
-#: Xid codes after which the GPU or its links need service (NVIDIA's Xid catalog: memory, NVLink, bus, GSP).
-_HARDWARE_XIDS = frozenset({48, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 155, 156, 158})
+# Records of the kernel's log: priority, sequence number, microseconds since boot, flags; the message.
+_RECORD = re.compile(r"^[0-9]+,[0-9]+,([0-9]+),[^;\n]*;(.*)$", re.M)
+_EVENT = re.compile(r"(?:NVRM: (Xid)|\b(SXid)) \(PCI:([0-9a-fA-F:.]+)\): ([0-9]{1,6})\b(.{0,400})")
+_LOADED = "NVRM: loading NVIDIA UNIX"
+_ACTION = re.compile(r"recovery action changed .{0,80} to 0x([0-9a-f]{1,8})(?: \(([^)]{1,40})\))?", re.I)
+_MILD = re.compile(r"\bnon-?fatal\b", re.I)
+#: Blocks of AMD GPUs as a person calls them.
+_BLOCKS = {
+    "umc": "memory",
+    "xgmi_wafl": "xGMI",
+    "pcie_bif": "PCIe",
+    "gfx": "graphics engine",
+    "sdma": "copy engine",
+}
+#: The driver ended the program that had the page; a reset at leisure is due (NVIDIA's catalog: Xid 94, 92).
+_LATER = frozenset({92, 94})
 
 
 @dataclass(frozen=True)
@@ -58,8 +73,8 @@ def gpus_of(node: Node) -> list[Gpu]:
     return found
 
 
-def gpu_checks(node: Node, answer: Answer) -> Iterator[Check]:
-    """Checks of the GPUs of this node; nothing where there is none."""
+def gpu_checks(node: Node, answer: Answer, window_s: float | None = None) -> Iterator[Check]:
+    """Checks of the GPUs of this node; nothing where there is none. ``window_s``: how far back Xids count."""
     gpus = gpus_of(node)
     lost = [gpu for gpu in gpus if gpu.lost]
     if lost:
@@ -70,7 +85,8 @@ def gpu_checks(node: Node, answer: Answer) -> Iterator[Check]:
         )  # fmt: skip
     yield from _widths(gpus)
     if gpus:
-        yield from _xids(node)
+        yield from _count(gpus)
+        yield from _xids(node, window_s)
         yield from health_checks(node, answer, known_lost=len(lost))
     else:
         yield from _amd(node)
@@ -91,59 +107,142 @@ def _widths(gpus: list[Gpu]) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _xids(node: Node) -> Iterator[Check]:
+@dataclass(frozen=True)
+class Event:
+    """An Xid of a GPU, or an SXid of an NVSwitch (``switch``), in the kernel's log.
+
+    ``wish``: what Xid 154 says that the GPU needs, such as ``Node Reboot Required``.
+    """
+
+    bus: str
+    code: int
+    severity: Severity
+    switch: bool = False
+    wish: str = ""
+
+    @property
+    def text(self) -> str:
+        """``Xid 79 (GPU has fallen off the bus)``."""
+        if self.switch:
+            return f"SXid {self.code}"
+        meaning = self.wish or MEANINGS.get(self.code, "")
+        return f"Xid {self.code}" + (f" ({meaning})" if meaning else "")
+
+
+def events_of(log: str, after_us: int = 0) -> list[Event]:
+    """Xids and SXids that still count: since ``after_us`` (microseconds after boot) and the driver's last start.
+
+    Those of a GPU before the driver said that it needs no recovery any more (Xid 154 to None) do not count.
+    """
+    found: list[Event] = []
+    for time, text in _RECORD.findall(log):
+        if _LOADED in text:
+            found = []
+        event = _EVENT.search(text)
+        if event is None or int(time) < after_us:
+            continue
+        _, switch, bus, number, rest = event.groups()
+        bus, code = bus.lower(), int(number)
+        action = _ACTION.search(rest) if code == 154 else None
+        if action is not None and not int(action[1], 16):
+            found = [e for e in found if e.bus != bus]
+            continue
+        word = "non-fatal" if _MILD.search(rest) else "hard" if action else None
+        wish = (action[2] or "") if action else ""
+        found.append(Event(bus, code, Severity(weight(code, word, switch=bool(switch))), bool(switch), wish))
+    return list(dict.fromkeys(found))
+
+
+def _xids(node: Node, window_s: float | None) -> Iterator[Check]:
     log = node.kernel_log()
     if log is None:
         yield Check("xid", Status.SKIP, "the kernel log is readable by root only")
         return
-    found: dict[str, set[int]] = {}
-    for bus, code in _XID.findall(log):
-        found.setdefault(bus.lower(), set()).add(int(code))
-    grave = {bus: codes & _HARDWARE_XIDS for bus, codes in found.items() if codes & _HARDWARE_XIDS}
+    uptime = re.match(r"[0-9]+(?:\.[0-9]+)?", node.read("/proc/uptime") or "")
+    since, after_us = "since boot", 0
+    if window_s is not None and uptime is not None:
+        since, after_us = f"in the last {window_s / 3600:g} h", int((float(uptime[0]) - window_s) * 1e6)
+    events = events_of(log, after_us)
+    grave = [e for e in events if e.severity is Severity.ERROR and e.code not in _LATER]
+    later = [e for e in events if e.code in _LATER and not e.switch]
     if grave:
-        shown = "; ".join(
-            f"GPU {_whole(bus)}: {', '.join(_meaning(code) for code in sorted(codes))}"
-            for bus, codes in sorted(grave.items())
-        )
         yield Check(
-            "xid", Status.FAIL, f"{shown} since boot", "no hardware Xid since boot",
+            "xid", Status.FAIL, f"{_by_device(grave)} {since}", f"no hardware Xid {since}",
             "drain the node, then reset the GPU or restart the node; dcgmi diag -r 3 before it takes jobs again",
             "NI515", Action.ISOLATE,
         )  # fmt: skip
-    elif found:
-        codes = sorted({code for every in found.values() for code in every})
-        yield Check("xid", Status.PASS, f"only Xids of programs since boot ({', '.join(map(str, codes))})")
+    elif later:
+        yield Check("xid", Status.WARN, f"{_by_device(later)} {since}", "no memory errors",
+                    "reset the GPU when the node is idle; nvidia-smi -q -d ECC,ROW_REMAPPER", "NI515",
+                    Action.TRIAGE)  # fmt: skip
+    elif events:
+        codes = ", ".join(dict.fromkeys(e.text.split(" (")[0] for e in sorted(events, key=lambda e: e.code)))
+        yield Check("xid", Status.PASS, f"only {codes} {since}: of programs, or corrected")
     else:
-        yield Check("xid", Status.PASS, "none since boot")
+        yield Check("xid", Status.PASS, f"none {since}")
+
+
+def _by_device(events: list[Event]) -> str:
+    devices: dict[str, list[str]] = {}
+    for event in sorted(events, key=lambda e: (e.switch, e.bus, e.code)):
+        name = f"{'NVSwitch' if event.switch else 'GPU'} {_whole(event.bus)}"
+        devices.setdefault(name, []).append(event.text)
+    shown = "; ".join(
+        f"{name}: {', '.join(dict.fromkeys(texts))}" for name, texts in list(devices.items())[:8]
+    )
+    return shown + (f" and {len(devices) - 8} more" if len(devices) > 8 else "")
+
+
+def _count(gpus: list[Gpu]) -> Iterator[Check]:
+    """Boards of several GPUs come whole, halved, quartered or singly."""
+    model = find_gpu(gpus[0].model)
+    if model is None or model.fabric not in ("nvswitch", "mesh") or len(gpus) >= model.node_gpus:
+        return
+    if model.node_gpus % len(gpus):
+        yield Check("gpu count", Status.WARN, f"the driver has {plural(len(gpus), 'GPU')}",
+                    f"{model.node_gpus}, as boards of this model have",
+                    "lspci | grep -i nvidia; sudo dmesg | grep -i nvrm", "NI515", Action.TRIAGE)  # fmt: skip
 
 
 def _amd(node: Node) -> Iterator[Check]:
-    """What the amdgpu driver shows in files: memory errors, link widths, memory in use."""
+    """What the amdgpu driver shows in files: errors by block, link widths, power limits, memory in use."""
     cards = [
         (entry, f"/sys/class/drm/{entry}/device")
         for entry in node.entries("/sys/class/drm")
         if entry.startswith("renderD") and node.read(f"/sys/class/drm/{entry}/device/vendor") == _AMD
     ]
-    broken, narrow, busy, counted = [], [], [], 0
+    broken, narrow, busy, capped, counted = [], [], [], [], 0
     for entry, base in cards:
-        errors = re.search(r"ue:\s*([0-9]+)", node.read(f"{base}/ras/umc_err_count") or "")
-        counted += errors is not None
-        if errors is not None and int(errors[1]):
-            broken.append(f"{entry} {errors[1]}")
+        blocks = {}
+        for name in node.entries(f"{base}/ras"):
+            errors = re.search(r"ue:\s*([0-9]+)", node.read(f"{base}/ras/{name}") or "")
+            if name.endswith("_err_count") and errors is not None:
+                blocks[name.removesuffix("_err_count")] = int(errors[1])
+        counted += bool(blocks)
+        broken += [f"{entry} {_BLOCKS.get(block, block)} {count}" for block, count in blocks.items() if count]
         width = _number(node.read(f"{base}/current_link_width"))
         widest = _number(node.read(f"{base}/max_link_width"))
         if width and widest and width < widest:
             narrow.append(f"{entry} x{width} of x{widest}")
+        for sensor in node.entries(f"{base}/hwmon"):
+            cap, usual = (
+                node.read(f"{base}/hwmon/{sensor}/power1_cap{end}") or "" for end in ("", "_default")
+            )
+            if cap.isdigit() and usual.isdigit() and int(cap) < 0.95 * int(usual):
+                capped.append(f"{entry} {int(cap) / 1e6:.0f} of {int(usual) / 1e6:.0f} W")
         used = node.read(f"{base}/mem_info_vram_used") or ""
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
     if broken:
-        yield Check("ecc", Status.FAIL, f"uncorrected memory errors: {', '.join(broken)}", "0",
+        yield Check("ecc", Status.FAIL, f"uncorrected errors: {', '.join(broken[:8])}", "0",
                     "drain the node; amd-smi metric --ecc; replace the GPU if they come back", "NI515",
                     Action.ISOLATE)  # fmt: skip
     if narrow:
         yield Check("pcie width", Status.WARN, ", ".join(narrow), "the width the GPU supports",
                     "sudo lspci -vv | grep -i lnksta; reseat the GPU or riser", "NI601", Action.TRIAGE)  # fmt: skip
+    if capped:
+        yield Check("power limit", Status.WARN, ", ".join(capped), "the default",
+                    "amd-smi set --power-cap WATTS, unless it is low on purpose", "NI601", Action.CONFIG)  # fmt: skip
     if busy:
         yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
                     "amd-smi process", "-", Action.TRIAGE)  # fmt: skip
@@ -154,15 +253,13 @@ def _amd(node: Node) -> Iterator[Check]:
             "the driver shows no error counters here (see amd-smi metric --ecc)",
         )
     elif not broken:
-        yield Check("gpu health", Status.PASS, f"{counted} GPUs: no uncorrected memory error")
+        yield Check(
+            "gpu health", Status.PASS, f"{plural(counted, 'GPU')}: no uncorrected error in memory and links"
+        )
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() and int(text) < 64 else None
-
-
-def _meaning(code: int) -> str:
-    return f"Xid {code}" + (f" ({MEANINGS[code]})" if code in MEANINGS else "")
 
 
 def _whole(bus: str) -> str:

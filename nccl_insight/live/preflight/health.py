@@ -33,21 +33,34 @@ _RECOVERY = {
     4: "to drain and reset the GPU", 5: "to recover the IMEX domain", 6: "a reset of the bus",
     7: "a restart of the system",
 }  # fmt: skip
+_IMEX = 5
 _FABRIC = {1: "not started", 2: "still in progress"}
+#: Pairs of bits of NVML_GPU_FABRIC_HEALTH_MASK that are 1 where it is so, and four bits with a reason.
+_FABRIC_BITS = ((0, "NVLink has less bandwidth"), (2, "routes are being recovered"), (4, "a route is unhealthy"),
+                (6, "recovery after a time-out of accesses"))  # fmt: skip
+_FABRIC_REASONS = {
+    2: "wrong system GUID", 3: "wrong serial number of the chassis", 4: "no partition", 5: "too few NVLinks",
+    6: "incompatible firmware", 7: "wrong place in the rack", 8: "wrong state of the GPU",
+}  # fmt: skip
+#: Part of the default power limit below which the limit counts as lowered.
+_POWER_SHARE = 0.95
 
 
 @dataclass(frozen=True)
 class Link:
-    """An NVLink: whether it is up, and its replays and recoveries since the driver started."""
+    """An NVLink: whether it is up, and its replays and recoveries since the driver started (None: not told)."""
 
     number: int
     up: bool
-    errors: int = 0
+    errors: int | None = None
 
 
 @dataclass(frozen=True)
 class Health:
-    """State of one GPU; None is not known. Memory in MiB, power in W, ``link_gbps`` as the driver rates a link."""
+    """State of one GPU; None is not known. Memory in MiB, power in W, ``link_gbps`` as the driver rates a link.
+
+    ``bare_banks``: banks of memory without a spare row. ``fabric_place``: cluster and clique of the NVLink domain.
+    """
 
     index: str
     bus_id: str = ""
@@ -58,6 +71,10 @@ class Health:
     remap_failed: bool | None = None
     hot: bool | None = None
     power_brake: bool | None = None
+    slowed: bool | None = None
+    sram_exceeded: bool | None = None
+    bare_banks: int | None = None
+    vbios: str = ""
     compute_mode: str = ""
     mig: bool | None = None
     memory_mib: float | None = None
@@ -72,6 +89,8 @@ class Health:
     link_gbps: float | None = None
     fabric_state: int | None = None
     fabric_status: int | None = None
+    fabric_health: int | None = None
+    fabric_place: tuple[str, int] | None = None
     recovery: int | None = None
 
 
@@ -112,7 +131,8 @@ def _document(text: str) -> dict[str, Any]:
 def _of_nvml(item: dict[str, Any]) -> Health:
     fabric = item.get("fabric") or {}
     plain = (
-        "bus_id", "name", "error", "ecc", "remap_pending", "remap_failed", "hot", "power_brake", "mig", "memory_mib",
+        "bus_id", "name", "error", "ecc", "remap_pending", "remap_failed", "hot", "power_brake", "slowed",
+        "sram_exceeded", "bare_banks", "vbios", "mig", "memory_mib",
         "generation", "gpu_generation", "replays", "power_limit_w", "power_default_w", "clock_mhz", "link_gbps",
         "recovery",
     )  # fmt: skip
@@ -123,6 +143,8 @@ def _of_nvml(item: dict[str, Any]) -> Health:
         links=tuple(Link(k["link"], k["up"], k["errors"]) for k in item.get("links", ())),
         fabric_state=fabric.get("state"),
         fabric_status=fabric.get("status"),
+        fabric_health=fabric.get("health"),
+        fabric_place=(fabric["cluster"], fabric["clique"]) if fabric.get("state") == 3 else None,
         **{key: item[key] for key in plain if item.get(key) is not None},
     )
 
@@ -207,11 +229,15 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
     yield from _leftovers(node, gpus)
     yield from _siblings(gpus)
     if not bad and gpus:
-        unknown = "" if any(g.ecc is not None for g in gpus) else " (ECC is not known)"
+        asked = (("ecc", "no uncorrected ECC error"), ("remap_pending", "no row waits for remapping"),
+                 ("hot", "clocks not throttled"))  # fmt: skip
+        read = {field: any(getattr(gpu, field) is not None for gpu in gpus) for field, _ in asked}
+        fine = ", ".join(words for field, words in asked if read[field]) or "they answer"
+        names = {"ecc": "ECC", "remap_pending": "remapped rows", "hot": "clocks"}
+        untold = ", ".join(names[field] for field, _ in asked if not read[field])
         yield Check(
             "gpu health", Status.PASS,
-            f"{plural(len(gpus), 'GPU')} by {answer.source}: no uncorrected ECC error{unknown}, "
-            "no row waits for remapping, clocks not throttled",
+            f"{plural(len(gpus), 'GPU')} by {answer.source}: {fine}{f'; not read: {untold}' if untold else ''}",
         )  # fmt: skip
 
 
@@ -225,12 +251,19 @@ def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
          "drain the node and reset the GPU; replace it if they come back", Action.ISOLATE),
         ("row remapping", "remap_failed", Status.FAIL, "row remapping failed", "no failure",
          "take the GPU out of service and have it replaced", Action.ISOLATE),
+        ("sram", "sram_exceeded", Status.FAIL, "more SRAM errors than the limit for a replacement", "fewer",
+         "take the GPU out of service; run the vendor's field diagnosis", Action.ISOLATE),
+        ("spare rows", "bare_banks", Status.WARN, "banks of memory without a spare row", "spare rows in every bank",
+         "plan its replacement: the next error of such a bank cannot be remapped (nvidia-smi -q -d ROW_REMAPPER)",
+         Action.TRIAGE),
         ("row remapping", "remap_pending", Status.WARN, "a row waits to be remapped", "none pending",
          "reset the GPU when the node is idle", Action.TRIAGE),
         ("clocks", "hot", Status.WARN, "slowed down by heat", "not active",
          "check fans, air flow and inlet temperature (nvidia-smi -q -d TEMPERATURE)", Action.TRIAGE),
         ("clocks", "power_brake", Status.WARN, "slowed down by the power brake", "not active",
          "check the power supplies of the machine", Action.TRIAGE),
+        ("clocks", "slowed", Status.WARN, "slowed down by the hardware (HW Slowdown)", "not active",
+         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; check power cables, supplies and cooling", Action.TRIAGE),
     )  # fmt: skip
     for name, field, status, what, expected, fix, action in checks:
         bad = [gpu for gpu in gpus if getattr(gpu, field)]
@@ -239,9 +272,11 @@ def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
     asking = [gpu for gpu in gpus if gpu.recovery in _RECOVERY]
     if asking:
         wish = _RECOVERY[asking[0].recovery or 0]
+        domain = all(gpu.recovery == _IMEX for gpu in asking)
         yield Check("recovery", Status.FAIL, f"GPU {_named(asking)}: the driver asks for {wish}", "nothing to recover",
-                    "drain the node and do so; see nvidia-smi -q | grep -A2 'GPU Recovery'", "NI515",
-                    Action.ISOLATE)  # fmt: skip
+                    "restart nvidia-imex on all nodes of the domain; nvidia-imex-ctl -N" if domain
+                    else "drain the node and do so; see nvidia-smi -q | grep -A2 'GPU Recovery'", "NI515",
+                    Action.TRIAGE if domain else Action.ISOLATE)  # fmt: skip
 
 
 def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -257,6 +292,19 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
                     f"GPU {_named(refused)}: registration ended with status {refused[0].fabric_status}", "status 0",
                     "read the log of nvidia-fabricmanager; reset the GPU and restart the service", "NI304",
                     Action.TRIAGE)  # fmt: skip
+
+    weak: dict[str, list[Health]] = {}
+    for gpu in gpus:
+        mask = gpu.fabric_health or 0
+        said = [words for shift, words in _FABRIC_BITS if (mask >> shift) & 3 == 1]
+        reason = _FABRIC_REASONS.get((mask >> 8) & 0xF)
+        for words in [*said, *([f"configuration: {reason}"] if reason else [])]:
+            weak.setdefault(words, []).append(gpu)
+    if weak:
+        shown = "; ".join(f"GPU {_named(those)}: {words}" for words, those in weak.items())
+        yield Check("nvlink fabric", Status.FAIL, shown, "a healthy fabric (nvidia-smi -q, Fabric, Health)",
+                    "drain the node; read the logs of nvidia-fabricmanager or NMX; reset the GPUs", "NI304",
+                    Action.ISOLATE)  # fmt: skip
 
 
 def _modes(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -297,6 +345,12 @@ def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
                           "compare the slots in the BIOS and with lspci -vv; reseat the GPU or riser")  # fmt: skip
     yield from _different(gpus, "power_limit_w", "power limit", "{0:.0f} W", "{0:.0f} W, as the others",
                           "sudo nvidia-smi -pl WATTS, or find who lowered it")  # fmt: skip
+    yield from _below(gpus)
+    releases = sorted({gpu.vbios for gpu in gpus if gpu.vbios})
+    if len(releases) > 1 and len({gpu.name for gpu in gpus}) == 1:
+        yield Check("vbios", Status.WARN, f"{len(releases)} releases: {', '.join(releases[:3])}", "one release",
+                    "nvidia-smi --query-gpu=index,vbios_version --format=csv; update all to one release", "-",
+                    Action.TRIAGE)  # fmt: skip
     yield from _different(gpus, "clock_mhz", "clock limit", "at most {0} MHz", "{0} MHz, as the others",
                           "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc takes a limit away")  # fmt: skip
     far = _far({g.index: g.replays for g in gpus if g.replays is not None})
@@ -305,6 +359,28 @@ def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
         yield Check("pcie replays", Status.WARN, f"{shown} since the driver started", "about as many as the others",
                     "reseat the GPU or riser; nvidia-smi -q -d PCIE shows whether the count still grows", "NI601",
                     Action.TRIAGE)  # fmt: skip
+
+
+def _below(gpus: Sequence[Health]) -> Iterator[Check]:
+    """What all GPUs have alike, below what they could have: the power limit, and the generation of their slots."""
+    limits = {(g.power_limit_w, g.power_default_w) for g in gpus}
+    if len(limits) == 1:
+        limit, usual = limits.pop()
+        if limit and usual and limit < _POWER_SHARE * usual:
+            yield Check("power limit", Status.WARN, f"{limit:.0f} W on {_all(gpus)}", f"{usual:.0f} W, the default",
+                        f"sudo nvidia-smi -pl {usual:.0f}, unless it is lowered on purpose", "NI601",
+                        Action.CONFIG)  # fmt: skip
+    slots = {(g.generation, g.gpu_generation) for g in gpus}
+    if len(slots) == 1:
+        slot, able = slots.pop()
+        if slot and able and slot < able:
+            yield Check("pcie generation", Status.WARN, f"PCIe Gen{slot} on {_all(gpus)}", f"Gen{able}, as the GPU can",
+                        "compare with the machine's data sheet; set the slots to Auto in the BIOS", "NI601",
+                        Action.NONE)  # fmt: skip
+
+
+def _all(gpus: Sequence[Health]) -> str:
+    return "the GPU" if len(gpus) == 1 else f"all {len(gpus)} GPUs"
 
 
 def _different(
@@ -334,14 +410,15 @@ def _far(counts: dict[str, int]) -> dict[str, int]:
 
 def link_errors(answer: Answer) -> Iterator[Check]:
     """GPUs whose NVLinks repeat far more than those of the others, with the worst link of each."""
-    far = _far({g.index: sum(link.errors for link in g.links) for g in answer.gpus if g.links})
+    told = {g.index: [(k.errors, k.number) for k in g.links if k.errors is not None] for g in answer.gpus}
+    far = _far({index: sum(count for count, _ in links) for index, links in told.items() if links})
     for gpu in answer.gpus:
         if gpu.index in far:
-            worst = max(gpu.links, key=lambda link: link.errors)
+            errors, number = max(told[gpu.index])
             yield Check(
                 "nvlink errors", Status.WARN,
                 f"GPU {gpu.index}: {far[gpu.index]:,} replays and recoveries, "
-                f"{worst.errors:,} of them on link {worst.number}",
+                f"{errors:,} of them on link {number}",
                 "about as many as the others", "nvidia-smi nvlink -e; look for Xid 74; if the count grows under load, "
                 "have the GPU board or baseboard checked", "NI313", Action.TRIAGE,
             )  # fmt: skip

@@ -45,6 +45,9 @@ class Check:
         return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
 
 
+_ORDER = {Action.ISOLATE: 0, Action.TRIAGE: 1}
+
+
 @dataclass(frozen=True)
 class Result:
     """The whole preflight. ``judged`` is False where there was nothing to judge (no GPU)."""
@@ -87,7 +90,10 @@ class Result:
 
     def last_line(self) -> str:
         """The machine-readable line for launch scripts."""
-        first = next((c for c in self.failed if c.code != "-"), None) or next(iter(self.failed), None)
+        # What takes the node out of service comes before what its user can mend.
+        first = min(
+            self.failed, key=lambda c: (_ORDER.get(c.action, len(_ORDER)), c.code == "-"), default=None
+        )
         if first is None and self.verdict is Status.WARN:
             first = next(c for c in self.checks if c.status is Status.WARN)
         action = first.action if first else Action.NONE

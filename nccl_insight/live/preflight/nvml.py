@@ -15,8 +15,11 @@ from typing import Any
 # Values of nvml.h that are the same in all releases.
 _UNCORRECTED, _SINCE_LOAD = 1, 0
 _SM_CLOCK = 1
-_HARDWARE_SLOWDOWN, _THERMAL, _POWER_BRAKE = 0x8, 0x40, 0x80
+_HARDWARE_SLOWDOWN, _SOFTWARE_THERMAL, _THERMAL, _POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 _REPLAYS, _RECOVERIES = 0, 1
+# Counters of links since Blackwell, whose drivers refuse the two above: errors received, recoveries.
+_LINK_FIELDS = (208, 215)
+_UNSIGNED_64 = 3
 _MOST_LINKS = 36
 _SPEED_FIELD, _RECOVERY_FIELD = 90, 230
 _NO_LIBRARY = {9, 12}  # driver not loaded, library not found
@@ -79,9 +82,15 @@ def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
         "ecc": ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_LOAD),
         "remap_pending": None if rows is None else bool(rows[2]),
         "remap_failed": None if rows is None else bool(rows[3]),
-        "hot": None if reasons is None else bool(reasons & _THERMAL),
+        "hot": None if reasons is None else bool(reasons & (_THERMAL | _SOFTWARE_THERMAL)),
         "power_brake": None if reasons is None else bool(reasons & _POWER_BRAKE),
-        "slowed": None if reasons is None else bool(reasons & _HARDWARE_SLOWDOWN),
+        # Set together with its reason, or alone where the board pulls the line.
+        "slowed": None
+        if reasons is None
+        else reasons & (_HARDWARE_SLOWDOWN | _THERMAL | _POWER_BRAKE) == _HARDWARE_SLOWDOWN,
+        "sram_exceeded": _sram(library, failure, handle),
+        "bare_banks": getattr(ask("nvmlDeviceGetRowRemapperHistogram"), "none", None),
+        "vbios": _text(ask("nvmlDeviceGetVbiosVersion")),
         "compute_mode": _MODES.get(ask("nvmlDeviceGetComputeMode")),
         "mig": None if mig is None else bool(mig[0]),
         "memory_mib": None if memory is None else memory.used / (1 << 20),
@@ -105,41 +114,79 @@ def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
 
 
 def _links(library: Any, failure: type[Exception], handle: Any) -> list[dict[str, Any]]:
-    """NVLinks that the GPU has: whether each is up, and its replays and recoveries since the driver started."""
+    """NVLinks that the GPU has: whether each is up, and its errors since the driver started (None: not told)."""
     found = []
     for link in range(_MOST_LINKS):
         try:
             up = bool(library.nvmlDeviceGetNvLinkState(handle, link))
         except failure:
             continue
-        errors = 0
+        counts: list[int | None] = []
         for counter in (_REPLAYS, _RECOVERIES) if up else ():
             try:
-                errors += int(library.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter))
-            except failure:
+                counts.append(int(library.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter)))
+            except (failure, AttributeError):
                 continue
-        found.append({"link": link, "up": up, "errors": errors})
+        if up and not counts:
+            counts = [_field(library, failure, handle, number, link) for number in _LINK_FIELDS]
+        read = [count for count in counts if count is not None]
+        found.append({"link": link, "up": up, "errors": sum(read) if read else None})
     return found
 
 
-def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, int] | None:
-    """State (0 none, 1 not started, 2 in progress, 3 completed) and status of the NVLink fabric's registration."""
-    if not hasattr(library, "c_nvmlGpuFabricInfo_t"):
-        return None
-    info = library.c_nvmlGpuFabricInfo_t()
-    try:
-        library.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
-    except failure:
-        return None
-    return {"state": int(info.state), "status": int(info.status)}
+def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, Any] | None:
+    """Registration with the NVLink fabric, by the newest form that library and driver share.
+
+    ``state`` (0 none, 1 not started, 2 in progress, 3 completed), ``status``, ``cluster`` and ``clique`` (GPUs with the
+    same two reach each other over NVLink), ``health`` (bits of NVML_GPU_FABRIC_HEALTH_MASK) where it is known.
+    """
+    forms = (
+        ("c_nvmlGpuFabricInfo_v3_t", "nvmlDeviceGetGpuFabricInfoV"),
+        ("c_nvmlGpuFabricInfo_v2_t", "nvmlDeviceGetGpuFabricInfoV"),
+        ("c_nvmlGpuFabricInfo_t", "nvmlDeviceGetGpuFabricInfo"),
+    )
+    for form, call in forms:
+        if not hasattr(library, form) or not hasattr(library, call):
+            continue
+        info = getattr(library, form)()
+        try:
+            getattr(library, call)(handle, ctypes.byref(info))
+        except failure:
+            continue
+        return {
+            "state": int(info.state),
+            "status": int(info.status),
+            "clique": int(info.cliqueId),
+            "cluster": bytes(info.clusterUuid).hex(),
+            "health": getattr(info, "healthMask", None),
+        }
+    return None
 
 
-def _field(library: Any, failure: type[Exception], handle: Any, number: int) -> int | None:
+def _sram(library: Any, failure: type[Exception], handle: Any) -> bool | None:
+    """Whether errors of the SRAM exceed the limit for a replacement."""
+    if not hasattr(library, "c_nvmlEccSramErrorStatus_v1_t"):
+        return None
+    status = library.c_nvmlEccSramErrorStatus_v1_t()
     try:
-        value = library.nvmlDeviceGetFieldValues(handle, [number])[0]
+        library.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    except (failure, AttributeError):
+        return None
+    return bool(status.bThresholdExceeded)
+
+
+def _field(
+    library: Any, failure: type[Exception], handle: Any, number: int, scope: int | None = None
+) -> int | None:
+    """A value by number; ``scope`` is a link."""
+    try:
+        value = library.nvmlDeviceGetFieldValues(handle, [number if scope is None else (number, scope)])[0]
     except (failure, AttributeError, IndexError):
         return None
-    return int(value.value.uiVal) if value.nvmlReturn == 0 else None
+    if value.nvmlReturn != 0:
+        return None
+    wide = getattr(value, "valueType", None) == _UNSIGNED_64
+    return int(value.value.ullVal if wide else value.value.uiVal)
 
 
 def _scaled(value: int | None, factor: float) -> float | None:
@@ -173,5 +220,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the modules beside this file are not those that pynvml means
+    # The modules beside this file are not those that pynvml means; python -P leaves its folder out by itself.
+    sys.path[:] = [entry for entry in sys.path if entry != __file__.rpartition("/")[0]]
     raise SystemExit(main())

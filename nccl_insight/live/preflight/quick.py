@@ -52,19 +52,22 @@ def facts_of(node: Node, answer: Answer | None = None) -> Facts:
     }
 
 
-def quick_checks(node: Node, answer: Answer | None = None) -> Iterator[Check]:
-    """All quick checks of the node. ``answer``: what its driver has said already (None: it is asked now)."""
+def quick_checks(node: Node, answer: Answer | None = None, window_s: float | None = None) -> Iterator[Check]:
+    """All quick checks of the node. ``answer``: what its driver has said already (None: it is asked now).
+
+    ``window_s``: events of the kernel's log count so far back (None: since boot).
+    """
     gpus = node.gpus()
     nics = ports_of(node)
     yield from _environment(node)
     yield _gpus(node, gpus)
     if gpus:
         answer = ask(node) if answer is None else answer
-        yield from gpu_checks(node, answer)
+        yield from gpu_checks(node, answer, window_s)
         yield from link_checks(node, answer)
         yield from switch_checks(node, node.gpu_names())
     yield _libraries(node)
-    yield from _ports(nics)
+    yield from _ports(nics, 0 if node.environ.get("NCCL_IB_HCA") else len(gpus_of(node)))
     yield from port_checks(node, nics)
     yield from _shared_memory(node)
     yield _memlock(node, bool(nics), _rdma_needed(node, nics))
@@ -143,7 +146,7 @@ def _libraries(node: Node) -> Check:
     )
 
 
-def _ports(nics: list[Port]) -> Iterator[Check]:
+def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
     if not nics:
         yield Check("nics", Status.SKIP, "no RDMA device (/sys/class/infiniband is empty)")
         return
@@ -166,7 +169,7 @@ def _ports(nics: list[Port]) -> Iterator[Check]:
             Action.TRIAGE,
         )
         return
-    odd = list(odd_ports(nics))
+    odd = list(odd_ports(nics, gpus))
     yield from odd
     rest = sorted({n.device for n in active} - {n.device for n in compute_ports(nics)})
     if len({n.layer for n in active}) > 1 or (len(rates) > 1 and not odd and not _told_apart(active)):

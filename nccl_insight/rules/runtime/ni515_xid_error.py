@@ -12,8 +12,8 @@ program's own error, or news that can wait.
 How it decides
 --------------
 The number decides (NVIDIA's catalog): hardware Xids (48, 64, 74, 79, 94, 95, 119, 120, 140 ...) are errors;
-those that programs cause (13, 31, 43, 45, 69, 137) are warnings; 63 records a pending row remap, and a non-fatal
-SXid an error that was corrected: both are only noted. 154 says itself what the GPU needs. The GPU's host comes
+those that programs cause (13, 31, 43, 45, 69, 137) are warnings; 63 records a pending row remap, 121 and a
+non-fatal SXid errors that were corrected: they are only noted. 154 says itself what the GPU needs. The GPU's host comes
 from the line's head, its process number, or its bus id where one host only has it.
 
 What to do
@@ -48,7 +48,7 @@ from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
-from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, WAITING
+from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -69,20 +69,6 @@ class _Kind:
     rows: list[dict[str, object]] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
-
-
-def _weight(xid: int | None, word: str | None, switch: bool) -> Severity:
-    if switch:
-        return Severity.INFO if word == "non-fatal" else Severity.ERROR
-    if xid in WAITING:
-        return Severity.INFO
-    if xid in BY_PROGRAM:
-        return Severity.WARNING
-    if xid == 154:
-        return Severity.ERROR if word == "hard" else Severity.INFO
-    if xid in NVLINK5:
-        return Severity.INFO if word == "non-fatal" else Severity.ERROR
-    return Severity.ERROR if xid in MEANINGS else Severity.WARNING
 
 
 def _bus(text: str) -> str:
@@ -176,7 +162,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         number, word = row.get("xid"), row["_word"]
         xid = int(number) if isinstance(number, int) else 79 if word == "fallen-off" else None
         switch = text.startswith("SXid") or row["message"] == "kernel_sxid"
-        severity = _weight(xid, word, switch)
+        severity = Severity(weight(xid, word, switch=switch))
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
         rank, host = _place(run, row, known)
         kind.rows.append(row)
