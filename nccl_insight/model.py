@@ -108,7 +108,8 @@ class Hit:
     is missing, ``absence`` says what was searched and where. ``caused_by`` names diagnoses that explain
     this one when they are present (a cascade). ``severity`` overrides the rule's default. ``first_s`` and ``last_s``:
     seconds since 1970 of its first and last line, where the lines have a clock. ``devices``: ``host/device`` of the
-    network devices that it is about; a link event explains an error of the same device only.
+    network devices that it is about; a link event explains an error of the same device only. ``deliberate``: a person
+    or a scheduler did it on purpose: no fault, and yet the cause of all that processes report on their way out.
     """
 
     title: str
@@ -130,6 +131,7 @@ class Hit:
     first_s: float | None = None
     last_s: float | None = None
     devices: tuple[str, ...] = ()
+    deliberate: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,11 @@ import polars as pl
 
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
+from nccl_insight.facts.course import Course, course
+from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
-from nccl_insight.rules._faults import ECHOES, NETWORK, OUTSIDE, nearness
+from nccl_insight.rules._faults import ECHOES, LEAVING, NETWORK, OUTSIDE, nearness
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -193,11 +195,27 @@ def _possible(cause: Draft, effect: Draft, lines: FirstLines) -> bool:
     return effect.rule.finding_class is FindingClass.SECONDARY or lines.possible(cause.name, effect.name)
 
 
+def _on_purpose(cause: Draft, effect: Draft) -> bool:
+    """Whether what a person or a scheduler did on purpose explains what processes then reported on their way out.
+
+    An end or an exception of another process only where a clock, or the place in a file of both, puts it behind.
+    """
+    if effect.hit.deliberate or effect.name not in ECHOES + OUTSIDE:
+        return False
+    if cause.first_s is not None and effect.first_s is not None:
+        return effect.first_s >= cause.first_s - SAME_HOST_SKEW_S
+    if cause.first[0] == effect.first[0]:
+        return effect.first >= cause.first
+    return effect.name in ECHOES
+
+
 def _explains(cause: Draft, effect: Draft) -> bool:
     """Whether the cause's diagnosis may explain the effect's, by the rules' own statements.
 
     A mere candidate (low confidence, or information) explains no error.
     """
+    if cause.hit.deliberate and _on_purpose(cause, effect):
+        return True
     candidate = cause.confidence is Confidence.LOW or cause.severity is Severity.INFO
     if candidate and effect.severity is Severity.ERROR:
         return False
@@ -341,8 +359,10 @@ def timed(draft: Draft, clock: Mapping[tuple[int, int], float]) -> Draft:
     return replace(draft, first_s=min(found), last_s=max(found)) if found else draft
 
 
-def lowered(draft: Draft) -> Severity:
+def lowered(draft: Draft, cause: Draft) -> Severity:
     """Severity of a finding whose cause is known."""
+    if cause.hit.deliberate and cause.severity is Severity.INFO and _on_purpose(cause, draft):
+        return Severity.INFO
     if draft.rule.finding_class is FindingClass.SECONDARY:
         return Severity.INFO
     return draft.severity if draft.severity is not Severity.ERROR else Severity.WARNING
@@ -356,11 +376,52 @@ def _told(effect: Draft, cause: Draft) -> bool:
     return ranks <= set(cause.hit.ranks) if ranks else bool(hosts) and hosts <= set(cause.hit.hosts)
 
 
+# What is said of processes that leave, and of what the machine went through, without naming a rank that ended.
+_MACHINE: Final = ("xid-error", "process-killed", "process-crashed", "link-flap", "ib-port-error")
+
+
+def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
+    """The drafts as the course of the job tells: a job that came to its end was stopped by none of them.
+
+    Echoes are then how its processes left or, where it went on after them, what it got over. An end that names no rank
+    is of another process. What is of another time than the job's own lines is none of it.
+    """
+    told = course(run)
+    if not told.completed or any(_stopped(d, told) for d in drafts):
+        return drafts
+    placed: list[Draft] = []
+    for draft in drafts:
+        said = ""
+        if draft.severity not in (Severity.ERROR, Severity.WARNING):
+            pass
+        elif draft.name in _MACHINE and told.outside(draft.first_s, draft.last_s):
+            said = "It is of another time than the job's own lines."
+        elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
+            said = "The job came to its end: it was none of its ranks."
+        elif draft.name in LEAVING and told.got_over(draft.hit.evidence):
+            said = "The job came to its end: this did not stop it."
+        if said:
+            why = draft.hit.explanation or draft.rule.section("Why it matters")
+            hit = replace(draft.hit, explanation=f"{why} {said}")
+            draft = replace(draft, hit=hit, severity=Severity.INFO)
+        placed.append(draft)
+    return placed
+
+
+def _stopped(draft: Draft, told: Course) -> bool:
+    """Whether a rank failed for good behind the lines by which the job seemed to be through, or without any line."""
+    if draft.severity is not Severity.ERROR or draft.name not in OUTSIDE or not draft.hit.ranks:
+        return False
+    behind = [told.through.get(ref.input_id) for ref in draft.hit.evidence]
+    return any(line is None or ref.line > line for line, ref in zip(behind, draft.hit.evidence, strict=True))
+
+
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
     drafts = [timed(draft, times(run)) for draft in drafts]
     past = old(drafts)
     drafts = [_aged(d) if i in past else d for i, d in enumerate(drafts)]
+    drafts = _in_course(run, drafts)
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
     lines = first_lines(run)
@@ -381,7 +442,8 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
             depth, at = depth + 1, above[at]
         parent = above[i]
         if parent is not None:
-            role, severity = Role.CASCADE, Severity.INFO if _told(draft, drafts[parent]) else lowered(draft)
+            role, severity = Role.CASCADE, lowered(draft, drafts[parent])
+            severity = Severity.INFO if _told(draft, drafts[parent]) else severity
         elif i in open_:
             role, severity = Role.INDEPENDENT, draft.severity
             draft = replace(draft, undecided=True)

@@ -14,6 +14,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.readers.embedded.endings import COURSE
 from nccl_insight.tables.run import Run
 
 SKEW_S: Final = 30.0
@@ -127,8 +128,10 @@ def _year(run: Run) -> int:
     """Year of the first dated stamp of the run, else 2000."""
 
     def build(run: Run) -> int:
-        for name, stamps in (("errors", ERROR_STAMPS), ("tracebacks", ("timestamp", "tag"))):
-            for texts in run.table(name, *stamps).iter_columns():
+        said = run.table("endings").filter(pl.col("kind").is_in(list(COURSE))).select("text")
+        stamped = run.table("errors", *ERROR_STAMPS), run.table("tracebacks", "timestamp", "tag"), said
+        for frame in stamped:
+            for texts in frame.iter_columns():
                 # 2025-03-02T10:00:00, and the kernel's "Sun Mar  2 10:00:00 2025".
                 for pattern, group in (_DATED_YEAR, 1), (_SYSLOG_YEAR, 6):
                     found = texts.str.extract(pattern, group).drop_nulls()

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.readers.embedded.endings import AT_THE_END, LAST, TORN
+from nccl_insight.readers.embedded.endings import AT_THE_END, COURSE, LAST, TORN
 from nccl_insight.tables.run import Run
 
 # A program that fails says so in its last words; blank lines and a launcher's summary may follow.
@@ -39,7 +39,9 @@ def _endings(run: Run) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     late = pl.col("line") > pl.col("lines").fill_null(0) - _LAST_LINES
-    rows = rows.filter(~pl.col("kind").is_in([TORN, LAST]) & (~pl.col("kind").is_in(list(AT_THE_END)) | late))
+    rows = rows.filter(
+        ~pl.col("kind").is_in([TORN, LAST, *COURSE]) & (~pl.col("kind").is_in(list(AT_THE_END)) | late)
+    )
     marks = run.table("milestones")
     if rows.is_empty() or marks.is_empty():
         return rows.sort("input_id", "line")

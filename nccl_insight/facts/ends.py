@@ -56,7 +56,8 @@ class End:
 
     ``memory``: the line says that memory ran out. ``strong``: the line alone proves the kind (an exit code 1 does not
     prove an exception of the program). ``local_rank``: where the line has it and no rank.
-    ``order``: place among all lines of the run. ``strange``: hosts that NCCL's lines do not name.
+    ``order``: place among all lines of the run. ``strange``: hosts that NCCL's lines do not name. ``pid``: of the
+    process that ended, as the line numbers it: the kernel's numbers are others than those within a container.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class End:
     message: str = ""
     strange: frozenset[str] = frozenset()
     local_rank: int | None = None
+    pid: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -107,7 +109,47 @@ def _build(run: Run) -> tuple[End, ...]:
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     found += _bare(run, known)
     found += _last_words(run, known, found)
-    return tuple(sorted(_where_peers_lost_it(run, known, found), key=lambda e: e.order))
+    found = joined(sorted(found, key=lambda e: e.order))
+    return tuple(_where_peers_lost_it(run, known, found))
+
+
+# Witnesses of one death speak within this time: a launcher polls its processes, a scheduler its nodes.
+_ONE_DEATH_S: Final = 60.0
+
+
+def joined(found: Sequence[End]) -> list[End]:
+    """The ends, each with rank and host of the process as far as any other witness of the same death knows them.
+
+    Witnesses of one death name one process number; or one of them names the node alone, or not even that (the kernel's
+    log of a node, in which the processes of a container have other numbers), and the rest one process that a signal
+    ended, or that is gone for no stated reason, there and at that time.
+    """
+    by_pid: dict[int, list[End]] = {}
+    for end in found:
+        if end.ranks and end.pid is not None and end.pid > 1:
+            by_pid.setdefault(end.pid, []).append(end)
+    gone = [e for e in found if e.ranks and e.exception is None and _unexplained(e)]
+    return [end if end.ranks else _as_told(end, by_pid, gone) for end in found]
+
+
+def _as_told(end: End, by_pid: Mapping[int, Sequence[End]], gone: Sequence[End]) -> End:
+    told_by = [e for e in by_pid.get(end.pid or 0, ()) if _one_death(end, e)]
+    if not told_by and end.exception is None and end.kind == KILLED and (end.memory or end.signal == 9):
+        told_by = [e for e in gone if _one_death(end, e)]
+    if len({(e.ranks, e.hosts) for e in told_by}) != 1 or len(told_by[0].ranks) != 1:
+        return end
+    return replace(end, ranks=told_by[0].ranks, hosts=told_by[0].hosts, strange=told_by[0].strange)
+
+
+def _unexplained(end: End) -> bool:
+    """Whether a line says of a process only that signal 9 ended it, or that it is gone."""
+    return end.kind == KILLED or end.exit_code in (137, -9) or end.message in SILENT
+
+
+def _one_death(one: End, other: End) -> bool:
+    if one.hosts and other.hosts and set(one.hosts).isdisjoint(other.hosts):
+        return False
+    return one.time_s is None or other.time_s is None or abs(one.time_s - other.time_s) <= _ONE_DEATH_S
 
 
 def _where_peers_lost_it(run: Run, known: Identities, found: list[End]) -> list[End]:
@@ -304,6 +346,7 @@ def _of_line(
         message=message,
         strange=frozenset(hosts - set(known.ranks_of_host)),
         local_rank=row.get("local_rank") if message == "elastic_failed" else None,
+        pid=row.get("killed_pid"),
     )
 
 
@@ -320,8 +363,8 @@ _RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "m
 _OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
                "tf_signal", "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed",
                "shell_crashed", "shell_core", "ray_check")  # fmt: skip
-# What the kernel or a launcher prints on the host of the process, so that a file of one host's output names it.
-_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_")
+# What the kernel, an agent or a launcher prints on the host of the process: a file of one host's output names it.
+_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_", "elastic_")
 _LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
@@ -377,4 +420,5 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         place=row["place"],
         exception=name,
         message="cuda" if row["_kind"] == "cuda" else "worker" if worker else "exception",
+        pid=row["pid"],
     )

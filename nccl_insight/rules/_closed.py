@@ -6,11 +6,14 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
 from nccl_insight.rules._faults import STARTUP
 from nccl_insight.tables.run import Run
+
+__all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]
 
 _FRAMES: Final = 3
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}
@@ -48,23 +51,6 @@ def _accepting(run: Run) -> pl.DataFrame:
         .filter((pl.col("frames") >= _FRAMES) & pl.col("bootstrap"))
         .select("input_id", "line")
     )
-
-
-def in_order(run: Run) -> bool:
-    """Whether the log holds every rank of every communicator, and each destroyed its communicators (no abort).
-
-    Then no process was lost: what is said of closed connections beside that is how the others left.
-    """
-    return run.memo("rules.in_order", _in_order)
-
-
-def _in_order(run: Run) -> bool:
-    ends = run.table("milestones")
-    if ends.is_empty() or not (ends["end"].cast(pl.String) == "destroyed").fill_null(False).all():
-        return False
-    ranks = run.table("ranks").drop_nulls(["comm_id", "rank", "nranks"])
-    sizes = ranks.group_by("comm_id").agg(pl.col("rank").n_unique().alias("_seen"), pl.col("nranks").max())
-    return sizes.height > 0 and bool((sizes["_seen"] >= sizes["nranks"]).all())
 
 
 def after_the_close(run: Run, ref: Ref) -> bool:

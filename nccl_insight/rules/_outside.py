@@ -147,10 +147,12 @@ def _reported(run: Run) -> _Reported:
     )
 
 
+QUIET: Final = ("benign", "other", "plain-note")
+
+
 def loud_besides(run: Run, kinds: Iterable[str]) -> bool:
     """Whether NCCL, torch or a launcher reported anything loud that is none of these kinds."""
-    quiet = ["benign", "other", "plain-note", *kinds]
-    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(quiet)).height > 0
+    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*QUIET, *kinds])).height > 0
 
 
 def bare_echo(run: Run, end: End) -> bool:
@@ -187,7 +189,8 @@ def cancelled_before(run: Run, end: End) -> bool:
 
 
 __all__ = [
-    "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "bare_echo", "cancelled_before", "earlier", "first_of",
-    "hosts_of", "loud_besides", "network_only", "of_kind", "own_failures", "placed", "ranks_of", "refs_of", "since",
+    "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "QUIET", "bare_echo", "cancelled_before", "earlier",
+    "first_of", "hosts_of", "loud_besides", "network_only", "of_kind", "own_failures", "placed", "ranks_of",
+    "refs_of", "since",
     "strong_before", "subject", "times_of",
 ]  # fmt: skip

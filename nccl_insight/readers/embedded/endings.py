@@ -12,6 +12,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, through
+
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.
 _KINDS: Final = (
@@ -63,7 +65,20 @@ TORN: Final = "torn head"
 # The last lines of an input, whatever they say.
 LAST: Final = "last words"
 LAST_LINES: Final = 16
-AT_THE_END: Final = (LEVEL, TORN, LAST)
+# The course of the program in its own words: its first stamped line, its last step, and that it came to its end.
+BEGUN: Final = "first stamp"
+STEP: Final = "last step"
+DONE: Final = "good end"
+COURSE: Final = (BEGUN, STEP, DONE)
+AT_THE_END: Final = (LEVEL, TORN, LAST, *COURSE)
+_STAMP: Final = (
+    r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"|\b[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"|(?:^|[\s\[\]:])[IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+)
+_NOT_OWN: Final = r" kernel: | systemd\[|slurm|kubelet"
+_HEAD: Final = 4096
+_TAIL: Final = 4096
 _MOST: Final = 1000
 _SEVERE: Final = r"(?:^|[\[\s|#])(?:ERROR|FATAL|CRITICAL)(?:[\]:|\s]|$)"
 _TORN_HEAD: Final = (
@@ -105,9 +120,29 @@ def ending_lines(text: pl.Expr) -> pl.Expr:
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``endings`` (``line, kind, text``) from ``line, text``.
 
-    The first twenty and the last three of each kind, the last five of those that count at the end only, and the last
-    lines as they are.
+    The first twenty and the last three of each kind, the last five of those that count at the end only, the last
+    lines as they are, and those that mark the course of the program (``COURSE``).
     """
+    rows = [_ended(lines), _course(lines)]
+    return pl.concat(rows).sort("line", maintain_order=True)
+
+
+def _course(lines: pl.DataFrame) -> pl.DataFrame:
+    """The first line with a stamp, the last that counts steps, and the last that says that the program is through."""
+    text = pl.col("text")
+    begun = lines.head(_HEAD).filter(text.str.contains(_STAMP) & ~text.str.contains(_NOT_OWN)).head(1)
+    tail = lines.tail(_TAIL)
+    steps = tail.filter(text.str.contains(PROGRESS)).tail(1)
+    done = tail.filter(text.str.contains(GOOD))
+    done = done.filter([through(t) for t in done["text"]]).tail(1) if done.height else done
+    found = [
+        rows.select("line", pl.lit(kind).alias("kind"), _plain(text).str.slice(0, 300))
+        for kind, rows in ((BEGUN, begun), (STEP, steps), (DONE, done))
+    ]
+    return pl.concat(found)
+
+
+def _ended(lines: pl.DataFrame) -> pl.DataFrame:
     last = lines.select("line", "text").filter(pl.col("line") + LAST_LINES > pl.col("line").max())
     # What stands last where a progress bar was drawn over and over.
     drawn = _plain(pl.col("text")).str.replace(r"^.*\r([^\r]*\S[^\r]*)\r*$", "$1")

@@ -68,8 +68,8 @@ _NONE: Final = re.compile(
     r"|\b(?:errors?|fail(?:ed|ures?))\s*[:=]\s*(?:0|none|no)\b",
     re.I,
 )
-_GOOD: Final = re.compile(
-    r"\b(?:train(?:ing)?|pre-?training|fine-?tun(?:e|ing)|run|job|program|script|benchmark|test(?:s|ing)?|evaluation|"
+GOOD: Final = (
+    r"(?i)\b(?:train(?:ing)?|pre-?training|fine-?tun(?:e|ing)|run|job|program|script|benchmark|test(?:s|ing)?|evaluation|"
     r"inference|experiment|workflow|pipeline|task|process|execution|"
     r"all (?:done|ranks|steps|epochs|tests|processes|workers))\b[^\n]{0,60}?"
     r"\b(?:complete[d]?|finish(?:ed)?|done|succe(?:eded|ss|ssful|ssfully)|ended (?:normally|successfully)|passed)\b"
@@ -77,18 +77,29 @@ _GOOD: Final = re.compile(
     r"|\b(?:complete[d]?|finish(?:ed)?|end(?:ed)?|exit(?:ed|s)?|terminated) (?:successfully|normally|cleanly)\b"
     r"|\bReason:\s+Completed\b|\bcondition met\b|\bshutdown (?:complete|barrier\b.*\bpassed)|'train_runtime':"
     r"|^(?:all )?(?:done|finished|completed|success|succeeded|bye|goodbye)[.!]*$|\bafter training is done\b"
-    r"|\bmax_(?:steps|epochs)=[0-9]+` reached|\bsaved (?:the )?final\b",
-    re.I,
+    r"|\bmax_(?:steps|epochs)=[0-9]+` reached|\bsaved (?:the )?final\b"
 )
+_GOOD: Final = re.compile(GOOD)
 # A counter that came to the total that was announced with it.
 _TOTAL: Final = re.compile(
     r"\b(?:step|steps|iter|iteration|epoch|it|batch|round)s?\b[\s:=\[#]*([0-9]{1,12})\s*(?:/|of)\s*([0-9]{1,12})",
     re.I,
 )
 # A count that goes up, a loss: the program went on.
-_PROGRESS: Final = re.compile(
-    r"\b(?:step|steps|iter|iteration|epoch|batch|round)s?\b[\s:=\[#]{0,12}[0-9]|\bloss\b['\"]?\s*[:=]?\s*[0-9]",
-    re.I,
+PROGRESS: Final = (
+    r"(?i)\b(?:step|steps|iter|iteration|epoch|batch|round)s?\b[\s:=\[#]{0,12}[0-9]"
+    r"|\bloss\b['\"]?\s*[:=]?\s*[0-9]"
+)
+_PROGRESS: Final = re.compile(PROGRESS)
+# That the whole program is through, and what ends before it does.
+_THROUGH: Final = re.compile(
+    r"(?i)\b(?:train(?:ing)?|pre-?training|fine-?tuning|run|job|program|script|benchmark|experiment|workflow|pipeline)\b"
+    r"[^\n,.;:]{0,24}?\b(?:completed?|finished|done|succeeded|ended (?:normally|successfully))\b"
+    r"|'train_runtime':|\bafter training is done\b|`Trainer\.fit` stopped: `max_(?:steps|epochs)=[0-9]+` reached"
+    r"|\bexit(?:ed)? (?:successfully|normally|cleanly)\b|\bReason:\s+Completed\b"
+)
+_PART: Final = re.compile(
+    r"(?i)\b(?:eval\w*|valid\w*|inference|epoch|sav\w+|checkpoint\w*|warm-?up|init\w*|load\w*|step|iter\w*|batch|not|partial\w*)\b"
 )
 _WARNING: Final = re.compile(
     r"(?:^|[\[\s|#:(<.])(?:WARNING|WARN|Warning|warning|[A-Za-z]+Warning)(?:[\]:|)>\s]|$)"
@@ -136,6 +147,15 @@ def ended_well(text: str) -> bool:
     if _GOOD.search(text) is None:
         return False
     return _NEGATIVE.search(_NONE.sub("", text)) is None
+
+
+def through(text: str) -> bool:
+    """Whether a line says that the whole program, and not one part of its work, came to its end."""
+    said = _THROUGH.search(text)
+    if said is None:
+        return False
+    clause = re.split(r"[,;]| - ", text[: said.end()])[-1]
+    return _PART.search(clause) is None and _NEGATIVE.search(_NONE.sub("", text)) is None
 
 
 def goes_on(text: str) -> bool:

@@ -34,6 +34,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.facts.clock import SKEW_S
+from nccl_insight.facts.ends import End
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._closed import before_the_close
@@ -62,14 +64,23 @@ ACTION = Action.TRIAGE
 NEEDS = ("errors", "tracebacks", "endings")
 
 
+def _of_one_time(found: list[End]) -> list[End]:
+    """Without those of nobody known, long before the first of a rank: the kernel's log holds other jobs', too."""
+    known = [e.time_s for e in found if e.ranks and e.time_s is not None]
+    first = min(known, default=None)
+    return [e for e in found if e.ranks or first is None or e.time_s is None or e.time_s > first - SKEW_S]
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding: those killed for memory, else the first one killed."""
     found = of_kind(run, KILLED)
     if not found:
         return
-    memory = [e for e in found if e.memory]
+    memory = _of_one_time([e for e in found if e.memory])
     first = first_of(memory or found)
-    chosen = list(memory) if memory else [e for e in found if e is first or set(e.ranks) & set(first.ranks)]
+    # All witnesses of the same deaths, whatever each of them knows.
+    dead = {rank for e in memory or [first] for rank in e.ranks}
+    chosen = [e for e in found if e in memory or e is first or dead.intersection(e.ranks)]
     # A scheduler that ends a job for a reason kills what does not end by itself.
     before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
     if not memory and ENDED not in before and cancelled_before(run, first):

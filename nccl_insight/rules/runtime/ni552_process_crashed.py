@@ -108,9 +108,16 @@ def _signal(end: End) -> int | None:
     return end.signal or next((number for word, number in _WORDS if word in end.text), None)
 
 
+def _open(end: End) -> bool:
+    """Whether a line says that a process is gone, and not of what."""
+    return _signal(end) is None and end.exit_code is None
+
+
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding: the first crash that is not an abort, else the first abort."""
-    found = of_kind(run, CRASHED)
+    # Who lost a process, and knows not of what, tells the death that another witness explains.
+    killed = {rank for e in of_kind(run, KILLED) if e.strong for rank in e.ranks}
+    found = [e for e in of_kind(run, CRASHED) if not (_open(e) and killed.issuperset(e.ranks) and killed)]
     if not found:
         return
     hard = [e for e in found if _signal(e) != ABORT]
@@ -121,7 +128,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     # torch's watchdog ends a process by an exception that nobody catches.
     echo |= not hard and first.message == "cpp_terminate" and not network_only(run)
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
-    open_ = first.message in SILENT and first.signal is None
+    open_ = _open(first) and first.message in SILENT
     if open_ and first.message.startswith("jax_"):
         echo = bool(before) or own_failures(run, first)
         hit = _lost(first, chosen, before)

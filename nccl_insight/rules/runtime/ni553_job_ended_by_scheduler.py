@@ -31,12 +31,13 @@ slurmstepd; Slurm scancel(1); Kubernetes node-pressure eviction; LSF termination
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nccl_insight.facts.ends import ends
+from nccl_insight.facts.ends import End, ends
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
@@ -48,6 +49,7 @@ from nccl_insight.rules._outside import (
     ENDED,
     FAILED,
     KILLED,
+    QUIET,
     bare_echo,
     earlier,
     first_of,
@@ -87,13 +89,21 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     # The host of a step's line is where the step began; a lost node has a line of its own.
     lost = [e for e in strong if e.message in _LOST]
     hosts = hosts_of(lost) or hosts_of([e for e in [first] if e.message != "slurm_cancelled"])
+    told_to = ""
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
     if strong:
         # Slurm takes minutes to find that a node is gone; its peers saw that before.
         severity, caused_by = None, (*(() if gone else _earlier(run, first.time_s)), *before)
+    elif told_first := _told_first(run, found):
+        # Some were told to end, and what the others report is that these are gone.
+        first, hosts = told_first[0], hosts_of(told_first)
+        severity, caused_by = None, before
+        told_to = f"Processes on {named(hosts)} were told to end (SIGTERM){since(told_first)}; nothing failed before"
     else:
         # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
+        begun = _first_failure(run)
         effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
+        effect |= begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S
         severity, caused_by = (Severity.INFO if effect else None), before
     passing = first.message in _PASSING
     if passing:
@@ -102,7 +112,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
     begin, end = times_of([first])
     said = pl.DataFrame({"text": [first.text]})
-    if not strong and told(said, "interrupted").item() is not None:
+    if not strong and not told_to and told(said, "interrupted").item() is not None:
         yield Hit(
             title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
             next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
@@ -116,11 +126,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             caused_by=caused_by,
             first_s=begin,
             last_s=end,
+            deliberate=True,
         )
         return
     what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
     cancelled = not strong and first.message == "slurm_cancelled"
     hangup = not strong and told(said, "hangup").item() is not None
+    what = told_to or what
     late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:
         what = f"{_LOST[lost[0].message]} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
@@ -157,6 +169,28 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,
     )
+
+
+def _first_failure(run: Run) -> float | None:
+    """When anything but an end from outside was first reported."""
+    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*QUIET, ENDED]))
+    first = rows["time_s"].min()
+    return first if isinstance(first, float) else None
+
+
+def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
+    """Ends by SIGTERM on some hosts of the job before anything failed on the others: a failed job is ended on all."""
+    known = set(identities(run).ranks_of_host) or {h for e in ends(run) for h in e.hosts}
+    told = tuple(e for e in found if e.hosts and e.time_s is not None)
+    hosts = set(hosts_of(told))
+    first = min((e.time_s for e in told if e.time_s is not None), default=None)
+    if first is None or not hosts or not hosts < known:
+        return ()
+    begun = _first_failure(run)
+    failed = [e for e in ends(run) if e.kind != ENDED and not set(e.hosts) <= hosts]
+    if (begun is not None and begun < first) or any(e.time_s is None or e.time_s < first for e in failed):
+        return ()
+    return told
 
 
 def _seen(run: Run, begin: float | None) -> float | None:

@@ -1,0 +1,108 @@
+"""A job that came to its end, or that a person ended, has no error, whatever its processes say on their way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+from tests.test_deaths import HOSTS, PIDS, dmesg_oom, host_of, segfault
+
+STARTED = [
+    f"{host_of(r)}:{PIDS[r]}:{PIDS[r]} [{r % 4}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 8 cudaDev "
+    f"{r % 4} nvmlDev {r % 4} busId {r % 4 + 1}b000 commId 0x7d1ab3c1 - Init {state}"
+    for state in ("START", "COMPLETE")
+    for r in range(8)
+]
+CLOSED = [
+    f"{host_of(r)}:{PIDS[r]}:{PIDS[r]} [{r % 4}] NCCL INFO comm 0x55d0a{r} rank {r} nranks 8 cudaDev {r % 4} busId "
+    f"{r % 4 + 1}b000 - Destroy COMPLETE"
+    for r in range(8)
+]
+STEPS = [f"2026-11-17 11:{m:02d}:00,194 - INFO - step: {m}  loss: 2.1" for m in range(10, 50)]
+RESET = [
+    f"[2026-11-17 11:50:05] {host_of(r)}:{PIDS[r]}:{PIDS[r] + 900} [{r % 4}] misc/socket.cc:71 NCCL WARN "
+    "socketProgress: Connection closed by remote peer gpu02<40110>"
+    for r in (0, 3, 6)
+]
+SIGINT = (
+    "W1117 11:50:03.000000 9120 torch/distributed/elastic/agent/server/api.py:723] Received Signals.SIGINT death "
+    "signal, shutting down workers"
+)
+XID = "[Tue Nov 17 {at} 2026] NVRM: Xid (PCI:0000:61:00): 79, pid=1133, name=python3, GPU has fallen off the bus."
+DONE = "2026-11-17 11:50:01,101 - INFO - Training completed"
+
+
+def errors(tmp_path: Path, **files: list[str]) -> list[tuple[str, str, str]]:
+    for name, lines in files.items():
+        (tmp_path / f"{name}.log").write_text("".join(f"{line}\n" for line in lines))
+    found = nccl_insight.analyze([tmp_path]).findings
+    return [(f.severity.value, f.name, f.title) for f in found if f.severity.value in ("warning", "error")]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        dmesg_oom(4411, "09:00:00"),
+        dmesg_oom(4411, "11:20:00"),
+        dmesg_oom(4411, "13:00:00"),
+        dmesg_oom(4411, "11:20:00", "login07"),
+        [segfault(881, at="09:00:00").replace("python3[", "nginx[")],
+        [XID.format(at="08:00:00")],
+    ],
+    ids=["oom before", "oom during", "oom after", "oom on a stranger", "segfault", "xid before"],
+)
+@pytest.mark.parametrize("end", [CLOSED, [DONE]], ids=["closed", "said so"])
+def test_the_kernels_lines_beside_a_job_that_came_to_its_end(
+    tmp_path: Path, kernel: list[str], end: list[str]
+) -> None:
+    assert not errors(tmp_path, job=[*STARTED, *STEPS, *end], dmesg=kernel)
+
+
+def test_connections_that_close_behind_the_end_are_how_processes_leave(tmp_path: Path) -> None:
+    assert not errors(tmp_path, job=[*STARTED, *STEPS, DONE, *RESET])
+    assert not errors(tmp_path, job=[*STARTED, *STEPS[:20], *RESET, *STEPS[20:], DONE])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [],
+        ["2026-11-17 11:50:01,101 - INFO - evaluation completed"],
+        ["2026-11-17 11:50:01,101 - INFO - saving checkpoint completed"],
+        [DONE, "2026-11-17 11:50:02,101 - INFO - step: 51  loss: 2.1"],
+    ],
+    ids=["no end", "an evaluation", "a checkpoint", "gone on"],
+)
+def test_without_an_end_they_are_a_failure(tmp_path: Path, end: list[str]) -> None:
+    assert [e[:2] for e in errors(tmp_path, job=[*STARTED, *STEPS, *end, *RESET])] == [("error", "peer-died")]
+
+
+def test_a_rank_that_dies_in_a_job_that_seems_through_is_an_error(tmp_path: Path) -> None:
+    killed = "srun: error: gpu02: task 5: Killed"
+    found = errors(tmp_path, job=[*STARTED, *STEPS, DONE, killed, *RESET])
+    assert found[0][:2] == ("error", "process-killed")
+
+
+def test_what_follows_ctrl_c_is_no_error_and_what_came_before_is(tmp_path: Path) -> None:
+    assert not errors(tmp_path, job=[*STARTED, *STEPS, SIGINT, *RESET])
+    failed = (
+        "[rank3]: Traceback (most recent call last):",
+        '[rank3]:   File "/a.py", line 3',
+        "[rank3]: KeyError: 'x'",
+    )
+    stamped = [f"[2026-11-17 11:40:05] {line.split('] ', 1)[1]}" for line in RESET]
+    found = errors(tmp_path, job=[*STARTED, *STEPS, *failed, *stamped, SIGINT])
+    assert found[0][:2] == ("error", "application-exception")
+
+
+def test_a_pod_that_was_told_to_end_before_the_others_failed_is_the_cause(tmp_path: Path) -> None:
+    told = SIGINT.replace("SIGINT", "SIGTERM")
+    mine = {h: [line for line in STARTED if line.startswith(h)] for h in HOSTS}
+    found = errors(tmp_path, gpu01=[*mine["gpu01"], *RESET[:2]], gpu02=[*mine["gpu02"], told])
+    assert found[0][:2] == ("error", "job-ended-by-scheduler")
+    assert "gpu02" in found[0][2]
+    late = told.replace("11:50:03", "11:52:30")
+    found = errors(tmp_path, gpu01=[*mine["gpu01"], *RESET[:2]], gpu02=[*mine["gpu02"], late])
+    assert found[0][:2] == ("error", "peer-died")

@@ -1,0 +1,316 @@
+# ruff: noqa: E501 (lines of logs)
+"""One death that two to four witnesses tell in different files and words: its kind, rank, host and time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+
+HOSTS = ("gpu01", "gpu02")
+PIDS = (4100, 4101, 4102, 4103, 5200, 5201, 5202, 5203)
+
+
+def host_of(rank: int) -> str:
+    return HOSTS[rank // 4]
+
+
+def job(tag: str = "", level: str = "INFO", echo: bool = True) -> list[str]:
+    """Eight ranks on two hosts that start, and lose rank 5 at 12:00:05."""
+    lines: list[str] = []
+    if level == "INFO":
+        for state in ("START", "COMPLETE"):
+            for rank in range(8):
+                lines.append(
+                    f"{tag.format(rank=rank, host=host_of(rank))}{host_of(rank)}:{PIDS[rank]}:{PIDS[rank]} [{rank % 4}] NCCL INFO "
+                    f"ncclCommInitRank comm 0x55d0a{rank} rank {rank} nranks 8 cudaDev {rank % 4} nvmlDev {rank % 4} "
+                    f"busId {rank % 4 + 1}b000 commId 0x7d1ab3c1 - Init {state}"
+                )
+    if echo:
+        for rank in (0, 3, 6):
+            lines.append(
+                f"{tag.format(rank=rank, host=host_of(rank))}[2026-11-17 12:00:05] {host_of(rank)}:{PIDS[rank]}:{PIDS[rank] + 900} [{rank % 4}] "
+                "misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer gpu02<40110>"
+            )
+    return lines
+
+
+def elastic(rank: int, host: str, code: int, pid: int, first: str = "12:00:06") -> list[str]:
+    why = "Signal 9 (SIGKILL) received by PID" if code == -9 else "Signal 11 (SIGSEGV) received by PID"
+    said = (
+        f"{why} {pid}"
+        if code < 0
+        else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+    )
+    return [
+        f"E1117 {first}.500000 7001 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: {code}) "
+        f"local_rank: {rank % 4} (pid: {pid}) of binary: /usr/bin/python3",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        f"  time      : 2026-11-17_{first}",
+        f"  host      : {host}",
+        f"  rank      : {rank} (local_rank: {rank % 4})",
+        f"  exitcode  : {code} (pid: {pid})",
+        "  error_file: <N/A>",
+        f"  traceback : {said}",
+    ]
+
+
+def dmesg_oom(pid: int, at: str = "12:00:04", host: str = "") -> list[str]:
+    head = f"Nov 17 {at} {host} kernel:" if host else f"[Tue Nov 17 {at} 2026]"
+    return [
+        f"{head} oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_7,mems_allowed=0-1,oom_memcg=/slurm/"
+        f"uid_0/job_7,task_memcg=/slurm/uid_0/job_7/step_0,task=python3,pid={pid},uid=1000",
+        f"{head} Memory cgroup out of memory: Killed process {pid} (python3) total-vm:91331212kB, anon-rss:61223344kB, "
+        "file-rss:41203kB, shmem-rss:8123kB, UID:1002 pgtables:132312kB oom_score_adj:0",
+    ]
+
+
+def segfault(pid: int, host: str = "", at: str = "12:00:04") -> str:
+    head = f"Nov 17 {at} {host} kernel:" if host else f"[Tue Nov 17 {at} 2026]"
+    return f"{head} python3[{pid}]: segfault at 10 ip 00007f3a sp 00007ffd error 4 in libcustom_op.so[7f3a00+a000]"
+
+
+MPIRUN = [
+    "--------------------------------------------------------------------------",
+    "mpirun noticed that process rank 5 with PID 5201 on node gpu02 exited on signal 9 (Killed).",
+    "--------------------------------------------------------------------------",
+]
+RAY_MEMORY = (
+    "(raylet, ip=10.1.0.4) [2026-11-17 12:00:04,114 E 2100 2100] (raylet) node_manager.cc:3064: 1 Workers (tasks / "
+    "actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 9f3c, IP: "
+    "10.1.0.4) over the last time period."
+)
+RAY_EXIT = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+    "problem, check the logs for the dead worker. RayTask ID: ffffb8e3 Worker ID: cc53fb Node ID: 0a4102 Worker IP "
+    "address: 10.1.0.4 Worker port: 10012 Worker PID: 5201 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+    "unexpectedly exits with a connection error code 2. End of file."
+)
+INTERFACES = [
+    f"{h}:{PIDS[4 * i]}:{PIDS[4 * i]} [0] NCCL INFO Bootstrap: Using eth0:10.1.0.{3 + i}<0>"
+    for i, h in enumerate(HOSTS)
+]
+SRUN = "srun: error: gpu02: task 5: Out Of Memory"
+SRUN_KILLED = "srun: error: gpu02: task 5: Killed"
+SRUN_SEGV = "srun: error: gpu02: task 5: Segmentation fault (core dumped)"
+STEP_OOM = (
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
+)
+
+
+@dataclass(frozen=True)
+class Death:
+    """``files``: what each witness wrote. ``kind``: the diagnosis; ``words``: in the title."""
+
+    name: str
+    files: dict[str, list[str]]
+    kind: str = "process-killed"
+    ranks: tuple[int, ...] = (5,)
+    hosts: tuple[str, ...] = ("gpu02",)
+    words: str = ""
+
+
+def _split(lines: list[str], *hosts: str) -> dict[str, list[str]]:
+    return {f"{h}.log": [line for line in lines if f"{h}:" in line] for h in hosts}
+
+
+TORCH = ["[rank0]:[W1117 12:00:05.1 socket.cpp:464] [c10d] recv failed: Connection reset by peer"]
+DEATHS = [
+    Death(
+        "kernel and torchrun",
+        {"job.log": [*job(), *elastic(5, "gpu02", -9, 5201)], "dmesg.txt": dmesg_oom(5201)},
+        words="memory",
+    ),
+    Death(
+        "kernel of a container's node, other numbers, and torchrun",
+        {"job.log": [*job(), *elastic(5, "gpu02", -9, 5201)], "node-dmesg.txt": dmesg_oom(280146)},
+        words="memory",
+    ),
+    Death(
+        "kernel with host and srun",
+        {"job.log": [*job(), SRUN_KILLED], "messages": dmesg_oom(5201, host="gpu02")},
+        words="memory",
+    ),
+    Death(
+        "kernel with host, no number of ours, and srun",
+        {"job.log": [*job(), SRUN_KILLED], "messages": dmesg_oom(90311, host="gpu02")},
+        words="memory",
+    ),
+    Death("srun and slurmstepd", {"job.log": [*job(), STEP_OOM, SRUN]}, words="memory"),
+    Death(
+        "mpirun and kernel",
+        {"job.log": [*job(), *MPIRUN], "dmesg-gpu02.log": dmesg_oom(5201)},
+        words="memory",
+    ),
+    Death("mpirun alone, torch's echoes", {"job.log": [*job(), *TORCH, *MPIRUN]}),
+    Death(
+        "ray's monitor and its list of exits",
+        {"job.log": [*INTERFACES, *job(), RAY_MEMORY, RAY_EXIT]},
+        words="memory",
+    ),
+    Death(
+        "kernel and a crash in srun's words",
+        {"job.log": [*job(), SRUN_SEGV], "dmesg": [segfault(5201, "gpu02")]},
+        kind="process-crashed",
+        words="segmentation",
+    ),
+    Death(
+        "kernel's segfault and torchrun",
+        {"job.log": [*job(), *elastic(5, "gpu02", -11, 5201)], "dmesg": [segfault(5201)]},
+        kind="process-crashed",
+        words="segmentation",
+    ),
+    Death(
+        "a file of each host, torchrun, no NCCL lines",
+        {
+            "gpu01.log": [*TORCH, *elastic(0, "gpu01", 1, 4100, "12:00:12")],
+            "gpu02.log": elastic(5, "gpu02", -9, 5201),
+            "gpu02-dmesg.txt": dmesg_oom(5201),
+        },
+        words="memory",
+    ),
+    Death(
+        "a file of each host, NCCL lines, kernel without host",
+        {
+            **_split(job(), *HOSTS),
+            "dmesg.txt": dmesg_oom(5201),
+            "torchrun.log": elastic(5, "gpu02", -9, 5201),
+        },
+        words="memory",
+    ),
+    Death("srun alone, no NCCL lines", {"job.log": [*TORCH, STEP_OOM, SRUN]}, words="memory"),
+    Death(
+        "hydra and kernel",
+        {
+            "job.log": [
+                *job(),
+                "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+                "=   RANK 5 PID 5201 RUNNING AT gpu02",
+                "=   KILLED BY SIGNAL: 9 (Killed)",
+            ],
+            "dmesg": dmesg_oom(5201),
+        },
+        words="memory",
+    ),
+    Death(
+        "Kubernetes and torchrun",
+        {
+            "worker-0.log": [*TORCH, *elastic(0, "worker-0", 1, 4100, "12:00:12")],
+            "worker-1.log": elastic(5, "worker-1", -9, 81),
+            "events.txt": [
+                "12s  Warning  OOMKilling  node/gke-7  Memory cgroup out of memory: Killed process 280146 (python3) total-vm:91331212kB, "
+                "anon-rss:61223344kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:132312kB oom_score_adj:996"
+            ],
+        },
+        hosts=("worker-1",),
+        words="memory",
+    ),
+    Death(
+        "deepspeed and kernel",
+        {
+            "job.log": [
+                *job(),
+                "[2026-11-17 12:00:06,100] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py', '--local_rank=1'] exits with return code = -9",
+            ],
+            "dmesg": dmesg_oom(5201),
+        },
+        words="memory",
+    ),
+    Death(
+        "mp.spawn on one host and kernel",
+        {
+            "job.log": [
+                *job(),
+                "torch.multiprocessing.spawn.ProcessExitedException: process 5 terminated with signal SIGKILL",
+            ],
+            "dmesg": dmesg_oom(5201),
+        },
+        words="memory",
+    ),
+    Death(
+        "the exit of another rank comes behind",
+        {
+            "job.log": [*job(), *elastic(0, "gpu01", 1, 4100, "12:00:30"), *elastic(5, "gpu02", -9, 5201)],
+            "dmesg": dmesg_oom(5201),
+        },
+        words="memory",
+    ),
+    Death(
+        "systemd-oomd and mpirun",
+        {
+            "job.log": [*job(), *MPIRUN],
+            "journal.txt": [
+                "Nov 17 12:00:04 gpu02 systemd-oomd[811]: Killed /user.slice/user-1000.slice/session-4.scope due to memory pressure for "
+                "/user.slice being 71.30% > 50.00% for > 20s with reclaim activity"
+            ],
+        },
+        words="memory",
+    ),
+    Death(
+        "PBS' memory limit and mpirun",
+        {"job.log": [*job(), *MPIRUN, "=>> PBS: job killed: mem 412331212kb exceeded limit 412316860kb"]},
+        words="",
+    ),
+    Death(
+        "LSF's memory limit and jsrun",
+        {
+            "job.log": [
+                *job(),
+                "ERROR:  One or more process (first noticed rank 5) terminated with signal 9 (core dumped)",
+                "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+            ]
+        },
+        words="memory",
+    ),
+    Death(
+        "an exception and torchrun's block",
+        {
+            "job.log": [
+                *job(echo=False),
+                "[rank5]: Traceback (most recent call last):",
+                '[rank5]:   File "/app/train.py", line 88, in <module>',
+                "[rank5]: KeyError: 'labels'",
+                *job(level="WARN"),
+                *elastic(5, "gpu02", 1, 5201),
+            ]
+        },
+        kind="application-exception",
+    ),
+    Death(
+        "a bus error in the kernel's words and the shell's",
+        {
+            "job.log": [*job(), *elastic(5, "gpu02", -7, 5201)],
+            "journal.txt": [
+                "Nov 17 12:00:05 gpu02 systemd-coredump[9001]: Process 5201 (python3) of user 1000 dumped core."
+            ],
+        },
+        kind="process-crashed",
+    ),
+    Death(
+        "dmesg after the fact, with another job's kill hours before",
+        {
+            "job.log": [*job(), *elastic(5, "gpu02", -9, 5201)],
+            "dmesg": [*dmesg_oom(3111, "07:10:00"), *dmesg_oom(5201)],
+        },
+        words="memory",
+    ),
+]
+
+
+@pytest.mark.parametrize("death", DEATHS, ids=lambda d: d.name)
+def test_a_death_is_told_once_with_all_that_is_known(tmp_path: Path, death: Death) -> None:
+    for name, lines in death.files.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    findings = nccl_insight.analyze([tmp_path]).findings
+    told = [(f.severity.value, f.name, f.title) for f in findings]
+    loud = [f for f in findings if f.severity.value in ("warning", "error")]
+    assert loud, told
+    first = loud[0]
+    assert (first.name, first.ranks, first.hosts) == (death.kind, death.ranks, death.hosts), told
+    assert death.words in first.title, told
+    assert first.first_time is None or "12:00:0" in first.first_time, told
+    assert [f.name for f in loud if f.severity.value == "error"] == [death.kind], told
