@@ -141,7 +141,7 @@ def test_holes_are_filled_from_the_line_or_by_a_command(tmp_path: Path) -> None:
 
 
 def test_a_setting_to_try_is_exported_and_the_job_run_again(tmp_path: Path) -> None:
-    finding = first(tmp_path, "init.cc:9 NCCL WARN AllReduce : sendbuff 0x7f is not a valid pointer")
+    finding = first(tmp_path, "init.cc:9 NCCL WARN AllReduce : invalid type 17")
     step = next(s for s in finding.steps if "NCCL_CHECK_POINTERS" in s.text)
     assert step.text.startswith("export NCCL_CHECK_POINTERS=1 ")
     assert step.where.startswith("then run the same job")

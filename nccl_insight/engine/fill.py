@@ -37,7 +37,9 @@ HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 }
 _HOLE: Final = re.compile("<(" + "|".join(HOLES) + ")>")
 _AGAIN: Final = re.compile(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
+_SETTINGS: Final = re.compile(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*")
 _LIVE: Final = re.compile(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
+_TEXT_MOST: Final = 500
 _EACH: Final = "for d in $(ls /sys/class/infiniband); do {}; done"
 _ENDED: Final = frozenset(
     {
@@ -49,8 +51,10 @@ _ENDED: Final = frozenset(
     }
 )
 _PEER: Final = re.compile(
-    r"\[?(?P<host>[0-9A-Za-z.:_%-]+?)\]?<(?P<port>[0-9]+)>|(?P<v4>[0-9.]{7,15}):(?P<p4>[0-9]+)"
+    r"(?<![0-9A-Za-z.:_%-])(?P<host>[0-9A-Za-z.:_%-]{1,64})\]?<(?P<port>[0-9]{1,5})>"
+    r"|(?<![0-9.])(?P<v4>[0-9]{1,3}(?:\.[0-9]{1,3}){3}):(?P<p4>[0-9]{1,5})(?![0-9])"
 )
+_OTHER_PID: Final = re.compile(r"<pid of rank ([0-9]{1,9})>")
 
 
 def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
@@ -75,7 +79,7 @@ def _parts(step: Step) -> list[Step]:
 
 
 def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
-    text, where = step.text, step.where
+    text, where = _OTHER_PID.sub(lambda m: str(_pid_of(run, int(m[1])) or "<pid>"), step.text), step.where
     if again := _AGAIN.match(text):
         told = f"then run the same job: {where}" if where else "then run the same job"
         return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
@@ -83,6 +87,8 @@ def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
         told = re.sub(r"^while (?:it hangs|the job runs)[;,]? *(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
         where = f"{when}{'; ' + told if told else ''}"
+    if step.label == "fix" and _SETTINGS.fullmatch(text):
+        text = f"export {text}"
     if "<device>" in text and "device" not in known and step.is_command:
         parts = [_EACH.format(part) if "<device>" in part else part for part in text.split("; ")]
         text = "; ".join(parts)
@@ -117,19 +123,17 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
     if refs:
         path = paths_of(run).get(refs[0].input_id)
         found |= {"log": path} if path else {}
-    peer = _PEER.search(str(row.get("peer") or row.get("text") or ""))
+    peer = _PEER.search(str(row.get("peer") or row.get("text") or "")[:_TEXT_MOST])
     if peer is not None:
         found["address"] = peer["host"] or peer["v4"]
         found["port"] = peer["port"] or peer["p4"]
         host = identities(run).host(found["address"])
         found |= {"peer host": host} if host else {}
-    pid = row.get("pid") or _pid_of(run, draft)
+    pid = row.get("pid") or (_pid_of(run, draft.hit.ranks[0]) if draft.hit.ranks else None)
     return found | ({"pid": str(pid)} if pid else {})
 
 
-def _pid_of(run: Run, draft: Draft) -> int | None:
-    """The process of the first rank that the finding names."""
-    if not draft.hit.ranks:
-        return None
+def _pid_of(run: Run, rank: int) -> int | None:
+    """The process of a rank."""
     known = identities(run).rank_of_process
-    return next((pid for (_, pid), rank in known.items() if rank == draft.hit.ranks[0]), None)
+    return next((pid for (_, pid), own in known.items() if own == rank), None)

@@ -95,7 +95,7 @@ def _said(run: Run, rule: Rule) -> list[Draft]:
     """What NCCL's own lines say of a diagnosis whose rule was silent and lets them speak; else its silence is final."""
     if not rule.speaks or not run.has("errors") or rule.name not in present(run):
         return []
-    todo = " ".join(rule.section("What to do").split())
+    todo = " ".join(rule.section("What to do").replace("``", "").split())
     why = " ".join(rule.section("Why it matters").split())
     # Worth knowing at most, where the diagnosis is no more than that.
     most = Severity.INFO if rule.finding_class is FindingClass.INFORMATION else Severity.WARNING
