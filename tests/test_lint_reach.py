@@ -96,7 +96,18 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     # Not ours: not judged
     "main.rs": ("let x = env(\"NCCL_DEBUG = INFO\");\n", set()),
     "notes.md": ("Set NCCL_ALGO=Rng and export NCCL_DEBUG = INFO.\n", set()),
-    "script.pl": ("#!/usr/bin/perl\n$ENV{NCCL_DEBUG} = 'INFOO';\n", set()),
+    "script.awk": ("#!/usr/bin/awk -f\nBEGIN { NCCL_DEBUG=INFOO }\n", set()),
+    # Programs that write into their environment
+    "script.pl": ("#!/usr/bin/perl\n$ENV{NCCL_DEBUG} = 'INFOO';\nmy $level = $ENV{NCCL_ALGO};\n", {(2, "env-invalid-value")}),
+    "tool.go": ('// os.Setenv("NCCL_ALGO", "Rng")\nos.Setenv("NCCL_DEBUG", "INFOO")\n', {(2, "env-invalid-value")}),
+    "bench.cc": ('setenv("NCCL_DEBUG", "INFOO", 1);\nif (getenv("NCCL_ALGO") == "Rng") {}\n', {(1, "env-invalid-value")}),
+    # Text that a program hands to a shell
+    "setup.py": ("X = f\'\'\'\nexport NCCL_IB_HCA={hca}\nexport NCCL_ALGO=Rng\n\'\'\'\n", {(3, "env-invalid-value")}),
+    "doc.py": ('"""Use it so:\n\nexport NCCL_ALGO=Rng\n"""\n', set()),
+    "array.sh": ('A=(\n  -x NCCL_DEBUG=INFO # all\n  "NCCL_ALGO=Rng"\n)\nmpirun "${A[@]}" ./a\n', {(3, "env-invalid-value")}),
+    "kept.sh": ('A="-x NCCL_DEBUG=INFO -x NCCL_ALGO=Rng"\nmpirun $A ./a\n', {(1, "env-invalid-value")}),
+    "printf.sh": ("printf '%s\\n' NCCL_DEBUG=INFO NCCL_ALGO=Rng | sudo tee /etc/nccl.conf\n", {(2, "env-invalid-value")}),
+    "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
 }  # fmt: skip
 
 
@@ -107,7 +118,7 @@ def test_what_is_found(name: str) -> None:
     assert {(f.line, f.issue.name) for f in result.findings if f.severity is not Severity.INFO} == expected
 
 
-@pytest.mark.parametrize("name", ["main.rs", "notes.md", "script.pl"])
+@pytest.mark.parametrize("name", ["main.rs", "notes.md", "script.awk"])
 def test_unknown_kinds_are_not_judged(name: str) -> None:
     assert not lint_text(name, CASES[name][0]).judged
 

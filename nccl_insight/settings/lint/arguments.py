@@ -36,6 +36,7 @@ _WRAPPERS = frozenset(
 )
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _OPTION = re.compile(r"(?:-e|-x|--?env(?:ironment)?=|--export=)")
+_KEPT = re.compile(r"(?:^|\s)(?:-x|-e|-E|-genv|--env(?:ironment)?)[ =]([A-Z][A-Z0-9_]*)=([^\s$`]+)(?=\s|$)")
 _HOW = {"docker": "docker -e", "podman": "podman -e", "mpirun": "mpirun -x", "mpiexec": "mpiexec -x"}
 _TORCH = re.compile(r"torch\.distributed\.(?:run|launch)")
 # Options that hold several settings: who splits them, and at what.
@@ -124,9 +125,11 @@ def argument_settings(words: Sequence[str]) -> Iterator[Given]:
         if index in scripts:
             continue
         before = words[index - 1]
-        if before in {"-genv", "-env"} and index + 1 < len(words) and data.relevant(word):
-            yield Given(index, word, words[index + 1], f"{launcher} {before}")
-            continue
+        if before in {"-genv", "-env"} and data.relevant(word.partition("=")[0]):
+            name, equals, value = word.partition("=")
+            if equals or index + 1 < len(words):
+                yield Given(index, name, value if equals else words[index + 1], f"{launcher} {before}")
+                continue
         option, equals, rest = word.partition("=")
         option, text = (option, rest) if equals and option in _LISTS else (before, word)
         if option in _LISTS and launcher in _LIST_PROGRAMS.get(option, {launcher}) and "=" in text:
@@ -148,6 +151,13 @@ def argument_settings(words: Sequence[str]) -> Iterator[Given]:
             yield Given(index, pair[1], pair[2], how)
 
 
+def kept_settings(text: str) -> Iterator[tuple[str, str]]:
+    """Settings in arguments that a variable keeps for a launcher: ``-x NAME=VALUE -e NAME=VALUE``."""
+    for name, value in _KEPT.findall(text):
+        if catalog().relevant(name):
+            yield name, value
+
+
 def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Script text handed to a shell: ``bash -c TEXT``, ``srun bash -lc TEXT``, ``ssh HOST TEXT``, ``su -c TEXT``."""
     program = words[0].rsplit("/", 1)[-1]
@@ -166,6 +176,9 @@ def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
                 yield index + 1, words[index + 1]
             elif word.startswith("--wrap="):
                 yield index, word.removeprefix("--wrap=")
+        return
+    if program in {"tmux", "screen"}:  # typed into a shell there
+        yield from ((index, word) for index, word in enumerate(words) if index and " " in word)
         return
     if program in {"ssh", "pdsh", "clush", "eval"} and len(words) > 1 and " " in words[-1]:
         yield len(words) - 1, words[-1]

@@ -12,10 +12,13 @@ from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue, check_pinned, check_setting, check_together
 from nccl_insight.settings.lint.declared import (
+    read_condor,
     read_declared,
+    read_definition,
     read_lua,
     read_make,
     read_notebook,
+    read_program,
     read_tcl,
 )  # fmt: skip
 from nccl_insight.settings.lint.files import read_conf, read_dockerfile, read_unit
@@ -36,6 +39,7 @@ _READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
     "dockerfile": read_dockerfile, "nccl.conf": read_conf, "env-file": read_conf, "python": read_python,
     "unit": read_unit, "hcl": read_declared, "ini": read_declared, "groovy": read_declared, "lua": read_lua,
     "tcl": read_tcl, "make": read_make, "just": read_make, "notebook": read_notebook,
+    "condor": read_condor, "definition": read_definition, "program": read_program,
 }  # fmt: skip
 KINDS = tuple(_READERS)
 _MOST_EMBEDDED: Final = 100
@@ -43,6 +47,8 @@ _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
 _SEMICOLON = re.compile(
     r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
 )
+_STATEMENT = re.compile(r"(?s)\{%.{0,2000}?%\}|<%[^=].{0,2000}?%>|\{#.{0,2000}?#\}")
+_EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
 _PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
@@ -52,13 +58,21 @@ def read_script(path: str, text: str, kind: str | None = None) -> Script:
     script = Script(path, kind or kind_of(path, text))
     reader = _READERS.get(script.kind)
     if reader is not None:
-        reader(script, text)
+        reader(script, _rendered(script, text))
     for number, part in enumerate(script.embedded):  # grows while files hold files
         if number >= _MOST_EMBEDDED:
             script.not_evaluated.append((part.line, "more files inside this one"))
             break
         _embedded(script, part)
     return script
+
+
+def _rendered(script: Script, text: str) -> str:
+    """A template without its statements; in shell text its values are variables that nobody knows."""
+    if "{%" not in text and "<%" not in text and (script.kind != "shell" or "{{" not in text):
+        return text
+    text = _STATEMENT.sub(lambda m: "\n" * m[0].count("\n"), text)
+    return _EXPRESSION.sub("$x", text) if script.kind == "shell" else text
 
 
 def _embedded(script: Script, part: Embedded) -> None:

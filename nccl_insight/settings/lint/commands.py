@@ -21,6 +21,7 @@ _CLOSERS = {
 _FILLERS = frozenset({"then", "do", "!", "time", "exec", "nohup", "command", "builtin", "and", "or", "not"})
 _CONDITIONS = frozenset({"if", "while", "until", "elif"})
 _SEPARATORS = frozenset({";", "&", "&&", "||", "|", "|&", "(", ")", ";;"})
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
 _NEVER = re.compile(r"false|\[\[? (?:0 (?:-eq|=|==) 1|1 (?:-eq|=|==) 0|0 -gt 0) \]\]?|\(\( ?0 ?\)\)|\(0\)|0")
 
 
@@ -35,9 +36,13 @@ class Body:
 
 @dataclass
 class Command:
-    """Words of a simple command, what is fed to it, where it writes, and the blocks around it."""
+    """Words of a simple command, what is fed to it, where it writes, and the blocks around it.
+
+    ``elements``: those of arrays that it assigns.
+    """
 
     words: list[Token]
+    elements: list[Token] = field(default_factory=list)
     bodies: list[Body] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     conditional: bool = False
@@ -70,9 +75,16 @@ class _Reader:
         self.ended = False
         self.piped: Command | None = None
         self.naming = ""
+        self.array = False
 
     def take(self, token: Token) -> None:
-        if token.kind == "heredoc":
+        if self.array:
+            if token.kind == "word":
+                self.current.elements.append(token)
+            self.array = token.kind != "op" or token.text != ")"
+        elif token.kind == "op" and token.text == "(" and self.assigns():
+            self.array = True
+        elif token.kind == "heredoc":
             if self.waiting:
                 command, quoted = self.waiting.pop(0)
                 command.bodies.append(Body(token.text, token.line, quoted))
@@ -92,6 +104,11 @@ class _Reader:
             self.redirect = ""
         else:
             self.current.words.append(token)
+
+    def assigns(self) -> bool:
+        """Whether the word before ``(`` is ``NAME=``, so an array follows."""
+        words = self.current.words
+        return self.dialect == "sh" and bool(words) and _ARRAY.fullmatch(words[-1].text) is not None
 
     def separate(self, token: Token) -> None:
         text = token.text

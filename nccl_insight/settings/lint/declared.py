@@ -21,6 +21,7 @@ _NAME: Final = re.compile(
 )
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
+_CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
 _TARGET: Final = re.compile(r"\b(?:destination|path|dest|filename)[ \t]*=[ \t]*\"([^\"]+)\"")
@@ -37,6 +38,14 @@ _LUA: Final = re.compile(
     re.M,
 )
 _TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
+# How programs write into their environment: Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C.
+_PROGRAM: Final = re.compile(
+    r"(?:\bENV\[[\"']|\$ENV\{[\"']?|\$env:|process\.env\.|process\.env\[[\"']|\bSetenv\([\"']|\bset_var\([\"']"
+    r"|\b(?:set|put)env\([\"'])([A-Za-z_]\w*)[\"'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*([\"'])([^\"'\n]*)\2"
+)
+_SECTION: Final = re.compile(r"^%(\w+)[^\n]*$", re.M)
+_LASTING: Final = frozenset({"environment", "runscript", "startscript", "appenv", "apprun"})
+_CONDOR: Final = re.compile(r"(?im)^[ \t]*\+?env(?:ironment)?[ \t]*=[ \t]*(.*)$")
 _OWN: Final = "Put both into one line: export {name}={value} && COMMAND."
 
 
@@ -63,12 +72,13 @@ def read_declared(script: Script, text: str) -> None:
 
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
+    row = row.replace("\\n", f"{_CUT} ")
     for match in _NAME.finditer(row):
         opened, name, closed = match[1], match[2], match[3]
         at = match.end()
         if opened and not closed:  # "NAME=value" as one string
             end = row.find(opened, at)
-            value, quoted = row[at : end if end >= 0 else len(row)], True
+            value, quoted = row[at : end if end >= 0 else len(row)].partition(_CUT)[0], True
         elif row[at : at + 1] in {'"', "'"}:
             quote = row[at]
             end = at + 1
@@ -77,7 +87,7 @@ def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
             value, quoted = row[at + 1 : end].replace("\\" + quote, quote), True
         else:
             bare = _BARE.match(row, at)
-            value, quoted = bare[0] if bare else "", False
+            value, quoted = bare[0].partition(_CUT)[0] if bare else "", False
         if value or quoted:
             yield name, value, not _open(value, quoted)
 
@@ -139,6 +149,44 @@ def _shell_steps(script: Script, text: str) -> str:
         out += [text[at : match.end()], "\n" * body.count("\n")]
         at = min(end + len(quote), len(text))
     return "".join([*out, text[at:]])
+
+
+def read_program(script: Script, text: str) -> None:
+    """Programs of languages whose environment is written by name: ``ENV["NAME"] = "value"`` and the like."""
+    for match in _PROGRAM.finditer(text):
+        row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
+        if not row.startswith(("#", "//", "*", "--")):
+            _add(
+                script,
+                match[1],
+                match[3],
+                text.count("\n", 0, match.start()) + 1,
+                "program",
+                "$" not in match[3],
+            )
+
+
+def read_definition(script: Script, text: str) -> None:
+    """Definition files of Apptainer: what ``%environment`` exports and ``%runscript`` starts lasts."""
+    heads = [*_SECTION.finditer(text)]
+    for head, following in zip(heads, [*heads[1:], None], strict=False):
+        if head[1] in _LASTING:
+            body = text[head.end() + 1 : following.start() if following else len(text)]
+            read_shell(script, body, text.count("\n", 0, head.end()) + 2)
+
+
+def read_condor(script: Script, text: str) -> None:
+    """Submit files of HTCondor: ``environment = "A=1 B='2 3'"``, in the old form ``A=1;B=2``."""
+    for match in _CONDOR.finditer(text):
+        raw = match[1].strip()
+        quoted = len(raw) > 1 and raw[0] == raw[-1] == '"'
+        inner = raw[1:-1].replace('""', '"') if quoted else raw
+        parts = re.findall(r"(?:[^\s']|'[^']*')+", inner) if quoted else inner.split(";")
+        for part in parts:
+            name, equals, value = part.strip().partition("=")
+            if equals:
+                line = text.count("\n", 0, match.start(1)) + 1
+                _add(script, name, value.replace("'", ""), line, "environment", "$(" not in value)
 
 
 def read_lua(script: Script, text: str) -> None:

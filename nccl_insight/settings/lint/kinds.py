@@ -9,7 +9,7 @@ from typing import Final
 UNKNOWN: Final = "unknown"
 _BY_SUFFIX: Final = {
     ".dockerfile": "dockerfile", ".containerfile": "dockerfile", ".yaml": "yaml", ".yml": "yaml", ".json": "yaml",
-    ".jsonl": UNKNOWN, ".env": "env-file", ".conf": "env-file", ".py": "python",
+    ".jsonl": UNKNOWN, ".jsonc": "yaml", ".sls": "yaml", ".env": "env-file", ".conf": "env-file", ".py": "python",
     ".pyi": "python", ".sh": "shell", ".bash": "shell",
     ".sbatch": "shell", ".slurm": "shell", ".slm": "shell", ".job": "shell", ".zsh": "shell", ".ksh": "shell",
     ".pbs": "shell",
@@ -18,10 +18,13 @@ _BY_SUFFIX: Final = {
     ".lua": "lua", ".tcl": "tcl", ".mk": "make", ".just": "just", ".hcl": "hcl", ".tf": "hcl", ".tfvars": "hcl",
     ".nomad": "hcl", ".toml": "ini", ".ini": "ini", ".cfg": "ini", ".ipynb": "notebook", ".groovy": "groovy",
     ".jenkinsfile": "groovy", ".tpl": "yaml", ".tmpl": UNKNOWN, ".service": "unit", ".container": "unit",
-    ".kube": "unit",
+    ".kube": "unit", ".smk": "python", ".nix": "ini", ".pp": "ini", ".rb": "program", ".pl": "program",
+    ".ps1": "program", ".psm1": "program", ".js": "program", ".mjs": "program", ".ts": "program", ".go": "program",
+    ".rs": "program", ".jl": "program", ".c": "program", ".cc": "program", ".cpp": "program", ".cu": "program",
     ".pod": "unit", ".timer": "unit", ".envrc": "shell", ".bashrc": "shell", ".profile": "shell",
 }  # fmt: skip
 _BY_NAME: Final = {
+    "snakefile": "python",
     "environment": "env-file", ".env": "env-file", ".deepspeed_env": "env-file", "jenkinsfile": "groovy",
     "makefile": "make", "gnumakefile": "make", "justfile": "just", ".justfile": "just", ".bashrc": "shell",
     ".bash_profile": "shell", ".profile": "shell", ".zshrc": "shell", ".envrc": "shell", ".cshrc": "csh",
@@ -30,15 +33,22 @@ _BY_NAME: Final = {
 _SHEBANG: Final = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([A-Za-z]+)")
 _INTERPRETERS: Final = {
     "python": "python", "tcsh": "csh", "csh": "csh", "fish": "fish", "make": "make", "just": "just", "lua": "lua",
-    "tclsh": "tcl", "bash": "shell", "sh": "shell", "zsh": "shell", "ksh": "shell", "dash": "shell", "ash": "shell",
+    "tclsh": "tcl", "perl": "program", "ruby": "program", "node": "program", "pwsh": "program", "julia": "program",
+    "bash": "shell", "sh": "shell", "zsh": "shell", "ksh": "shell", "dash": "shell", "ash": "shell",
     "rbash": "shell", "busybox": "shell", "env": "shell",
 }  # fmt: skip
-_SECTIONS: Final = re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[[\w. -]+\]")
+_TEMPLATES: Final = (".j2", ".jinja", ".jinja2", ".erb", ".mustache")
+_SECTIONS: Final = re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
 _CONTENT: Final = (
     ("tcl", re.compile(r"#%Module")),
     ("lua", re.compile(r"\s*--\s*-\*-\s*lua")),
     ("dockerfile", re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
     ("unit", re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
+    ("condor", re.compile(
+        r"(?si)(?=.{0,8000}?^[ \t]*queue\b).{0,4000}?^[ \t]*(?:universe|executable|docker_image)[ \t]*=", re.M
+    )),
+    ("definition", re.compile(r"(?si).{0,1000}?^bootstrap[ \t]*:", re.M)),
+    ("groovy", re.compile(r"(?s).{0,4000}?^(?:env|process|profiles|executor)[ \t]*(?:\{|\.\w+[ \t]*=)", re.M)),
     ("groovy", re.compile(r"(?s).{0,4000}?^\s*(?:pipeline|node)(?:\([^)]*\))?\s*\{", re.M)),
     ("notebook", re.compile(r'\s*\{\s*"cells"\s*:')),
     ("yaml", re.compile(
@@ -63,6 +73,8 @@ _MOST_ROWS: Final = 2000
 def kind_of(path: str, text: str) -> str:
     """One of ``KINDS``, or ``unknown``. A first line ``#!`` wins over the suffix, a telling name over both."""
     pure = PurePath(path)
+    if pure.suffix.lower() in _TEMPLATES:
+        return kind_of(str(pure.with_suffix("")), text)
     name = pure.name.lower()
     if name.startswith(("dockerfile", "containerfile")):
         return "dockerfile"
@@ -82,9 +94,13 @@ def kind_of(path: str, text: str) -> str:
         return _INTERPRETERS.get(said[1], UNKNOWN) if said else _BY_SUFFIX.get(suffix, UNKNOWN)
     if suffix in _BY_SUFFIX:
         kind = _BY_SUFFIX[suffix]
+        if suffix == ".sub" and _looks("condor", text):
+            return "condor"
+        if suffix == ".conf" and _SECTIONS.match(text) and not _looks("unit", text):
+            return "ini"
         if kind == "ini" and not _SECTIONS.match(text) and suffix == ".cfg":
             return "env-file"
-        if kind == "env-file" and _CONTENT[3][1].match(text):
+        if kind == "env-file" and _looks("unit", text):
             return "unit"
         return kind
     content = next((kind for kind, pattern in _CONTENT if pattern.match(text)), None)
@@ -93,6 +109,10 @@ def kind_of(path: str, text: str) -> str:
     if suffix and not re.search(r"(?m)^#(?:SBATCH|PBS|BSUB|\$ -)", text):
         return "env-file" if _pairs_only(text) else UNKNOWN
     return "shell" if _SHELLISH.search(text) or not suffix else UNKNOWN
+
+
+def _looks(kind: str, text: str) -> bool:
+    return any(pattern.match(text) for name, pattern in _CONTENT if name == kind)
 
 
 def _pairs_only(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from nccl_insight.model import Severity
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import Issue
-from nccl_insight.settings.lint.model import Script, Setting
+from nccl_insight.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.settings.lint.shell import read_own_shell, read_words
 
 # The first of these makes NCCL, or a process that will, read the environment.
@@ -23,6 +23,8 @@ _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(
     r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']"
 )
+_EXPORT: Final = re.compile(r"(?m)^[ \t]*export[ \t]+([A-Za-z_]\w*)=")
+_QUOTED: Final = re.compile(r"(?s)(\"\"\"|\'\'\')(.*?)\1")
 _MAX_ROW: Final = 20_000
 _NEAR: Final = 50  # settings of one statement stand close together
 
@@ -46,7 +48,9 @@ def read_python(script: Script, text: str) -> None:
 
 
 def _by_line(script: Script, text: str) -> None:
-    """Text that is no Python 3: plain assignments only."""
+    """Text that is no Python 3: plain assignments, and shell text between triple quotes (Snakemake)."""
+    for quoted in _QUOTED.finditer(text):
+        _shell_text(script, quoted[2], text.count("\n", 0, quoted.start(2)) + 1)
     for number, row in enumerate(text.split("\n"), 1):
         if row.lstrip().startswith("#") or len(row) > _MAX_ROW:
             continue
@@ -67,8 +71,15 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
             _body(script, statement.body, True)
             continue
         blocks = _blocks(statement)
-        for node in _own_nodes(statement):
+        nodes = list(_own_nodes(statement))
+        taken = {id(n.args[0]) for n in nodes if isinstance(n, ast.Call) and n.args and _method(n) in _SHELLS}
+        taken |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+        if isinstance(statement, ast.Expr):
+            taken.add(id(statement.value))  # a docstring
+        for node in nodes:
             _node(script, node, conditional or bool(blocks))
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in taken:
+                _text(script, node)
         for block in blocks:
             _body(script, block, conditional or not isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)))
         if started is not None:
@@ -131,6 +142,24 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
         _mapping(script, node, "env", conditional)
 
 
+def _method(node: ast.Call) -> str:
+    return _name(node.func).rpartition(".")[2]
+
+
+def _text(script: Script, node: ast.Constant | ast.JoinedStr) -> None:
+    """A text with lines of a shell, which some launcher will run; what the program fills in stays a variable."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
+        _shell_text(
+            script, "".join(str(p.value) if isinstance(p, ast.Constant) else "$x" for p in parts), node.lineno
+        )
+
+
+def _shell_text(script: Script, value: str, line: int) -> None:
+    if any(map(catalog().relevant, _EXPORT.findall(value))):
+        script.embedded.append(Embedded(line, value, "shell"))
+
+
 def _call(script: Script, node: ast.Call, conditional: bool) -> None:
     method = _name(node.func).rpartition(".")[2]
     if method in _SHELLS and node.args:
@@ -147,6 +176,11 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
             conditional,
         )
         return
+    if "env" in method.lower() and not method.startswith("get") and len(node.args) == 2:
+        _set(script, node.args[0], node.args[1], "env", conditional)
+    given = {k.arg: k.value for k in node.keywords if k.arg in {"name", "value"}}
+    if len(given) == 2:  # V1EnvVar(name=, value=), set_env_variable(name=, value=)
+        _set(script, given["name"], given["value"], "env", conditional)
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     how = "os.environ" if method == "update" and owner is not None and _is_environ(owner) else "env"
     for keyword in node.keywords:

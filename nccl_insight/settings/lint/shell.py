@@ -16,6 +16,7 @@ from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.arguments import (
     argument_settings,
     directive_settings,
+    kept_settings,
     nested_scripts,
     program_of,
     runtime_environments,
@@ -42,6 +43,7 @@ _BODY_READERS = frozenset(
 _MAX_NESTING = 4
 _MAX_CALLS = 200
 _NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+_OPTION = re.compile(r"^(?:-[xeE]|--env(?:ironment)?)[ =]")
 _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 
 
@@ -222,6 +224,11 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
         state.known.pop(command.loop, None)
     if not words:
         return
+    for element in command.elements:  # of an array, for a launcher
+        text, complete = expand(element.text, state.known)
+        pair = _ASSIGNMENT.fullmatch(_OPTION.sub("", text))
+        if pair is not None:
+            _add(state, pair[1], pair[2], element.line, "arguments", complete, scope="arguments")
     assignments: list[tuple[str, str, bool, int]] = []
     rest = words
     while rest and state.dialect != "csh":
@@ -235,6 +242,8 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
         for name, value, complete, line in assignments:
             _remember(state, name, value, complete, state.allexport)
             _add(state, name, value, line, "assignment", complete, exported=state.allexport)
+            for inner, given in kept_settings(value):
+                _add(state, inner, given, line, "arguments", scope="arguments")
         return
     for name, value, complete, line in assignments:
         _add(state, name, value, line, "prefix", complete, scope=rest[0].text)
@@ -269,7 +278,7 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
         _writes(program, command, words, state, everything)
         if program != "tee":
             return
-    if program in _QUIET:
+    if program in _QUIET and not (program == "conda" and "vars" in {w.text for w in words}):
         return
     state.script.ran.append(state.script.seq)
     expanded = [expand(w.text, state.known) for w in words]
@@ -337,7 +346,12 @@ def _writes(
             targets, piped = [" ".join(said)], True
     texts = [(b.text, b.line, not b.quoted) for b in command.bodies]
     if program in {"echo", "printf"}:
-        said_text = " ".join(w for w in expanded if not re.fullmatch(r"-[neE]+", w)).replace("\\n", "\n")
+        plain = [w for w in expanded if not re.fullmatch(r"-[neE]+", w)]
+        each = plain[0].count("%s") if program == "printf" and plain else 0
+        if each:  # the format is used again until nothing is left
+            parts = [plain[at : at + each] for at in range(1, len(plain), each)]
+            plain = ["".join(_printed(plain[0], part) for part in parts)]
+        said_text = " ".join(plain).replace("\\n", "\n")
         texts.append((said_text, words[0].line, False))
         if not targets and state.prolog:
             for match in re.finditer(r"(?m)^export ([A-Za-z_]\w*)=(.*)$", said_text):
@@ -348,6 +362,12 @@ def _writes(
             if kind is not None and state.nesting < _MAX_NESTING and not state.dead:
                 filled = substitute(text, state.known) if unquoted else text
                 state.script.embedded.append(Embedded(line, filled, kind, target, unquoted))
+
+
+def _printed(form: str, given: Sequence[str]) -> str:
+    for word in given:
+        form = form.replace("%s", word, 1)
+    return form.replace("%s", "")
 
 
 def _set(words: list[Token], state: _State) -> None:

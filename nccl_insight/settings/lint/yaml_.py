@@ -35,6 +35,7 @@ _STEP: Final = "Write it into the same command, or into the env of the job: {nam
 _OPTION: Final = re.compile(r"(?:-e|-x|--env|--environment)[ =]+(?=[A-Za-z_]\w*=)")
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _UNKNOWN: Final = ("{{", "$(", "${", _MARK)
+_JSON_COMMENT: Final = re.compile(r"(?m)(?:^|(?<=[,{\[]))[ \t]*//[^\n]*")
 _DEPTH: Final = 200
 _DOCUMENTS: Final = 200
 
@@ -164,6 +165,8 @@ def _without_templates(part: str) -> str:
 
 def read_yaml(script: Script, text: str) -> list[Document]:
     """Adds the settings and commands of YAML text to ``script``; the documents, for further checks."""
+    if script.path.endswith(("json", "jsonc")):
+        text = _JSON_COMMENT.sub("", text)
     found = documents(script, text)
     for document in found:
         compose = "services" in {key for key, _ in entries(document.root)}
@@ -220,7 +223,7 @@ def _walk(script: Script, node: yaml.Node, place: _Place, seen: set[int], depth:
 
 
 def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[int], depth: int) -> None:
-    name = text_of(child(node, "name"))
+    name = text_of(child(node, "name") or child(node, "Name"))  # Kubernetes, CloudFormation
     if name is not None and catalog().relevant(name):
         _named(script, node, name, place)
         return
@@ -247,7 +250,9 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
     text = str(value.value)
     block = value.style in {"|", ">"}
     target = kind_of_target(key, text) if block else None
-    if key == "content" and written:
+    if not written and place.keys:  # Salt: the file is the key above
+        written = next((above for above in reversed(place.keys) if above.startswith("/")), "")
+    if key in {"content", "contents"} and written:
         target = kind_of_target(written, text)
     if target in {"shell", None} and block and key.lower().endswith("yaml"):
         target = "yaml"
@@ -328,9 +333,10 @@ def _command(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> Non
 
 
 def _named(script: Script, node: yaml.MappingNode, name: str, place: _Place) -> None:
-    value = child(node, "value")
+    cloud = child(node, "Name") is not None
+    value = child(node, "Value" if cloud else "value")
     if isinstance(value, yaml.ScalarNode):
-        _add(script, name, value, line_of(value), place, strings_only=True)
+        _add(script, name, value, line_of(value), place, strings_only=not cloud)
     elif value is not None or child(node, "valueFrom") is not None:
         _unknown(script, name, value or node, place)
 
