@@ -22,7 +22,7 @@ from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import shell_signal
-from nccl_insight.readers.embedded.tracebacks import local_rank_in_tag, rank_in_tag
+from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.run import Run
 
 KILLED: Final = "process-killed"
@@ -185,15 +185,14 @@ def _bare(run: Run, known: Identities) -> list[End]:
         word, signal = ended
         if signal == 15 and line < lines:
             continue  # the script goes on: it has itself ended what it calls terminated
-        host = known.host_of_input.get(int(input_id))
-        alone = known.rank_of_input.get(int(input_id))
+        place = known.placed(read_tag(None), int(input_id))
         found.append(
             End(
                 kind=KILLED if signal == 9 else ENDED if signal == 15 else CRASHED,
                 text=word,
                 ref=Ref(int(input_id), int(line)),
-                ranks=() if alone is None or host is None else (alone,),
-                hosts=() if host is None else (host,),
+                ranks=place.ranks,
+                hosts=place.hosts,
                 strong=False,
                 signal=signal,
                 message=BARE,
@@ -212,22 +211,15 @@ def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
     out: list[End] = []
     for tail in tails_:
         word = tail.failures[0]
-        host = known.host_of_input.get(word.input_id)
-        rank = rank_in_tag(word.text)
-        placed = known.rank(rank, host) if rank is not None else None
-        alone = known.rank_of_input.get(word.input_id) if placed is None else None
-        ranks = (
-            (placed[1],) if placed is not None else (alone,) if alone is not None and host is not None else ()
-        )
-        hosts = {h for h in (placed[0] if placed is not None else None, host) if h}
+        place = known.placed(read_tag(word.text), word.input_id)
         kind = word.ended
         out.append(
             End(
                 kind=KILLED if kind == 9 else ENDED if kind in (1, 2, 15) else CRASHED if kind else FAILED,
                 text=word.text[:200],
                 ref=Ref(word.input_id, word.line),
-                ranks=ranks,
-                hosts=tuple(sorted(hosts)),
+                ranks=place.ranks,
+                hosts=place.hosts,
                 strong=False,
                 signal=kind,
                 exit_code=word.code,
@@ -316,9 +308,9 @@ def _of_line(
         own = row.get("rank") if message in _RANKED else None
         if own is None and message in _OWN:
             tag = str(row.get("launcher") or "")
-            own = rank_in_tag(tag)
+            own = read_tag(tag).rank
             if own is None:
-                own = known.at_local_rank(local_rank_in_tag(tag), host)
+                own = known.at_local_rank(read_tag(tag).local_rank, host)
         tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
         tasks += task_numbers(row.get("further_tasks"))
         if not tasks and message == "elastic_failed":
@@ -395,28 +387,19 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         return None  # it only passes on what NCCL, the process group or the launcher met elsewhere
     memory = row["_kind"] == "out-of-memory"
     worker = row["_kind"] == "worker-killed"
-    host = known.host(row["host"]) or known.host_in_tag(row["tag"])
-    process = known.process(row["pid"], host)
-    placed = process or known.rank(row["rank"], host)
-    local = local_rank_in_tag(str(row["tag"]))
-    if placed is None and row["rank"] is None and local is not None:
-        at = host or known.host_of_input.get(int(row["input_id"]))
-        placed = known.rank(known.at_local_rank(local, at), at)
-    if placed is None and row["rank"] is None and row["pid"] is None:
-        input_id = int(row["input_id"])
-        alone = known.rank_of_input.get(input_id) if host is None else None
-        host = host or known.host_of_input.get(input_id)
-        placed = known.rank(alone, host) if alone is not None else None
-    hosts = {h for h in (host, placed[0] if placed else None) if h}
+    place = known.placed(
+        read_tag(row["tag"]), int(row["input_id"]), host=row["host"], rank=row["rank"], pid=row["pid"]
+    )
     return End(
         kind=KILLED if memory or worker else FAILED,
         text=f"{name}: {text}"[:200] if text else name,
         ref=Ref(int(row["input_id"]), int(row["line"])),
-        ranks=(placed[1],) if placed else (),
-        hosts=tuple(sorted(hosts)),
+        ranks=place.ranks,
+        hosts=place.hosts,
         time_s=row["time_s"],
         memory=memory,
         strong=True,
+        local_rank=place.local_rank,
         place=row["place"],
         exception=name,
         message="cuda" if row["_kind"] == "cuda" else "worker" if worker else "exception",

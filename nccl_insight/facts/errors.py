@@ -15,7 +15,7 @@ import polars as pl
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
-from nccl_insight.readers.embedded.tracebacks import local_rank_in_tag, rank_in_tag
+from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
@@ -106,9 +106,10 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     found: dict[str, str] = {}
     tasks: dict[str, int] = {}
     for tag in tags:
-        host, rank = known.host_in_tag(tag), rank_in_tag(tag)
+        said = read_tag(tag)
+        host, rank = known.host_in_tag(said), said.rank
         if rank is None:
-            rank = known.at_local_rank(local_rank_in_tag(tag), host)
+            rank = known.at_local_rank(said.local_rank, host)
         host = host or (known.host_of_rank.get(rank) if rank is not None else None)
         if host in known.ranks_of_host:
             found[tag] = str(host)

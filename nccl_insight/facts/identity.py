@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
 from nccl_insight.tables.run import Run
 
 
@@ -23,26 +24,27 @@ def without_port(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.String).str.replace(r"<[0-9]+>$", "")
 
 
-_HOST_TAGS: Final = (
-    re.compile(
-        r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) (?:kernel|systemd|earlyoom)\b"
-    ),
-    re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
-    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
-    re.compile(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
-    re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
-    # Docker Compose: worker-1  | ...
-    re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),
-    # syslog of any other program: May  4 14:20:01 gpu02 kubelet[900]:
-    re.compile(
-        r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
-        r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"
-    ),
-)
-# The last of them are so wide that they count for hosts of the job only.
-_WIDE: Final = 3
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Host and rank of a process, as far as they are known; ``local_rank`` where only that is."""
+
+    host: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host, or none."""
+        return (self.host,) if self.host else ()
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The rank, or none."""
+        return () if self.rank is None else (self.rank,)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Identities:
     world: int = 0
     host_of_input: dict[int, str] = field(default_factory=dict)
     rank_of_input: dict[int, int] = field(default_factory=dict)
+    local_of_input: dict[int, int] = field(default_factory=dict)
 
     def host(self, name: str | None) -> str | None:
         """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none."""
@@ -86,16 +89,47 @@ class Identities:
         candidates = (bare, bare.rsplit(".", 1)[-1])
         return next((self.names[c] for c in candidates if c in self.names), candidates[-1])
 
-    def host_in_tag(self, tag: str | None) -> str | None:
+    def host_in_tag(self, tag: Tag | str | None) -> str | None:
         """The host that a launcher, syslog or pdsh put in front of a line."""
-        for pattern in _HOST_TAGS:
-            found = pattern.search(tag or "")
-            if found is None:
-                continue
-            host = self.host(found[1])
-            if pattern not in _HOST_TAGS[-_WIDE:] or short(found[1]) in self.names or host != found[1]:
+        said = tag if isinstance(tag, Tag) else read_tag(tag)
+        if said.hosts:
+            return self.host(said.hosts[0])
+        for name in said.maybe:
+            host = self.host(name)
+            if short(name) in self.names or host != name or (not self.ranks_of_host and said.pid is not None):
                 return host
         return None
+
+    def placed(
+        self,
+        tag: Tag,
+        input_id: int,
+        host: str | None = None,
+        rank: int | None = None,
+        pid: int | None = None,
+        local_rank: int | None = None,
+    ) -> Place:
+        """Where a process is, by what a line says of it, then by the tag in front of it, then by its file.
+
+        The number of the process goes before its rank, the rank before the local rank.
+        """
+        host = self.host(host) or self.host_in_tag(tag)
+        found: tuple[str | None, int] | None = self.process(tag.pid if pid is None else pid, host)
+        number = tag.rank if rank is None else rank
+        if found is None and number is not None:
+            found = self.rank(number, host)
+            return Place(found[0], found[1]) if found is not None else Place(host)
+        at = host or self.host_of_input.get(input_id)
+        local = tag.local_rank if local_rank is None else local_rank
+        if local is None and (host is None or host == self.host_of_input.get(input_id)):
+            local = self.local_of_input.get(input_id)
+        if found is None and local is not None:
+            here = self.at_local_rank(local, at)
+            found = self.rank(here, at) if here is not None else None
+        if found is None and pid is None and host in (None, self.host_of_input.get(input_id)):
+            alone = self.rank_of_input.get(input_id)
+            found = self.rank(alone, at) if alone is not None else None
+        return Place(found[0], found[1]) if found is not None else Place(at, None, local)
 
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of ranks of the job, as far as they are known."""
@@ -207,6 +241,7 @@ def _build(run: Run) -> Identities:
         addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
     input_host, input_rank = _owners(run, names, rank_of_process)
+    local = _by_path(run, names, rank_of_process, input_host, input_rank)
     return Identities(
         host_of_rank,
         {k: v for k, v in rank_of_process.items() if k not in shared},
@@ -217,7 +252,73 @@ def _build(run: Run) -> Identities:
         size_value if isinstance(size_value, int) else 0,
         input_host,
         input_rank,
+        local,
     )
+
+
+def _by_path(
+    run: Run,
+    names: Mapping[str, str],
+    rank_of_process: Mapping[tuple[str, int], int],
+    hosts: dict[int, str],
+    ranks: dict[int, int],
+) -> dict[int, int]:
+    """Adds hosts and ranks of inputs by the names of their files and folders, and returns their local ranks.
+
+    A number counts as the rank where it is that of every other input whose rank is known, or where the word in front
+    of it says so; a name counts as a host only where NCCL's lines name none, and the inputs are of several.
+    """
+    paths = run.table("inputs").select("input_id", "path").drop_nulls()
+    if paths.height < 2:
+        return {}
+    said = {int(i): read_path(str(path)) for i, path in paths.iter_rows()}
+    by_tag = _told_by_tags(run, said)
+    told: dict[str, dict[int, int]] = {}
+    for i, place in said.items():
+        for template, number in place.numbers:
+            told.setdefault(template, {})[i] = number
+    proved = {**by_tag, **ranks}
+    for numbers in told.values():
+        known = [i for i in numbers if i in proved]
+        if (
+            len(known) > 1
+            and len({proved[i] for i in known}) > 1
+            and all(numbers[i] == proved[i] for i in known)
+        ):
+            for i, number in numbers.items():
+                ranks.setdefault(i, number)
+    stated = {i: p.rank for i, p in said.items() if p.rank is not None}
+    if len(set(stated.values())) == len(stated) > 1 and all(
+        stated[i] == r for i, r in proved.items() if i in stated
+    ):
+        for i, number in stated.items():
+            ranks.setdefault(i, number)
+    for i, rank in ranks.items():
+        if (
+            i not in hosts
+            and (at := {h for (h, _), r in rank_of_process.items() if r == rank})
+            and len(at) == 1
+        ):
+            hosts[i] = at.pop()
+    if not names:
+        own = {i: p.host for i, p in said.items() if p.host is not None}
+        if len(set(own.values())) > 1:
+            hosts.update(own)
+    return {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
+
+
+def _told_by_tags(run: Run, said: Mapping[int, PathPlace]) -> dict[int, int]:
+    """The rank of inputs in which all tags that name one name the same."""
+    found: dict[int, set[int]] = {}
+    if sum(bool(p.numbers) for p in said.values()) < 2:
+        return {}
+    for table, column in (("errors", "launcher"), ("tracebacks", "tag")):
+        rows = run.table(table, "input_id", column).drop_nulls().unique(maintain_order=True)
+        for input_id, tag in rows.select("input_id", column).iter_rows():
+            rank = read_tag(str(tag)).rank
+            if rank is not None:
+                found.setdefault(int(input_id), set()).add(rank)
+    return {i: ranks.pop() for i, ranks in found.items() if len(ranks) == 1}
 
 
 def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:

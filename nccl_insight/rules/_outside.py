@@ -68,8 +68,8 @@ def subject(found: Sequence[End], otherwise: str = "A process of the job") -> st
     if ranks:
         return ranks_on(ranks, hosts)
     local = {e.local_rank for e in found}
-    if not hosts and len(local) == 1 and None not in local:
-        return f"Local rank {local.pop()} of a host"
+    if len(local) == 1 and None not in local and len(hosts) < 2:
+        return f"Local rank {local.pop()} {f'on {hosts[0]}' if hosts else 'of a host'}"
     return f"A process on {named(hosts)}" if hosts else otherwise
 
 

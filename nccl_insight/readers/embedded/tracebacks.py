@@ -13,6 +13,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.readers.embedded.tags import read_tag
+
 SCHEMA: Final = {
     "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "exception": pl.String,
     "text": pl.String, "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
@@ -51,16 +53,6 @@ _CHANGING: Final = re.compile(
 # `cat -n`, and the places of `grep -n` in files of a rank each.
 _NUMBERED: Final = re.compile(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
-_RANK: Final = (
-    re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"), re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
-    re.compile(r"\[(?:[0-9]+,)?([0-9]{1,7})\]<std"),
-    re.compile(r"^\s*([0-9]{1,7}):(?: |$)"), re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
-    re.compile(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
-)  # fmt: skip
-# torchrun counts the processes of its node: [default3]: is on each node.
-_LOCAL: Final = re.compile(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
-_PID: Final = re.compile(r"\bpid=([0-9]{1,9})")
-_ADDRESS: Final = re.compile(r"\bip=([0-9A-Fa-f.:]+)")
 _LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
 _REACH: Final = 400
 _NEXT: Final = 3
@@ -167,17 +159,16 @@ class _Reader:
     def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
         inner = found["inner"]
         name = str(found["cls"])
-        rank = rank_in_tag(tag)
+        before = read_tag(tag)
+        rank = before.rank
         if rank is None and opened is not None:
             rank = opened.rank
-        pid = _PID.search(tag)
-        address = _ADDRESS.search(tag)
         time = _TIME.search(tag)
         self.rows.append(
             {
                 "line": line,
-                "host": address[1] if address else None,
-                "pid": int(pid[1]) if pid else None,
+                "host": next(iter(before.hosts), None),
+                "pid": before.pid,
                 "rank": rank,
                 "exception": f"{name}({inner})" if inner else name,
                 "text": (found["text"] or "").strip()[:1000],
@@ -217,17 +208,6 @@ def exception_in(text: str) -> str | None:
     if classy and (last in _SINGLE or last.endswith(_FAILS)):
         return name
     return name if classy and package and package[:1].islower() and ".." not in name else None
-
-
-def rank_in_tag(tag: str) -> int | None:
-    """The rank that a launcher put in front of a line: ``[rank5]:``, ``[1,5]<stderr>:``, ``5: ``."""
-    return next((int(m[1]) for p in _RANK if (m := p.search(tag))), None)
-
-
-def local_rank_in_tag(tag: str) -> int | None:
-    """The local rank that torchrun put in front of a line: 3 of ``[default3]:``."""
-    found = _LOCAL.search(tag)
-    return int(found[1]) if found is not None else None
 
 
 def _key(tag: str) -> str:

@@ -1,0 +1,112 @@
+"""What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_RANK: Final = (
+    re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"),
+    re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
+    # Open MPI, PRRTE: [1,5]<stderr>:, [prterun-n01-4400@1,5]<stderr>:
+    re.compile(r"\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std"),
+    re.compile(r"^\s*([0-9]{1,7}):(?: |$)"),  # srun --label
+    re.compile(r"^\s*\[([0-9]{1,7})\](?: |$)"),  # Hydra, mpirun -prepend-rank
+    re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
+    re.compile(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
+)
+# torchrun counts the processes of its node: [default3]: is on each node.
+_LOCAL: Final = re.compile(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
+_SYSLOG: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
+_PID: Final = re.compile(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-]*\[([0-9]{1,9})\]:")
+_SURE: Final = (
+    re.compile(_SYSLOG + r"(?:kernel|systemd|earlyoom)\b"),
+    re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
+    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
+    re.compile(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
+    re.compile(r"^[\s>]*\[pod/([a-z0-9][\w.-]*)/"),  # kubectl logs --prefix
+    # pdsh and Docker Compose in front of a tag of torchrun
+    re.compile(r"^\s*([A-Za-z][\w-]*[0-9][\w.-]*)(?:: +| +\| ?)\[[a-z]+[0-9]{1,4}\]:"),
+)
+# So wide that they count for hosts that are known otherwise.
+_WIDE: Final = (
+    re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
+    re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),  # Docker Compose
+    # syslog of any other program: May  4 14:20:01 gpu02 kubelet[900]:
+    re.compile(_SYSLOG + r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"),
+)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What a tag says. ``hosts``: names that are a host's; ``maybe``: words that are one if the job has such a host."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    hosts: tuple[str, ...] = ()
+    maybe: tuple[str, ...] = ()
+
+
+def read_tag(text: str | None) -> Tag:
+    """What stands in front of a line."""
+    if not text:
+        return Tag()
+    pid = _PID.search(text)
+    local = _LOCAL.search(text)
+    return Tag(
+        rank=next((int(m[1]) for p in _RANK if (m := p.search(text))), None),
+        local_rank=int(local[1]) if local is not None else None,
+        pid=int(pid[1] or pid[3]) if pid is not None else None,
+        hosts=tuple(m[1] for p in _SURE if (m := p.search(text))),
+        maybe=tuple(m[1] for p in _WIDE if (m := p.search(text))),
+    )
+
+
+# Words of file and directory names that number processes, and those that number anything.
+_RANKS: Final = re.compile(
+    r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])"
+)
+_LOCAL_DIR: Final = re.compile(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
+_NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
+_NO_HOST: Final = re.compile(
+    r"(?i)(?:^|[-_0-9])(?:rank|task|proc|process|attempt|try|run|log|logs|out|output|err|error|stdout|stderr|job|slurm|part|"
+    r"file|nccl|train|step|epoch|local|trace|debug|dump|test|exp|experiment|restart|v|iter|id|dmesg|journal|"
+    r"kernel|messages|syslog|screen|console|case|sample|page)(?=[-_0-9]|$)"
+    r"|^(?:gpu|cuda|device|dev)[-_]?[0-9]$"
+)
+_ENDINGS: Final = re.compile(r"(?:\.(?:log|txt|out|err|gz|zst|xz|bz2|dmesg|journal|[0-9]{1,3}))+$")
+
+
+@dataclass(frozen=True)
+class PathPlace:
+    """What the path of a file says of the process that wrote it. ``numbers``: (template of the path, number) pairs."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    numbers: tuple[tuple[str, int], ...] = ()
+
+
+def read_path(path: str) -> PathPlace:
+    """The rank, local rank and host that the last four names of a path state by their words."""
+    parts = path.replace("\\", "/").split("/")[-4:]
+    names = [_ENDINGS.sub("", part) for part in parts]
+    rank = next((int(m[1]) for n in reversed(names) if (m := _RANKS.search(n))), None)
+    local = _LOCAL_DIR.search("/".join(parts))
+    host = next((n for n in reversed(names) if _NAME.match(n) and not _NO_HOST.search(n)), None)
+    return PathPlace(rank, int(local[1]) if local else None, host, _numbers(parts))
+
+
+def _numbers(parts: list[str]) -> tuple[tuple[str, int], ...]:
+    """Each number of the names, with all that stands around it: the same in the paths of the other processes."""
+    text = "/".join(parts[-3:])
+    return tuple(
+        (f"{_ANY.sub('#', text[: m.start()])}<>{_ANY.sub('#', text[m.end() :])}", int(m[0]))
+        for m in _ANY.finditer(text)
+        if len(m[0]) <= 7
+    )
+
+
+_ANY: Final = re.compile(r"[0-9]+")
