@@ -110,6 +110,7 @@ class Hit:
     seconds since 1970 of its first and last line, where the lines have a clock. ``devices``: ``host/device`` of the
     network devices that it is about; a link event explains an error of the same device only. ``deliberate``: a person
     or a scheduler did it on purpose: no fault, and yet the cause of all that processes report on their way out.
+    ``says_more``: it tells more than each of its lines, so that the help of a line does not take its place.
     """
 
     title: str
@@ -132,6 +133,7 @@ class Hit:
     last_s: float | None = None
     devices: tuple[str, ...] = ()
     deliberate: bool = False
+    says_more: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
-from nccl_insight.engine.several import WHOLE, job_parts, merged_status, once, unjudged
+from nccl_insight.engine.several import (
+    WHOLE,
+    earlier_causes,
+    job_parts,
+    merged_status,
+    once,
+    unjudged,
+    with_causes,
+)
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts.ahead import begun
@@ -68,11 +76,14 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
     notes: list[str] = []
+    single = [r for r in judged if r.name not in WHOLE]
+    earlier = earlier_causes(run, lambda own: place(own, run_rules(own, single)[0], policy.severity_of))
     for own in runs:
-        drafts, gaps, said = run_rules(own, [r for r in judged if own is run or r.name not in WHOLE])
-        if len(everything) > 1:
-            drafts += run_rules(run, [r for r in judged if r.name in WHOLE])[0] if own is runs[0] else []
-        placed += filled_in(own, helped(own, place(own, drafts, policy.severity_of)))
+        drafts, gaps, said = run_rules(own, judged if own is run else single)
+        whole = [r for r in judged if r.name in WHOLE] if len(everything) > 1 and own is runs[0] else []
+        found = place(own, [*drafts, *run_rules(run, whole)[0]], policy.severity_of)
+        found = [with_causes(draft, run, earlier, found) for draft in found]
+        placed += filled_in(own, helped(own, found))
         open_.append(gaps)
         notes += [note for note in said if note not in notes]
     not_judged = unjudged(open_)
@@ -101,7 +112,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         reasons=reasons,
         progress=seen,
         more=more_of(last, not_judged, coverage, status, symptom),
-        jobs=job_parts(run),
+        jobs=job_parts(run, earlier),
         apart=_ranks_apart(last),
         **_replayed(last),
         outputs=outputs_of(run),

@@ -59,6 +59,8 @@ def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft
         if frame is None or (frame := frame.filter(pl.col("cause") == draft.name)).is_empty():
             continue
         offered = offered or _offer(str(frame["text"][0] or ""))
+        if draft.hit.says_more:
+            continue
         said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
         if said is not None:
             told = _told(said, draft)

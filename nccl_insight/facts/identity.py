@@ -96,7 +96,7 @@ class Identities:
             return self.host(said.hosts[0])
         for name in said.maybe:
             host = self.host(name)
-            if short(name) in self.names or host != name or (not self.ranks_of_host and said.pid is not None):
+            if short(name) in self.names or host != name or (not self.names and said.pid is not None):
                 return host
         return None
 
@@ -271,7 +271,14 @@ def _by_path(
     paths = run.table("inputs").select("input_id", "path").drop_nulls()
     if paths.height < 2:
         return {}
-    said = {int(i): read_path(str(path)) for i, path in paths.iter_rows()}
+    names_of = {int(i): [n for n in re.split(r"[/\\]", str(path)) if n] for i, path in paths.iter_rows()}
+    # The folders that all of them are in tell no two of them apart.
+    folders = [parts[:-1] for parts in names_of.values()]
+    shared = next(
+        (n for n, level in enumerate(zip(*folders, strict=False)) if len(set(level)) > 1),
+        min(map(len, folders)),
+    )
+    said = {i: read_path("/".join(parts[shared:])) for i, parts in names_of.items()}
     by_tag = _told_by_tags(run, said)
     told: dict[str, dict[int, int]] = {}
     for i, place in said.items():

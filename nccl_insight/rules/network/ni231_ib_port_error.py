@@ -29,10 +29,14 @@ ibv_get_async_event(3), IBV_EVENT_PORT_ERR; NCCL troubleshooting guide, networki
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 from nccl_insight.facts.links import Flap, failed_after, flaps
+from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
@@ -48,11 +52,17 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield from _came_back(run)
         return
     hurt = [flap for flap in down if failed_after(run, flap)]
-    chosen = hurt or down
+    # What went down in the same moment is the same event, though no error of the job came over it.
+    moments = [f.first_s for f in hurt if f.first_s is not None]
+    chosen = (
+        [f for f in down if f in hurt or (f.first_s is not None and _near(f.first_s, moments))]
+        if hurt
+        else down
+    )
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
     hosts = tuple(sorted({f.host for f in chosen if f.host}))
     times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
-    yield Hit(
+    hit = Hit(
         title=f"Port of {names or 'a NIC'}{' on ' + ', '.join(hosts[:4]) if hosts else ''} went down during the job",
         next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE "
         "'mlx5|link down'   # on the "
@@ -72,6 +82,42 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
         devices=tuple(sorted({f.key for f in chosen if f.device})),
+    )
+    yield _shared(run, chosen, hit) or hit
+
+
+# Switches that restart, and power that goes, take their ports with them within this time.
+_AT_ONCE_S: Final = 10.0
+
+
+def _near(time_s: float, moments: list[float]) -> bool:
+    return any(abs(time_s - moment) <= _AT_ONCE_S for moment in moments)
+
+
+def _shared(run: Run, found: list[Flap], hit: Hit) -> Hit | None:
+    """The hit with what ports of several hosts that went down at once have in common; None where they did not."""
+    hosts = sorted({f.host for f in found if f.host})
+    firsts = [f.first_s for f in found if f.first_s is not None]
+    if len(hosts) < 2 or len(firsts) < len(found) or max(firsts) - min(firsts) > _AT_ONCE_S:
+        return None
+    devices = sorted({f.device for f in found if f.device})
+    known = sorted(run.table("processes")["host"].drop_nulls().unique())
+    rest = len(set(known) - set(hosts))
+    what = "the switch that these hosts share"
+    if len(devices) == 1:
+        what = f"the switch of the rail of {devices[0]}"
+    span = max(firsts) - min(firsts)
+    within = f"within {span:.1f} s" if span >= 0.05 else "at the same moment"
+    stayed = f" The ports of the other {plural(rest, 'host')} stayed up." if rest else ""
+    return replace(
+        hit,
+        says_more=True,
+        title=f"{len(found)} ports of {named(tuple(hosts))} went down {within}: {what}, or its power",
+        explanation="Ports of several hosts do not break in the same moment: what they share went away. What their "
+        f"peers report (exhausted retries, closed connections) is the consequence.{stayed}",
+        next_step="ask who runs the fabric for the log of that switch at that time: a restart, an upgrade, a power "
+        "supply, the subnet manager",
+        expected="ports stay up",
     )
 
 

@@ -120,13 +120,14 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     found = [e for e in of_kind(run, CRASHED) if not (_open(e) and killed.issuperset(e.ranks) and killed)]
     if not found:
         return
-    hard = [e for e in found if _signal(e) != ABORT]
+    # A line without a signal tells of an abort, but where it says that a process is gone.
+    hard = [e for e in found if (_signal(e) or (0 if e.message in SILENT else ABORT)) != ABORT]
     first = first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
     before = strong_before(run, first, (KILLED, FAILED))
     echo = bare_echo(run, first) or (not hard and (bool(before) or own_failures(run, first)))
-    # torch's watchdog ends a process by an exception that nobody catches.
-    echo |= not hard and first.message == "cpp_terminate" and not network_only(run)
+    # A watchdog ends a process by an abort, or by an exception that nobody catches.
+    echo |= not hard and (first.message == "cpp_terminate" or not first.ranks) and not network_only(run)
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.message in SILENT
     if open_ and first.message.startswith("jax_"):
