@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.facts.replay.barriers import with_barriers
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.passes import Change, Replay
 from nccl_insight.facts.replay.scenarios import (
     Scenario,
     ideal,
     of_ranks,
+    of_stages,
     of_steps,
     of_transfers,
     places,
@@ -72,16 +74,18 @@ def _what_if(run: Run) -> WhatIf:
     line = timeline(run)
     if isinstance(line, str):
         return WhatIf(refused=line)
+    role = roles(line)
+    line = with_barriers(line, role)
     dependencies = order(line)
     try:
         replay = Replay(line, dependencies)
     except ValueError as error:
         return WhatIf(ranks=len(line.ranks), refused=str(error))
     window = float(line.end.max())
-    role = roles(line)
     rows = places(line, dependencies, replay, role)
     candidates = [
         *of_ranks(line, rows, window),
+        *of_stages(line, rows, window),
         *of_transfers(line, replay, window),
         *of_steps(line, rows, replay, window),
     ]

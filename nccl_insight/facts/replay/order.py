@@ -17,8 +17,11 @@ import polars as pl
 
 from nccl_insight.facts.replay.timeline import Bools, Floats, Ints, Timeline
 
-NEAR_NS: Final = 5_000.0
+_NEAR_NS: Final = 5_000.0
 _BEHIND_NS: Final = 200.0
+# Records of whole operations (hundreds of milliseconds) are less exact than those of kernels: shares of the usual one.
+_NEAR: Final = 0.002
+_BEHIND: Final = 0.0005
 _MOST_STREAMS: Final = 24
 
 
@@ -34,6 +37,8 @@ class Order:
 def order(line: Timeline) -> Order:
     """The dependencies of all nodes."""
     size = line.start.size
+    usual = float(np.median((line.end - line.start)[line.meeting < 0])) if (line.meeting < 0).any() else 0.0
+    near, behind = max(_NEAR_NS, _NEAR * usual), max(_BEHIND_NS, _BEHIND * usual)
     previous = np.full(size, -1, np.int64)
     latest = np.full(size, -1, np.int64)
     near_of: list[Ints] = []
@@ -46,22 +51,22 @@ def order(line: Timeline) -> Order:
         for nodes in sorted(streams, key=len, reverse=True)[:_MOST_STREAMS]:
             ends = np.maximum.accumulate(line.end[nodes])
             foreign = begin[line.stream[lane] != line.stream[nodes[0]]]
-            at = np.searchsorted(ends, line.start[foreign] + _BEHIND_NS, side="right") - 1
+            at = np.searchsorted(ends, line.start[foreign] + behind, side="right") - 1
             ok = at >= 0
             foreign, found = foreign[ok], nodes[at[ok]]
             ok = line.start[found] < line.start[foreign]
             foreign, found = foreign[ok], found[ok]
             later = (latest[foreign] < 0) | (line.end[found] > line.end[latest[foreign]])
             latest[foreign[later]] = found[later]
-            close = line.end[found] >= line.start[foreign] - NEAR_NS
+            close = line.end[found] >= line.start[foreign] - near
             near_of.append(foreign[close])
             near_to.append(found[close])
     of, to = np.concatenate(near_of), np.concatenate(near_to)
     sure = _usual(line, of, to)
     own_end = np.where(previous >= 0, line.end[previous], -np.inf)
-    late = own_end < line.start - NEAR_NS
-    bound = _last(line, of[sure], to[sure], size)
-    loose = _last(line, of, to, size)
+    late = own_end < line.start - near
+    bound = _last(line, of[sure], to[sure], near)
+    loose = _last(line, of, to, near)
     bound = np.where((bound < 0) & late, loose, bound)
     bound = np.where((bound < 0) & late, latest, bound)
     other_end = np.where(bound >= 0, line.end[bound], -np.inf)
@@ -99,10 +104,10 @@ def _usual(line: Timeline, of: Ints, to: Ints) -> Bools:
     return votes.to_series().to_numpy() >= max(2, 0.5 * steps)
 
 
-def _last(line: Timeline, of: Ints, to: Ints, size: int) -> Ints:
+def _last(line: Timeline, of: Ints, to: Ints, near: float) -> Ints:
     """Of the candidates of each node the one that ended last."""
-    found = np.full(size, -1, np.int64)
+    found = np.full(line.start.size, -1, np.int64)
     # Who goes on waited for what came, not for what left beside it.
-    by = np.argsort(line.end[to] - NEAR_NS * line.sends[to], kind="stable")
+    by = np.argsort(line.end[to] - near * line.sends[to], kind="stable")
     found[of[by]] = to[by]
     return found

@@ -27,6 +27,7 @@ _MATTERS: Final = 0.004
 _MOST: Final = 12
 _MORE: Final = 0.03
 _SLOWER: Final = 1.25
+_UNEVEN: Final = 1.2
 _Slow: TypeAlias = tuple[str, dict[int, float], Callable[[tuple[int, ...]], Change]]
 """What is slow, how much by step, and the change that mends some steps."""
 _BY_TOKENS: Final = ("AllToAll", "AllToAllv")
@@ -199,6 +200,31 @@ def _rank_scenario(line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alo
         else f"ranks {', '.join(map(str, ranks))} as their peers"
     )
     return Scenario("rank" if len(ranks) == 1 else "ranks", text, ranks, as_peers(rows, who, alone))
+
+
+def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
+    """Roles whose ranks compute clearly more than those of the other roles: stages of a pipeline that are not even."""
+    by_rank = rows.group_by("role", "rank").agg(pl.col("took").sum())
+    work = by_rank.group_by("role").agg(pl.col("took").median(), n=pl.len()).sort("role")
+    if work.height < 2 or work.height > len(line.ranks) / 2 or not any(g.pair for g in line.groups):
+        return []
+    mean = float((work["took"] * work["n"]).sum()) / len(line.ranks)
+    found = []
+    for role, took, _ in work.iter_rows():
+        others = work.filter(pl.col("role") != role)["took"].mean()
+        if took - mean < _MATTERS * span or took < _UNEVEN * float(others or 0):  # type: ignore[arg-type]
+            continue
+        part = rows.filter(pl.col("role") == role)
+        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
+        change = _nodes(part.select("node", length=pl.col("took") * (mean / took) + pl.col("gap")))
+        found.append(
+            Scenario("compute", f"the stage of {_named(ranks)} computes as much as the others", ranks, change)
+        )
+    return found
+
+
+def _named(ranks: tuple[int, ...]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
 def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
