@@ -13,7 +13,7 @@ _NAMES: Final = """
     cuda-unhandled cumem-host-alloc-failed cumem-import-failed debug-output-insufficient
     device-api-unavailable driver-mix duplicate-gpu duplicate-rank efa-provider-missing
     efa-security-group env-deprecated env-invalid-value env-mismatch env-recommended-unset
-    env-tuning-pinned env-unknown-name error-propagated exposed-communication fabric-manager-issue
+    env-tuning-pinned env-unknown-name error-propagated exposed-communication fabric-manager-issue gpu-idle
     forced-network-unavailable gdr-broken gdr-distance gdr-not-used gdrcopy-failed gin-backend-error
     gpu-isolation gpu-nic-distance gpu-throttled graph-inconsistent graph-speed-mismatch hang-after-init
     hang-in-init host-check-failed host-tuning ib-completion-error ib-completion-flush

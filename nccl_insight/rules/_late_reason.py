@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nccl_insight.facts.late_reason import Kind, reason
 from nccl_insight.tables.run import Run
@@ -19,13 +20,23 @@ _LOOK: dict[Kind, str] = {
 _ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
 
 
+@dataclass(frozen=True)
+class Why:
+    """``short``: a verb phrase for a title, ``text``: sentences, each empty where nothing is known; ``step``: what to
+    do next."""
+
+    short: str = ""
+    text: str = ""
+    step: str = ""
+
+
 def why_late(
     run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = ""
-) -> tuple[str, str]:
-    """A sentence about why the ranks are late, empty where it is not known, and the next step."""
+) -> Why:
+    """Why the ranks are later than the rest of ``among``, in ``steps`` where given."""
     found = reason(run, ranks, among, steps)
     if found is None:
-        return "", _ANY.format(where=where)
+        return Why(step=_ANY.format(where=where))
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
     per = (
@@ -48,4 +59,10 @@ def why_late(
         "late.",
         "copies": f"{their} copies that no kernel hides take {excess} {per} longer than those of the others.",
     }
-    return f" {words[found.kind]}", _LOOK[found.kind].format(where=where)
+    short = {
+        "kernels": f"compute{s} {found.ratio - 1:.0%} slower",
+        "work": f"run{s} {found.ratio - 1:.0%} more kernels",
+        "host": f"leave{s} {their.lower()} GPU{'s' if many else ''} idle {excess} longer",
+        "copies": f"cop{'y' if many else 'ies'} {excess} longer",
+    }
+    return Why(short[found.kind], f" {words[found.kind]}", _LOOK[found.kind].format(where=where))

@@ -14,7 +14,10 @@ from nccl_insight.facts.replay.barriers import with_barriers
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.passes import Change, Replay
 from nccl_insight.facts.replay.scenarios import (
+    IDLE,
+    TRANSFERS,
     Scenario,
+    evenly,
     ideal,
     of_ranks,
     of_stages,
@@ -26,9 +29,14 @@ from nccl_insight.facts.replay.scenarios import (
 from nccl_insight.facts.replay.timeline import Timeline, timeline
 from nccl_insight.tables.run import Run
 
+__all__ = ["BASE_ERROR", "IDLE", "TRANSFERS", "Gain", "Scenario", "WhatIf", "what_if"]
+
 BASE_ERROR: Final = 0.02
 _LEAST: Final = 0.01
 _EQUAL: Final = 0.01
+_UNEVEN: Final = 0.05
+_WORK: Final = 0.02
+_MUCH: Final = 0.1
 _ROUNDS: Final = 6
 _UNIONS: Final = ("ranks", "rail")
 
@@ -105,10 +113,23 @@ def _what_if(run: Run) -> WhatIf:
     if line.unmatched > met * 2:
         return _replaced(found, refused="most collectives have no partners in the other traces")
     alone = [base - float(span) for span in spans[2:]]
+    worked = float((line.end - line.start)[~line.comm].sum())
+    if worked < _WORK * window * len(line.ranks):
+        return _replaced(found, refused="the traces hold next to no compute, only communication")
     both = [_greedy(replay, candidates, alone, base, window, line, unions=unions) for unions in (False, True)]
     # Several at once only where none of them gains by itself.
-    single, several = ((gains[-1].gain_ns if gains else 0) for gains in both)
-    return _replaced(found, gains=both[several > single + _EQUAL * window])
+    single, several = (_in_all(gains) for gains in both)
+    best = both[several > single + max(_EQUAL * window, _MUCH * several)]
+    # Uneven work without a guilty rank: only what no rank, link or step explains.
+    rest = evenly(line, rows)
+    saved = [base - float(s) for s in replay.spans([s.change for s in rest])] if rest else []
+    if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
+        best = _greedy(replay, rest, saved, base, window, line, unions=True)
+    return _replaced(found, gains=best)
+
+
+def _in_all(gains: tuple[Gain, ...]) -> int:
+    return gains[-1].gain_ns if gains else 0
 
 
 def _replaced(found: WhatIf, *, gains: tuple[Gain, ...] = (), refused: str = "") -> WhatIf:

@@ -104,5 +104,6 @@ def _joined(line: Timeline, made: list[tuple[int, float, float, int]], groups: l
         end=end[by],
         meeting=np.concatenate((line.meeting, [m[3] for m in made])).astype(np.int64)[by],
         sends=np.concatenate((line.sends, np.zeros(len(made), bool)))[by],
+        comm=np.concatenate((line.comm, np.ones(len(made), bool)))[by],
         groups=tuple(groups),
     )

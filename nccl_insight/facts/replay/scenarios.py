@@ -7,9 +7,10 @@ with the nodes of the same kernel name at the same place of the same step.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +18,8 @@ import polars as pl
 
 from nccl_insight.facts.replay.order import Order
 from nccl_insight.facts.replay.passes import Change, Replay
-from nccl_insight.facts.replay.timeline import Ints, Timeline
+from nccl_insight.facts.replay.timeline import Ints, Meeting, Timeline
+from nccl_insight.units import format_bytes
 
 _ALIKE: Final = 0.95
 _ALIKE_WORK: Final = 0.7
@@ -25,9 +27,20 @@ _PAUSE_NS: Final = 30_000.0
 _MATTERS: Final = 0.004
 """Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
 _MOST: Final = 12
+TRANSFERS: Final = "the transfers"
+IDLE: Final = "the idle time"
+_EVENLY: Final = "work spread evenly over the ranks in every step"
 _MORE: Final = 0.03
 _SLOWER: Final = 1.25
 _UNEVEN: Final = 1.2
+_MOSTLY: Final = 0.8
+_STANDS_OUT: Final = 4.0
+_MANY: Final = 8
+_SPREADS: Final = 4.0
+_ALL_STEPS: Final = 0.75
+_LEAST_T: Final = 3.5
+_SIGMA: Final = 1.4826
+"""Standard deviations in a median absolute deviation of normal values."""
 _Slow: TypeAlias = tuple[str, dict[int, float], Callable[[tuple[int, ...]], Change]]
 """What is slow, how much by step, and the change that mends some steps."""
 _BY_TOKENS: Final = ("AllToAll", "AllToAllv")
@@ -37,7 +50,9 @@ _BY_TOKENS: Final = ("AllToAll", "AllToAllv")
 class Scenario:
     """A change with its name.
 
-    ``kind``: rank, ranks, host, compute, group, pair, rail or step; ``ranks``: who is mended.
+    ``kind``: rank, ranks, host, compute, group, pair, rail or step; ``ranks``: who is mended. ``steps``: those that
+    hold what is mended, where it is in some of them only; ``cause``: what is slow (transfers, ``idle time``).
+    ``took_ns``, ``usual_ns``: a typical transfer and that of the others; ``uneven``: nobody is slow, work wanders.
     """
 
     kind: str
@@ -46,6 +61,10 @@ class Scenario:
     change: Change
     group: str | None = None
     steps: tuple[int, ...] = ()
+    cause: str = ""
+    took_ns: float = 0.0
+    usual_ns: float = 0.0
+    uneven: bool = False
 
 
 def roles(line: Timeline) -> Ints:
@@ -82,12 +101,18 @@ def _alike(one: Counter[Any], other: Counter[Any]) -> float:
 
 
 def places(line: Timeline, order: Order, replay: Replay, role: Ints) -> pl.DataFrame:
-    """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns)."""
+    """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns).
+
+    Without communication whose partners are not known, and without the pause ahead of where a rank begins.
+    """
     meets = line.meeting >= 0
-    return pl.DataFrame({
+    rows = pl.DataFrame({
         "node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step,
         "name": line.name, "took": np.where(meets, 0.0, line.end - line.start), "gap": order.gap,
     }).with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))  # fmt: skip
+    first = np.array([np.flatnonzero(meets & (line.rank == r))[:1].sum() for r in range(len(line.ranks))])
+    begins = (np.arange(line.start.size) <= first[line.rank]) & (order.gap > _PAUSE_NS)
+    return rows.filter(pl.Series((meets | ~line.comm) & ~begins))
 
 
 _PLACE: Final = ("role", "step", "name", "nth")
@@ -146,15 +171,10 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
         rows = rows.with_columns(role=pl.lit(0, pl.Int64))
     usual = rows.group_by(_PLACE).agg(usual=pl.col("took").median(), pause=pl.col("gap").median())
     paused = pl.when(pl.col("gap") > _PAUSE_NS).then(pl.col("gap") - pl.col("pause")).otherwise(0.0)
-    more = (
-        rows.join(usual, on=_PLACE)
-        .with_columns(more=pl.col("took") - pl.col("usual") + paused)
-        .group_by("rank", "role")
-        .agg(
-            pl.col("more").sum(),
-            often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum()
-            / pl.col("usual").sum(),
-        )
+    each = rows.join(usual, on=_PLACE).with_columns(more=pl.col("took") - pl.col("usual") + paused)
+    more = each.group_by("rank", "role").agg(
+        pl.col("more").sum(),
+        often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum() / pl.col("usual").sum(),
     )
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][
@@ -170,10 +190,13 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
         part = rows.filter(pl.col("role") == role)
         suspects = [r for r in suspects if r not in set(part["rank"].to_list())]
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
-        found.append(
-            Scenario("compute", "work spread evenly over the ranks in every step", ranks, _even(part))
-        )
-    found += [_rank_scenario(line, rows, (r,), alone) for r in sorted(suspects)]
+        found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+    apart = _apart(more)
+    at = {r: _where(each, (r,)) for r in suspects}
+    suspects = [r for r in suspects if r in apart and (at[r] or _steady(each, r))]
+    if _takes_turns([at[r] for r in suspects], line.steps):
+        suspects = []
+    found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
     hosts: dict[str, list[int]] = {}
     for rank, host in enumerate(line.hosts):
         if host is not None:
@@ -181,32 +204,92 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
     if len(hosts) > 1:
         for host, members in hosts.items():
             if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
-                one = _rank_scenario(line, rows, tuple(members), alone)
-                found.append(
-                    Scenario(
-                        "host", f"all ranks of {host} as those of the other hosts", one.ranks, one.change
-                    )
-                )
+                one = _rank_scenario(line, rows, tuple(members), alone, _where(each, tuple(members)))
+                text = f"all ranks of {host} as those of the other hosts"
+                found.append(replace(one, kind="host", text=text))
     if len(suspects) > 1:
-        found.append(_rank_scenario(line, rows, tuple(sorted(suspects)), alone))
+        who = tuple(sorted(suspects))
+        found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
     return found
 
 
-def _rank_scenario(line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool) -> Scenario:
+def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
+    """Per role of three or more ranks: its work spread evenly over the ranks in every step."""
+    found = []
+    for role in rows["role"].unique().sort():
+        part = rows.filter(pl.col("role") == role)
+        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
+        if len(ranks) > 2:
+            found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+    return found
+
+
+def _apart(more: pl.DataFrame) -> set[int]:
+    """Ranks that take more than their peers by far more than these differ among each other; all of small roles."""
+    middle = pl.col("more").median().over("role")
+    off = more.with_columns(off=pl.col("more") - middle, of=pl.len().over("role")).with_columns(
+        spread=_SIGMA * pl.col("off").abs().median().over("role")
+    )
+    return set(off.filter((pl.col("of") < _MANY) | (pl.col("off") > _SPREADS * pl.col("spread")))["rank"])
+
+
+def _steady(each: pl.DataFrame, rank: int) -> bool:
+    """Whether a rank takes more than its peers step for step, or only when inputs happen to be long."""
+    by_step = each.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("more").sum())
+    off = (
+        by_step.with_columns(off=pl.col("more") - pl.col("more").median().over("role", "step"))
+        .filter(pl.col("rank") == rank)["off"]
+        .to_numpy()
+    )
+    if off.size < 4:
+        return True
+    if (off > off.mean() / 2).mean() >= _ALL_STEPS:
+        return bool(off.mean() > 0)
+    return float(off.mean()) >= _LEAST_T * float(off.std(ddof=1)) / math.sqrt(off.size)
+
+
+def _takes_turns(steps: list[tuple[int, ...]], of: int) -> bool:
+    """Whether nearly every step has another rank that is late in it."""
+    named = [s for part in steps for s in part]
+    return len(steps) > 1 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
+
+
+def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
+    """The few steps that hold what some ranks take more than their peers; none where it is in most of them."""
+    by_step = (
+        each.filter(pl.col("rank").is_in(who) & (pl.col("step") >= 0))
+        .group_by("step").agg(pl.col("more").sum()).sort("more", descending=True)
+    )  # fmt: skip
+    more = by_step["more"].to_numpy()
+    if more.size < 4:
+        return ()
+    total = float(more[more > 0].sum())
+    least = int(np.searchsorted(np.cumsum(more), _MOSTLY * total)) + 1
+    high = int((more >= 0.5 * more[least - 1]).sum())
+    rest = float(np.median(more[high:])) if high < more.size else 0.0
+    if high > more.size / 2 or more[high - 1] < _STANDS_OUT * max(rest, 0.0):
+        return ()
+    return tuple(sorted(by_step["step"].head(high).to_list()))
+
+
+def _rank_scenario(
+    line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool, steps: tuple[int, ...]
+) -> Scenario:
     ranks = tuple(line.ranks[r] for r in who)
     text = (
         f"rank {ranks[0]} as its peers"
         if len(ranks) == 1
         else f"ranks {', '.join(map(str, ranks))} as their peers"
     )
-    return Scenario("rank" if len(ranks) == 1 else "ranks", text, ranks, as_peers(rows, who, alone))
+    kind = "rank" if len(ranks) == 1 else "ranks"
+    return Scenario(kind, text, ranks, as_peers(rows, who, alone), steps=steps)
 
 
 def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
     """Roles whose ranks compute clearly more than those of the other roles: stages of a pipeline that are not even."""
     by_rank = rows.group_by("role", "rank").agg(pl.col("took").sum())
     work = by_rank.group_by("role").agg(pl.col("took").median(), n=pl.len()).sort("role")
-    if work.height < 2 or work.height > len(line.ranks) / 2 or not any(g.pair for g in line.groups):
+    if work.height < 2 or not any(g.pair for g in line.groups):
         return []
     mean = float((work["took"] * work["n"]).sum()) / len(line.ranks)
     found = []
@@ -265,9 +348,16 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
             if pair
             else f"transfers of {between} as those of other groups"
         )
+        # The kind of transfer that costs most speaks for the group.
+        worst = max(changed, key=lambda n: replay.transfers[n] - changed[n])
+        like = [n for n in changed if line.groups[n].size_bytes == line.groups[worst].size_bytes]
         found.append(
-            Scenario(pair or "group", text, members, _meetings(changed, changed.values()), names.get(members))
-        )
+            Scenario(
+                pair or "group", text, members, _meetings(changed, changed.values()), names.get(members),
+                cause=_kind_of(line.groups[worst]), took_ns=float(np.median(replay.transfers[like])),
+                usual_ns=float(np.median([changed[n] for n in like])),
+            )
+        )  # fmt: skip
     found = sorted(
         found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers))
     )[:_MOST]
@@ -277,8 +367,16 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         for other in found[1:]:
             change = change.joined(other.change)
         text = f"transfers of the {len(found)} slow groups as those of the others"
-        found.append(Scenario("rail", text, ranks, change))
+        one = found[0]
+        found.append(
+            Scenario("rail", text, ranks, change, cause=one.cause, took_ns=one.took_ns, usual_ns=one.usual_ns)
+        )
     return found
+
+
+def _kind_of(meeting: Meeting) -> str:
+    """``AllReduce of 32.0 MiB``."""
+    return meeting.op + (f" of {format_bytes(meeting.size_bytes)}" if meeting.size_bytes else "")
 
 
 def _most_recorded(line: Timeline) -> dict[tuple[int, ...], int]:
@@ -300,7 +398,7 @@ def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) ->
         if slow and len(slow) <= line.steps / 2:
             numbers = ", ".join(map(str, slow))
             text = f"{cause} of step{'s' if len(slow) > 1 else ''} {numbers} as in the other steps"
-            found.append(Scenario("step", text, (), change(slow), steps=slow))
+            found.append(Scenario("step", text, (), change(slow), steps=slow, cause=cause))
     return found
 
 
@@ -334,7 +432,7 @@ def _slow_transfers(line: Timeline, replay: Replay) -> _Slow:
         rows = table.filter(pl.col("step").is_in(steps))
         return _meetings(rows["meeting"], rows["usual"])
 
-    return "the transfers", dict(excess.iter_rows()), change
+    return TRANSFERS, dict(excess.iter_rows()), change
 
 
 def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
@@ -353,7 +451,7 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
         part = table.filter(pl.col("step").is_in(steps))
         return _nodes(part.select("node", length=pl.col("took") + pl.max_horizontal("usual", 0.0)))
 
-    return "the idle time", dict(excess.select("step", "more").iter_rows()), change
+    return IDLE, dict(excess.select("step", "more").iter_rows()), change
 
 
 def _even(rows: pl.DataFrame) -> Change:

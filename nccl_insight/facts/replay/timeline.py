@@ -36,7 +36,7 @@ class Timeline:
 
     ``rank``: index into ``ranks``; ``stream``: number of the stream, unique over ranks; ``step``: -1 in none;
     ``name``: a number of the kernel's name; ``meeting``: -1 where nobody else takes part.
-    ``sends``: whether it sends to one rank.
+    ``sends``: whether it sends to one rank; ``comm``: whether it communicates, with partners recorded or not.
     ``groups``: per meeting ``op, size_bytes, process_group, members`` (ranks, recorded or not), ``pair``.
     """
 
@@ -50,6 +50,7 @@ class Timeline:
     end: Floats
     meeting: Ints
     sends: Bools
+    comm: Bools
     groups: tuple[Meeting, ...]
     unmatched: int
 
@@ -113,6 +114,7 @@ def timeline(run: Run) -> Timeline | str:
         end=end - first,
         meeting=meetings,
         sends=(work["op"] == "Send").fill_null(False).to_numpy(),
+        comm=((work["kind"] == COMM) | work["meeting"].is_not_null()).to_numpy(),
         groups=groups,
         unmatched=int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped,
     )

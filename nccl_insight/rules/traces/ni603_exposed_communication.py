@@ -41,6 +41,7 @@ import polars as pl
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
@@ -73,6 +74,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     worst = bad.row(0, named=True)
     severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
     ranks = ranks_of(bad)
+    first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
     if waiting is not None:
@@ -90,8 +92,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation=explanation,
         observed=f"{worst['exposed_share']:.1%} exposed, {worst['overlap_share'] or 0:.1%} of communication hidden",
         expected=f"below {warn:.0%} of the step",
-        severity=None if severe else Severity.INFO,
-        next_step="mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together), "
+        severity=None if severe and not first else Severity.INFO,
+        next_step=first
+        or "mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together), "
         "then measure again"
         if waiting is not None and waiting > 0.5
         else "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "

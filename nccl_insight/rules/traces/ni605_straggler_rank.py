@@ -11,23 +11,28 @@ Every synchronizing collective runs at the pace of the last rank; its lateness i
 
 How it decides
 --------------
-Collectives are matched over ranks, and every process group is judged by itself. The arrival of a rank counts from the
-moment when the members left the group's collective before, on the rank's own clock, less the time in which it was held
-up by waiting in other groups or for another pipeline stage. So only the rank where a delay begins is named, however
-many groups it passes through. The delay a rank causes is its arrival minus the second-last arrival. Per step
-(per collective when there are fewer than four steps) the rank that delays most is counted, and the count is tested
-against chance (binomial, corrected for the number of ranks; 5% over steps, 1% over single collectives, 1 in a
-million over single collectives of CPU processes, which the scheduler makes depend on each other). With four to seven
-steps the delays themselves are compared with random draws of a rank in each step. Rare but large delays are tested
-among the outlying steps alone. Where none of these finds a rank, the excess of each rank over the median of its group
-is tested step by step (t test, 0.1%), which also finds several slow ranks that hide each other. The rank must also
-cost at least 1% of the time, or 5% where pipeline stages of unequal work are compared;
-where chance is out of the question, the longest delay by another rank is left out of that share (often a profiler
-that starts late). If no rank passes, the steps with a
-delay far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1%), then
-whole hosts are tested in the same way. Stages of a pipeline that no collective compares are compared by the time of
-each step without its exposed communication. With a single process group and no
-common clock, arrival is taken from durations: all members end together.
+Where the traces of two or more ranks can be replayed, by what mending would gain: the recorded job runs again on its
+own dependencies (streams, launches, collectives, transfers) with the work and the pauses of a rank, of the ranks of a
+host or of a pipeline stage as those of its peers; 1% of the recorded time counts. The finding says what a step would
+then take. The replay must reproduce the recorded time to 2%.
+
+Elsewhere (logs, NCCL Inspector, CPU collectives, traces without GPU activity): collectives are matched over ranks,
+and every process group is judged by itself. The arrival of a rank counts from the moment when the members left the
+group's collective before, on the rank's own clock, less the time in which it was held up by waiting in other groups
+or for another pipeline stage. So only the rank where a delay begins is named, however many groups it passes through.
+The delay a rank causes is its arrival minus the second-last arrival. Per step (per collective when there are fewer
+than four steps) the rank that delays most is counted, and the count is tested against chance (binomial, corrected for
+the number of ranks; 5% over steps, 1% over single collectives, 1 in a million over single collectives of CPU
+processes, which the scheduler makes depend on each other). With four to seven steps the delays themselves are
+compared with random draws of a rank in each step. Rare but large delays are tested among the outlying steps alone.
+Where none of these finds a rank, the excess of each rank over the median of its group is tested step by step (t test,
+0.1%), which also finds several slow ranks that hide each other. The rank must also cost at least 1% of the time, or
+5% where pipeline stages of unequal work are compared; where chance is out of the question, the longest delay by
+another rank is left out of that share (often a profiler that starts late). If no rank passes, the steps with a delay
+far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1%), then whole
+hosts are tested in the same way. Stages of a pipeline that no collective compares are compared by the time of each
+step without its exposed communication. With a single process group and no common clock, arrival is taken from
+durations: all members end together.
 
 Where the traces tell time on the GPU, the reason is told, too: what the rank spends longer on than the others, in the
 median step, among compute (longer kernels, or more of them), idle time until the CPU launches, and copies.
@@ -54,6 +59,7 @@ from nccl_insight.facts.late import Straggler
 from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gains import LATE, Mended, late_hit, mended, replayed, uneven
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
@@ -62,13 +68,19 @@ from nccl_insight.units import format_ns, format_ranks
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
-NEEDS = ("collectives",)
+NEEDS = ("collectives", "gpu_work")
 CAUSED_BY = ("alltoall-imbalanced",)
-SOURCES = ("TraceLens implicit sync analysis", "binomial test, Bonferroni correction")
+SOURCES = (
+    "Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025",
+    "binomial test, Bonferroni correction",
+)
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding per rank that is late; reasons when nothing could be compared."""
+    if replayed(run):
+        yield from (late_hit(run, one) for one in mended(run, LATE) if _late(one))
+        return
     found = arrivals(run)
     if found is None:
         yield CannotJudge(
@@ -81,6 +93,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         yield _hit(run, late, inputs)
     for host in () if found.stragglers else late_hosts(run):
         yield _host_hit(run, host, inputs.get(host.ranks[0]))
+
+
+def _late(one: Mended) -> bool:
+    """Whether it is late by itself in more than one step."""
+    return not uneven(one) and len(one.gain.scenario.steps) != 1
 
 
 def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
@@ -106,7 +123,7 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         if late.inherited_ns >= 0.01 * late.delay_ns and not many
         else ""
     )
-    why, look = why_late(run, late.ranks, late.group_ranks, late.steps, f"on the host of rank {late.rank}")
+    why = why_late(run, late.ranks, late.group_ranks, late.steps, f"on the host of rank {late.rank}")
     return Hit(
         title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit} and "
         f"delay{'' if many else 's'} the others by {format_ns(late.delay_ns)} in all",
@@ -116,10 +133,10 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         f"could not hide: {late.delay_share:.0%} of it is for "
         f"{'them' if many else 'this rank'}, {late.window_share:.0%} of the recorded time, at worst "
         f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
-        f"transfer itself is not slow.{why} Arrival from {how}.{inherited}{elsewhere}{some}",
+        f"transfer itself is not slow.{why.text} Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
-        next_step=look,
+        next_step=why.step,
         confidence=Confidence.HIGH if late.p_value < 0.001 else Confidence.MEDIUM,
         ranks=late.ranks,
         hosts=hosts_of(run, late.ranks),
@@ -151,16 +168,16 @@ def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
     chance = late.expected_share * late.units
     ranks = format_ranks(host.ranks)
     every = run.table("trace_clocks")["rank"].drop_nulls().to_list()
-    why, look = why_late(run, host.ranks, every, where=f"on {host.host}")
+    why = why_late(run, host.ranks, every, where=f"on {host.host}")
     return Hit(
         title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit} "
         f"and delay the others by {format_ns(late.delay_ns)} in all",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
-        f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).{why}",
+        f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).{why.text}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
-        next_step=look,
+        next_step=why.step,
         confidence=Confidence.MEDIUM,
         ranks=host.ranks,
         hosts=(host.host,),

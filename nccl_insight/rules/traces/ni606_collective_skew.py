@@ -10,11 +10,12 @@ The waiting costs as much as a straggler does, but replacing one node will not h
 
 How it decides
 --------------
-Collectives matched over ranks: the mean time that a rank waits for the last one, over the recorded time, is 10% or
-more in at least 20 collectives (lateness that ranks inherit from other groups or a slow link taken off), no rank
-passes the straggler test, and it is not one rank in one or two steps.
-Waiting that compute covers is not counted. CPU collectives (Gloo), where scheduling noise is normal, are reported as
-information only, and so is waiting that is mostly in groups of experts that get unequal numbers of tokens.
+Where the traces can be replayed: work spread evenly over the ranks in every step would gain 1% or more, and no rank
+does it alone. Elsewhere: collectives matched over ranks: the mean time that a rank waits for the last one, over the
+recorded time, is 10% or more in at least 20 collectives (lateness that ranks inherit from other groups or a slow link
+taken off), no rank passes the straggler test, and it is not one rank in one or two steps. Waiting that compute covers
+is not counted. CPU collectives (Gloo), where scheduling noise is normal, are reported as information only, and so is
+waiting that is mostly in groups of experts that get unequal numbers of tokens.
 
 What to do
 ----------
@@ -33,10 +34,12 @@ TraceLens implicit sync analysis.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nccl_insight.facts.straggler import arrivals, late_hosts
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gains import mended, replayed, uneven, uneven_hit
 from nccl_insight.rules._traces import input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
@@ -56,6 +59,17 @@ _WITHOUT_TIMES = 0.3
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a straggler explains the skew and silences it."""
+    if replayed(run):
+        for one in mended(run, {"compute"}):
+            if uneven(one):
+                found = arrivals(run)
+                hit = uneven_hit(run, one)
+                if found is not None and found.routed >= _ROUTED:
+                    hit = replace(
+                        hit, severity=Severity.INFO, explanation=hit.explanation + _by_tokens(found.routed)
+                    )
+                yield hit
+        return
     found = arrivals(run)
     if found is None or found.stragglers or found.once or late_hosts(run):
         return
@@ -73,12 +87,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         explanation="No rank is last significantly more often than chance: uneven work or jitter rather than one slow "
         "rank."
         + (" These are CPU collectives, where scheduling noise is normal." if found.cpu_only else "")
-        + (
-            f" {found.routed:.0%} of it is in groups that exchange tokens of unequal number: the work of the experts "
-            "follows what the router sends them."
-            if found.routed >= _ROUTED
-            else ""
-        ),
+        + (_by_tokens(found.routed) if found.routed >= _ROUTED else ""),
         observed=f"{found.wait_share:.1%} waiting in {found.collectives} matched collectives",
         expected=f"below {limit:.0%}",
         severity=Severity.INFO if found.cpu_only or found.routed >= _ROUTED else None,
@@ -88,4 +97,11 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             (inputs.get(r), f"rank {r}: last in {n} of {c}, waits {format_ns(w or 0)} a collective")
             for r, n, c, w in rows.iter_rows()
         ),
+    )
+
+
+def _by_tokens(share: float) -> str:
+    return (
+        f" {share:.0%} of it is in groups that exchange tokens of unequal number: the work of the experts follows what "
+        "the router sends them."
     )

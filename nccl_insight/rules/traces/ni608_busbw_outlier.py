@@ -2,8 +2,8 @@
 
 What it finds
 -------------
-A group, a pair of ranks, an operation, a rank or some occasions whose transfer takes far longer than the others of the
-same size, although nobody arrived late.
+A group, a pair of ranks, an operation, a rank or some occasions whose transfer takes far longer than the others of
+the same size, although nobody arrived late.
 
 Why it matters
 --------------
@@ -11,16 +11,18 @@ Equal work on equal links takes equal time; a slow pair, NIC, cable or a neighbo
 
 How it decides
 --------------
-Waiting is removed first (shortest duration over the matched ranks, or time since the last arrival), and only
-collectives of which all ranks were traced count. Then, among GPU collectives of one operation and size: groups of the
-same layout whose median bus bandwidth is below 70% of the other groups' median (60% of the other one where there are
-only two), told as one node where all slow groups have its ranks and no other group across nodes has; nodes of which
-every pair with two or more other nodes sends at less than half of what pairs without it do;
-pairs that send at less than half the median of the other pairs that cross nodes like them; operations that
-reach less than 40% of another operation of similar size on the same ranks; ranks that end more than half later than
-the others after the last arrival; occasions that take at least twice the median and 100 us more, in 5% or more of at
-least 20 collectives, costing 1% of the recorded time. Compute that runs beside a transfer takes bandwidth from it:
-occasions are compared with such of their kind, and an operation under compute with one beside none at 24%.
+Where the traces can be replayed, groups, pairs and steps count whose transfers as those of their kind would gain 1%
+or more of the recorded time. Elsewhere, and for operations and ranks, waiting is removed first (shortest duration
+over the matched ranks, or time since the last arrival), and only collectives of which all ranks were traced count.
+Then, among GPU collectives of one operation and size: groups of the same layout whose median bus bandwidth is below
+70% of the other groups' median (60% of the other one where there are only two), told as one node where all slow
+groups have its ranks and no other group across nodes has; nodes of which every pair with two or more other nodes
+sends at less than half of what pairs without it do; pairs that send at less than half the median of the other pairs
+that cross nodes like them; operations that reach less than 40% of another operation of similar size on the same
+ranks; ranks that end more than half later than the others after the last arrival; occasions that take at least twice
+the median and 100 us more, in 5% or more of at least 20 collectives, costing 1% of the recorded time. Compute that
+runs beside a transfer takes bandwidth from it: occasions are compared with such of their kind, and an operation under
+compute with one beside none at 24%.
 
 What to do
 ----------
@@ -42,8 +44,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.replay import TRANSFERS
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
+from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.tables.run import Run
@@ -72,6 +77,7 @@ _LEAST = 20
 _OCCASIONS = 0.05
 _COST = 0.01
 _UNEQUAL = 1.1
+_CONGESTED = "look for other traffic on the same links at these times (congestion counters, other jobs)"
 _NEXT = (
     "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors   # as root, "
     "InfiniBand only; then compare the congestion counters of the NICs"
@@ -89,6 +95,12 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if rows.is_empty():
         return
     hits = [*_groups(run, rows), *slow_pairs(run, rows, _NEXT)]
+    if replayed(run):
+        hits = with_gains(run, hits, _NEXT) + [
+            slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
+            for one in mended(run, {"step"})
+            if one.gain.scenario.cause == TRANSFERS
+        ]
     hits = hits or [*_operations(run, rows), *_ranks(run)]
     yield from hits or _occasions(rows)
 
@@ -266,7 +278,7 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
         f"blame. It cost {format_ns(cost)} of {format_ns(span)}.",
         observed=f"{format_ns(worst['wire'])} in {worst['slow']} of {worst['count']}",
         expected=f"{format_ns(worst['usual'])}, the median",
-        next_step="look for other traffic on the same links at these times (congestion counters, other jobs)",
+        next_step=_CONGESTED,
         evidence=trace_refs(
             (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
             for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()

@@ -37,6 +37,7 @@ import polars as pl
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
@@ -60,6 +61,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     worst = bad.row(0, named=True)
     ranks = ranks_of(bad)
     waiting = wait_share(run)
+    first = mend_first(run, worst["comm_ns"] / max(worst["duration_ns"], 1) - limit)
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
     yield Hit(
         title=f"Communication takes {worst['comm_share']:.0%} of the recorded time: {format_ns(worst['comm_ns'])} of "
@@ -72,8 +74,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         ),
         observed=f"{worst['comm_share']:.1%} of the step",
         expected=f"below {limit:.0%}",
-        severity=None if isinstance(costly, float) and costly >= exposed else Severity.INFO,
-        next_step="reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
+        severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
+        next_step=first
+        or "reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
         "why transfers are slow",
         ranks=ranks,
         hosts=hosts_of(run, ranks),

@@ -10,8 +10,10 @@ It spoils averages and looks like a slow rank or like jitter, but it is neither:
 
 How it decides
 --------------
-Delays as in the straggler test: own arrival minus the second-last one, by step. One rank's delay in one or two steps
-is at least half of all delay of the group, ten times the median step, and 1% of the recorded time.
+Where the traces can be replayed: a rank whose work or pauses as those of its peers would gain 1% or more, all of it
+in one step. Elsewhere delays as in the straggler test: own arrival minus the second-last one, by step. One rank's
+delay in one or two steps is at least half of all delay of the group, ten times the median step, and 1% of the
+recorded time.
 
 What to do
 ----------
@@ -34,6 +36,7 @@ from collections.abc import Iterator
 from nccl_insight.facts.late import Once
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gains import LATE, late_hit, mended, replayed
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
@@ -50,6 +53,9 @@ SOURCES = ("TraceLens implicit sync analysis",)
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding per rank."""
+    if replayed(run):
+        yield from (late_hit(run, one) for one in mended(run, LATE) if len(one.gain.scenario.steps) == 1)
+        return
     found = arrivals(run)
     inputs = input_of_rank(run) if found and found.once else {}
     for once in found.once if found else ():
@@ -67,7 +73,7 @@ def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
         if once.first
         else ""
     )
-    why, _ = why_late(run, (once.rank,), once.group_ranks, once.steps) if once.steps else ("", "")
+    why = why_late(run, (once.rank,), once.group_ranks, once.steps).text if once.steps else ""
     return Hit(
         title=f"Rank {once.rank} was late once, in {when}, and delayed the others by {format_ns(once.delay_ns)}",
         explanation=f"This is {once.delay_share:.0%} of all delay in the collectives{group} and "

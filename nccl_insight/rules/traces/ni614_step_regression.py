@@ -39,6 +39,7 @@ from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._gains import LATE, mended, replayed
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, plural, rank_words
@@ -78,6 +79,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _is_a_straggler(run: Run, found: Regression) -> bool:
     """Whether a rank that is named as late for itself began to be so at this step."""
+    if replayed(run):
+        return any(set(found.ranks) & set(one.gain.scenario.ranks) for one in mended(run, LATE))
     late = arrivals(run)
     return late is not None and any(
         set(s.ranks) == set(found.ranks) or (s.steps and min(s.steps) >= found.step) for s in late.stragglers

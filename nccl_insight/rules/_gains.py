@@ -1,0 +1,263 @@
+"""What mending would gain, as findings: one form for late ranks, uneven stages, slow transfers and slow steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from nccl_insight.facts.replay import Gain, what_if
+from nccl_insight.model import Confidence, Hit, Ref, Severity
+from nccl_insight.rules._late_reason import Why, why_late
+from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.tables.run import Run
+from nccl_insight.units import capital, format_ns, plural, rank_words
+
+LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
+WIRE: Final = frozenset({"group", "pair", "rail"})
+_HIDDEN: Final = 0.3
+_SHOWN: Final = 12
+_MOSTLY: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A gain with what it adds to those before it, and the time of a step (of all, without steps) before and after."""
+
+    gain: Gain
+    own_ns: int
+    before_ns: int
+    after_ns: int
+    ranks: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        """What it saves of the time before."""
+        return 1 - self.after_ns / self.before_ns if self.before_ns else 0.0
+
+
+def replayed(run: Run) -> bool:
+    """Whether the traces could be replayed, so that gains speak for late ranks and slow transfers."""
+    found = what_if(run)
+    return not found.refused and found.window_ns > 0
+
+
+def mended(run: Run, kinds: Collection[str], steps: bool | None = None) -> list[Mended]:
+    """The gains of some kinds in the order in which to mend."""
+    found = what_if(run)
+    ranks = tuple(run.table("trace_clocks")["rank"].drop_nulls().unique().sort().to_list())
+    made, before = [], 0
+    for gain in found.gains:
+        if gain.scenario.kind in kinds and (steps is None or steps == bool(gain.scenario.steps)):
+            own = gain.gain_ns - before
+            made.append(
+                Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks)
+            )
+        before = gain.gain_ns
+    return made
+
+
+def uneven(one: Mended) -> bool:
+    """Whether it is work that is uneven over all ranks of a role, and no stage."""
+    return one.gain.scenario.kind == "compute" and one.gain.scenario.uneven
+
+
+def late_hit(run: Run, one: Mended) -> Hit:
+    """Ranks, a host or a stage that the others wait for."""
+    scenario = one.gain.scenario
+    ranks = scenario.ranks
+    host = scenario.kind == "host"
+    who = (
+        f"The ranks of {hosts_of(run, ranks)[0]}"
+        if host and hosts_of(run, ranks)
+        else capital(rank_words(ranks))
+    )
+    hosts = hosts_of(run, ranks)
+    why = why_late(
+        run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks)
+    )
+    stage = scenario.kind == "compute"
+    does = why.short or ("are late" if len(ranks) > 1 else "is late")
+    mend = f"as fast as {'their' if len(ranks) > 1 else 'its'} peers"
+    if stage:
+        mend = "with even stages"
+        does = (
+            "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
+        )
+    return Hit(
+        title=f"{who} {does}{when(scenario.steps)}: {mend}, {_saves(one)}",
+        explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
+        f"{_stage(stage)}{_hidden(one)}{_proof(run)}",
+        observed=f"{format_ns(one.before_ns)} {_per(run)}",
+        expected=f"{format_ns(one.after_ns)} with {'even stages' if stage else 'all as their peers'}",
+        next_step="move layers from this stage to the others (the output head belongs to the last one)"
+        if stage
+        else why.step,
+        severity=Severity.INFO if hidden(one) else None,
+        confidence=_confidence(run),
+        ranks=ranks,
+        hosts=hosts,
+        evidence=_evidence(run, ranks, one),
+    )
+
+
+def uneven_hit(run: Run, one: Mended) -> Hit:
+    """Work that is uneven without one guilty rank."""
+    scenario = one.gain.scenario
+    return Hit(
+        title=f"The work of {rank_words(scenario.ranks)} is uneven, on another rank each time: "
+        f"spread evenly, {_saves(one)}",
+        explanation="Each step waits for the rank that has most to do, and that rank changes: sequence lengths, tokens "
+        f"of experts or inputs differ, no rank is slow.{_hidden(one)}{_proof(run)}",
+        observed=f"{format_ns(one.before_ns)} {_per(run)}",
+        expected=f"{format_ns(one.after_ns)} with even work",
+        next_step="compare the work per rank (tokens, sequence lengths, experts) and even it out: pack or sort the "
+        "batches by length, balance the experts",
+        confidence=_confidence(run),
+        ranks=scenario.ranks,
+        hosts=hosts_of(run, scenario.ranks),
+        evidence=_evidence(run, scenario.ranks, one),
+    )
+
+
+def with_gains(run: Run, hits: Sequence[Hit], look: str) -> list[Hit]:
+    """Slow groups and pairs that cost time, with what mending gains; those that no comparison named by themselves."""
+    gains = mended(run, WIRE)
+    made = []
+    for hit in hits:
+        costs = [one for one in gains if set(one.gain.scenario.ranks) & set(hit.ranks)]
+        if costs:
+            one = costs[0]
+            made.append(
+                replace(
+                    hit,
+                    title=f"{hit.title}: {_saves(one)}",
+                    explanation=f"{hit.explanation}{_hidden(one)}{_proof(run)}",
+                )
+            )
+    told = {r for hit in made for r in hit.ranks}
+    return made + [wire_hit(run, one, look) for one in gains if not told & set(one.gain.scenario.ranks)]
+
+
+def wire_hit(run: Run, one: Mended, look: str) -> Hit:
+    """Transfers of some ranks that are slower than those of others."""
+    scenario = one.gain.scenario
+    others = "pairs" if scenario.kind == "pair" else "groups"
+    slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
+    hosts = hosts_of(run, scenario.ranks)
+    return Hit(
+        title=f"{scenario.cause} {'between' if scenario.kind == 'pair' else 'of'} {rank_words(scenario.ranks)} "
+        f"take {slower:.1f} times as long as those of other {others}: as fast as those, {_saves(one)}",
+        explanation=f"Waiting for late ranks is left out: a transfer takes {format_ns(scenario.took_ns)}, one of the "
+        f"others {format_ns(scenario.usual_ns)}.{_hidden(one)}{_proof(run)}",
+        observed=f"{format_ns(scenario.took_ns)} a transfer",
+        expected=f"{format_ns(scenario.usual_ns)} as in other {others}",
+        next_step=look,
+        confidence=_confidence(run),
+        ranks=scenario.ranks,
+        hosts=hosts,
+        evidence=_evidence(run, scenario.ranks, one),
+    )
+
+
+def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit:
+    """Steps of all ranks that take longer than the others."""
+    scenario = one.gain.scenario
+    return Hit(
+        title=f"{what}{when(scenario.steps)}: as in the other steps, {_saves(one)}",
+        explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
+        observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in each of {len(scenario.steps)} steps",
+        expected="steps of equal length",
+        next_step=why.step or look,
+        confidence=_confidence(run),
+        evidence=_evidence(run, one.ranks[:1], one),
+    )
+
+
+def mend_first(run: Run, too_much: float) -> str:
+    """What to do about much communication where most of the excess over its limit is waiting that a mend would end."""
+    gains = what_if(run).gains
+    if not gains or gains[-1].gain_share < _MOSTLY * too_much:
+        return ""
+    return (
+        f"mend first what makes others wait ({gains[0].scenario.text}: -{gains[0].gain_share:.0%} of the time), then "
+        "measure again"
+    )
+
+
+def when(steps: Sequence[int]) -> str:
+    """`` in steps 5, 10, 15 (every 5th)``; empty without steps."""
+    if not steps:
+        return ""
+    named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
+    period = every(steps)
+    return f" in step{'s' if len(steps) > 1 else ''} {named}" + (
+        f" (every {ordinal(period)})" if period else ""
+    )
+
+
+def every(steps: Sequence[int]) -> int:
+    """The period of steps at equal distances, 0 where there is none."""
+    apart = [b - a for a, b in pairwise(steps)]
+    if len(steps) < 3 or not apart:
+        return 0
+    period = math.gcd(*apart)
+    return period if period > 1 and apart.count(period) >= 0.8 * len(apart) else 0
+
+
+def ordinal(number: int) -> str:
+    """``3rd``."""
+    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
+
+
+def _saves(one: Mended) -> str:
+    return f"a step would take {format_ns(one.after_ns)} instead of {format_ns(one.before_ns)} (-{one.share:.0%})"
+
+
+def _per(run: Run) -> str:
+    return "a step" if what_if(run).steps > 1 else "in all"
+
+
+def _hosts_of(ranks: Sequence[int]) -> str:
+    return f"on the host of rank {ranks[0]}" if len(ranks) == 1 else "on the hosts of these ranks"
+
+
+def _stage(stage: bool) -> str:
+    return " Its ranks have more work than those of other stages, none of them is slow." if stage else ""
+
+
+def hidden(one: Mended) -> bool:
+    """Whether mending it alone gains little."""
+    return one.gain.alone_ns < _HIDDEN * one.own_ns
+
+
+def _hidden(one: Mended) -> str:
+    """What it gains alone, where something else hides it."""
+    if not hidden(one):
+        return ""
+    share = max(one.gain.alone_ns, 0) / max(one.own_ns, 1)
+    return (
+        f" Mended alone it gains {share:.0%} of that: it is hidden behind what the findings above name, which is to be "
+        "mended first."
+    )
+
+
+def _proof(run: Run) -> str:
+    found = what_if(run)
+    return (
+        f" From a replay of {plural(found.steps, 'step')} of {plural(found.ranks, 'rank')} on their own dependencies, "
+        f"which reproduces the recorded time to {abs(found.base_error or 0.0):.1%}."
+    )
+
+
+def _confidence(run: Run) -> Confidence:
+    steps = what_if(run).steps
+    return Confidence.HIGH if steps >= 4 else Confidence.MEDIUM if steps > 1 else Confidence.LOW
+
+
+def _evidence(run: Run, ranks: Sequence[int], one: Mended) -> tuple[Ref, ...]:
+    inputs = input_of_rank(run)
+    return trace_refs([(inputs.get(r), f"rank {r}: {one.gain.scenario.text}, {_saves(one)}") for r in ranks])
