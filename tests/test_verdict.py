@@ -351,7 +351,7 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
         "train.py: error: unrecognized arguments: --foo",
         "│ Traceback (most recent call last) │",
         "Prefill instance with bootstrap_port=8998 is dead.",
-        "GPU 3's NvLink link 5 is currently down",
+        "cable 5 of board 3 is currently down",
     ],
 )
 def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, text: str) -> None:

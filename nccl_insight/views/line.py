@@ -8,17 +8,18 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.errors import OTHER
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
+from nccl_insight.language.load import topic_cases
+from nccl_insight.language.meanings import Meaning
 from nccl_insight.language.syntax import Choice, Expr, Literal, Message, Repeat, Sequence
+from nccl_insight.readers.embedded.tracebacks import exception_in
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.extract import row_of
 from nccl_insight.readers.nccl_log.head import parse_heads
 from nccl_insight.tables.normalise.help import help_of
-from nccl_insight.tables.normalise.meaning import meanings
+from nccl_insight.tables.normalise.meaning import meanings, with_meaning
 
 _LEAST_PART: Final = 4
-_WORDS_OF_A_LINE: Final = 4
 _WORDINGS: Final = 200
 
 
@@ -88,16 +89,24 @@ def explained(text: str) -> Explained | None:
     found = _containing(catalog, text.strip())
     if found:
         return Explained(messages=found)
-    guess = _guessed(catalog, text.strip())
-    return Explained((guess,)) if guess else None
+    raised = _raised(lines[0])
+    return Explained((raised,)) if raised else None
 
 
-def _guessed(catalog: Catalog, text: str) -> Line | None:
-    """A line without head that no rule knows, by its words; None where they say nothing, or it is too short to tell."""
-    if len(text.split()) < _WORDS_OF_A_LINE:
+def _raised(text: str) -> Line | None:
+    """An exception of a program, by its class and its words; None where a line is none.
+
+    Other lines without NCCL's head that no rule knows are not guessed at: anybody may have printed them.
+    """
+    name = exception_in(text)
+    if name is None:
         return None
-    line = _line(catalog, None, text, None, None)
-    return line if line.diagnosis != OTHER else None
+    said = text[text.find(name) + len(name) :].lstrip(": ")
+    row = pl.DataFrame({"exception": [name], "error_text": [said], "_body": [text], "_level": ["WARN"]})
+    meaning = Meaning("application-exception", "root", topic_cases("exception"))
+    diagnosis, role = with_meaning(row, meaning).select("diagnosis", "role").row(0)
+    given = row.with_columns(pl.lit(text).alias("text"), pl.lit(None, pl.String).alias("level"))
+    return Line(text, None, None, {}, diagnosis, role, help_of(given, diagnosis, ""))
 
 
 def _piece(catalog: Catalog, piece: recover.Piece, rest: list[str]) -> Line:

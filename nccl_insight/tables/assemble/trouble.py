@@ -17,7 +17,12 @@ UNEXPLAINED: Final = "unexplained-failure"
 
 
 def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-    """Rows in reading order, with ``diagnosis`` and ``role`` filled and ``function`` taken out of ``_source``."""
+    """Rows in reading order, with ``diagnosis`` and ``role`` filled and ``function`` taken out of ``_source``.
+
+    A row of ``known`` without a diagnosis reports nothing (``=> -`` in the grammar) and is left out.
+    """
+    if known is not None and "diagnosis" in known.columns:
+        known = known.filter(pl.col("diagnosis").is_not_null())
     parts = [known] if known is not None else []
     parts += [frame.with_columns(POSITION) for frame in loud]
     if not parts:

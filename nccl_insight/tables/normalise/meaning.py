@@ -94,8 +94,11 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
         condition = _condition(have, case)
         if condition is None:
             continue
-        diagnosis = pl.when(condition).then(pl.lit(case.diagnosis or meaning.diagnosis)).otherwise(diagnosis)
-        role = pl.when(condition).then(pl.lit(case.role or meaning.role)).otherwise(role)
+        named = (
+            (None, None) if case.silent else (case.diagnosis or meaning.diagnosis, case.role or meaning.role)
+        )
+        diagnosis = pl.when(condition).then(pl.lit(named[0], pl.String)).otherwise(diagnosis)
+        role = pl.when(condition).then(pl.lit(named[1], pl.String)).otherwise(role)
     decided = given.with_columns(diagnosis=diagnosis, role=role).select("diagnosis", "role")
     return rows.with_columns(decided.get_columns())
 
