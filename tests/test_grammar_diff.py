@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from nccl_insight.errors import InsightError
+from nccl_insight.language.binaries import is_binary, read_binary
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.diff import known, render, show, unknown_calls
 from nccl_insight.language.load import grammar_files, read_grammar
@@ -126,3 +128,40 @@ def test_command(tmp_path: Path) -> None:
     assert "Fresh trouble at" in done.stdout
     assert "NCCL_BRAND_NEW_THING = 3" in done.stdout
     assert "6 logging calls, 5 not known; 3 settings, 2 not known" in done.stderr
+
+
+def _library(path: Path) -> bytes:
+    texts = (
+        b"NCCL version 2.99.1+cuda13.0", b"NET/IB : No device found.", b"comm %p rank %d is on a moon of %s",
+        b"/usr/lib/%s/x.so", b"std::bad_alloc %s here", b"NCCL_MOON_LEVEL", b"short %d",
+    )  # fmt: skip
+    content = b"\x7fELF" + b"\0" * 60 + b"\0".join(texts) + b"\0"
+    path.write_bytes(content)
+    return content
+
+
+def test_formats_and_settings_of_a_library_in_a_wheel_and_alone(tmp_path: Path) -> None:
+    alone = tmp_path / "libnccl.so.2"
+    content = _library(alone)
+    wheel = tmp_path / "some-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as out:
+        out.writestr("nvidia/nccl/lib/libnccl.so.2", content)
+        out.writestr("nvidia/nccl/lib/other.so", b"\x7fELF\0other words of %s are here\0")
+    for path in (alone, wheel):
+        assert is_binary(path)
+        tree = read_binary(path)
+        assert [call.format for call in tree.calls] == ["comm %p rank %d is on a moon of %s"]
+        assert (tree.version, [s.name for s in tree.settings]) == ("2.99.1", ["NCCL_MOON_LEVEL"])
+        assert len(unknown_calls(default_catalog(), tree)) == 1
+
+
+def test_an_archive_without_a_library_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "empty.whl"
+    with zipfile.ZipFile(path, "w") as out:
+        out.writestr("readme.txt", "nothing")
+    with pytest.raises(InsightError, match="holds no libnccl"):
+        read_binary(path)
+    torn = tmp_path / "torn.whl"
+    torn.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InsightError, match="cannot be read"):
+        read_binary(torn)

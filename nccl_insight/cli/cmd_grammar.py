@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from nccl_insight.errors import ExitCode
@@ -64,18 +66,21 @@ def register(app: typer.Typer) -> None:
     @group.command()
     def diff(
         source: str = typer.Argument(
-            ..., metavar="SOURCE_TREE", help="A checkout of NCCL, RCCL or aws-ofi-nccl."
+            ...,
+            metavar="SOURCE",
+            help="A checkout of NCCL, RCCL or aws-ofi-nccl, a libnccl.so or librccl.so, a wheel or an archive.",
         ),
         skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
     ) -> None:
         """Which messages and settings of a source tree the grammar and the catalog do not know."""
+        from nccl_insight.language.binaries import is_binary, read_binary
         from nccl_insight.language.catalog import default_catalog
         from nccl_insight.language.diff import show
         from nccl_insight.language.sources import read_tree
         from nccl_insight.settings.catalog import catalog
         from nccl_insight.settings.update import entries, unknown_settings
 
-        tree = read_tree(source)
+        tree = read_binary(Path(source)) if is_binary(Path(source)) else read_tree(source)
         data = catalog()
         text, found = show(default_catalog(), tree, skeletons)
         new = unknown_settings(data, ((s.name, s.default, f"{s.file}:{s.line}") for s in tree.settings))

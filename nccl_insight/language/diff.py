@@ -94,7 +94,7 @@ def render(call: LogCall, variant: int = 0) -> str:
         for star in (found["width"], found["precision"]):
             if star and "*" in star:
                 next(arguments, "")
-        precision = found["precision"] or ""
+        precision = ".0" if found["precision"] == "." else found["precision"] or ""
         value = _value(kind, "" if "*" in precision else precision, next(arguments, ""), variant)
         flags, width = found["flags"], found["width"]
         if flags and "#" in flags and kind in "xX":
@@ -108,7 +108,7 @@ def render(call: LogCall, variant: int = 0) -> str:
 
 
 def _bodies(text: str) -> Iterator[str]:
-    body = text.strip("\n\r").rstrip()
+    body = re.sub(r"^\S+ NCCL (?=DIAG )", "NCCL ", text.strip("\n\r").rstrip())
     if body.startswith("NCCL DIAG "):
         body = body.removeprefix("NCCL DIAG ")
     yield body
@@ -120,9 +120,11 @@ def known(catalog: Catalog, call: LogCall) -> bool:
     """Whether a rule accepts a rendering of the call, or there is nothing to know (a format of one bare value)."""
     if not re.search(r"[A-Za-z]{3}", _CONVERSION.sub("", call.format.removeprefix("NCCL DIAG "))):
         return True
+    # A string table does not tell what RAS puts in front of its reports.
+    tags = ("", "[INFO] ", "[OK] ") if call.level == "?" else ("",)
     seen: set[str] = set()
     for variant in range(2 * len(_WORDS)):
-        for body in _bodies(render(call, variant)):
+        for body in (tag + body for tag in tags for body in _bodies(render(call, variant))):
             if body not in seen and (catalog.match(body) or catalog.match_collapsed(body)):
                 return True
             seen.add(body)

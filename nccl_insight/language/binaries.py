@@ -1,0 +1,111 @@
+"""The formats that a compiled library can print: the strings of its read-only data that look like printf formats.
+
+A shared library, or a wheel or archive that holds some. Nothing of it is run. A string table tells neither the level
+nor the place of a message, and holds strings of other libraries that were linked in.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from nccl_insight.errors import InsightError
+from nccl_insight.language.sources import LogCall, Setting, Tree
+
+_ELF: Final = b"\x7fELF"
+_LIBRARY: Final = re.compile(r"(?:^|/)lib(?:nccl|rccl|nccl-net[\w-]*|nccl-tuner[\w-]*)[\w.+-]*\.so[0-9.]*$")
+_LIMIT_BYTES: Final = 2 << 30
+_LONGEST: Final = 2000
+_STRING: Final = re.compile(rb"[\t\n\x20-\x7e]{10,2000}\x00")
+_CONVERSION: Final = re.compile(
+    r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]"
+)
+# What a message of a library has and a path, a symbol, a shell command, usage text or a piece of a table has not.
+_WORDS: Final = re.compile(r"[A-Za-z]{3,}[^A-Za-z%]+(?:%[a-z]+[^A-Za-z%]*)?[A-Za-z]{2,}")
+_FOREIGN: Final = re.compile(
+    r"^/|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^<|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci|nvidia-smi"
+)
+_VERSION: Final = re.compile(rb"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)")
+_SETTING: Final = re.compile(rb"\x00((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]{2,60})\x00")
+
+
+def is_binary(path: Path) -> bool:
+    """Whether a file is a library, a wheel or an archive that may hold one."""
+    return path.is_file() and (
+        path.name.endswith((".whl", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz")) or _starts(path) == _ELF
+    )
+
+
+def read_binary(path: Path) -> Tree:
+    """Formats and settings of the libraries in a file.
+
+    Raises:
+        InsightError: no library of NCCL's kind is in it, or the file cannot be taken apart.
+    """
+    calls: dict[str, LogCall] = {}
+    settings: dict[str, Setting] = {}
+    version = ""
+    try:
+        for name, content in _libraries(path):
+            for found in _STRING.finditer(content):
+                text = found[0][:-1].decode("ascii")
+                if _is_message(text):
+                    calls.setdefault(text, LogCall(name, found.start(), "", "?", text, ()))
+            settings.update((s, Setting(s, "", name, 0)) for s in _settings(content))
+            told = _VERSION.search(content)
+            version = version or (told[1].decode() if told else "")
+    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+        raise InsightError(f"{path}: cannot be read as a library or an archive ({error})") from None
+    if not calls:
+        raise InsightError(f"{path}: holds no libnccl, librccl or network plugin with messages")
+    library = "rccl" if any("rccl" in c.file for c in calls.values()) else "nccl"
+    ordered = tuple(sorted(settings.values(), key=lambda s: s.name))
+    return Tree(library, version, tuple(calls.values()), ordered, 0)
+
+
+def _starts(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_ELF))
+
+
+def _libraries(path: Path) -> Iterator[tuple[str, bytes]]:
+    if _starts(path) == _ELF:
+        with path.open("rb") as file:
+            yield path.name, _whole(file, path.name)
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if _LIBRARY.search(name):
+                    with archive.open(name) as entry:
+                        yield name.rsplit("/", 1)[-1], _whole(entry, name)
+    else:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                opened = tar.extractfile(member) if member.isfile() and _LIBRARY.search(member.name) else None
+                if opened is not None:
+                    yield member.name.rsplit("/", 1)[-1], _whole(opened, member.name)
+
+
+def _whole(file: IO[bytes], name: str) -> bytes:
+    content = file.read(_LIMIT_BYTES + 1)
+    if len(content) > _LIMIT_BYTES:
+        raise InsightError(f"{name}: larger than {_LIMIT_BYTES >> 30} GiB")
+    return content
+
+
+def _is_message(text: str) -> bool:
+    return bool(
+        len(text) <= _LONGEST
+        and _CONVERSION.search(text)
+        and _WORDS.search(_CONVERSION.sub("%d", text))
+        and not _FOREIGN.search(text)
+    )
+
+
+def _settings(content: bytes) -> Iterator[str]:
+    for found in _SETTING.finditer(content):
+        yield found[1].decode()
