@@ -10,6 +10,7 @@ from nccl_insight.settings.lint import lint_text
 
 # Name <N> with value <V>, name <M> with value <W>.
 FORMS = {
+    "ansible/site.yml": "- hosts: gpu\n  tasks:\n    - ansible.builtin.blockinfile:\n        path: /etc/profile.d/nccl.sh\n        block: |\n          export <N>=<V>\n    - ansible.builtin.lineinfile:\n        path: /etc/environment\n        line: <M>=<W>\n",
     "htcondor/train.sub": 'universe = vanilla\nexecutable = run.sh\nrequest_gpus = 8\nenvironment = "<N>=<V> <M>=<W>"\nqueue 1\n',
     "cloudinit/user-data.yaml": '#cloud-config\nwrite_files:\n  - path: /etc/nccl.conf\n    permissions: "0644"\n    content: |\n      <N>=<V>\n      <M>=<W>\nruncmd:\n  - systemctl restart docker\n',
     "gitlab/.gitlab-ci.yml": 'stages: [bench]\nvariables:\n  <N>: "<V>"\nbench:\n  stage: bench\n  script:\n    - export <M>=<W>\n    - torchrun --nproc-per-node 8 bench.py\n',

@@ -30,6 +30,8 @@ _RAY_FIELDS: Final = frozenset(
      "image_uri", "nsight", "config", "worker_process_setup_hook", "_validate"}
 )  # fmt: skip
 _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd", "arguments"})
+# Text of a file that a tool writes: cloud-init, Salt, Ansible's copy, blockinfile and lineinfile.
+_WRITTEN: Final = frozenset({"content", "contents", "block", "line"})
 _FILES: Final = frozenset({"path", "dest", "destination", "filename", "target"})
 _STEP: Final = "Write it into the same command, or into the env of the job: {name}={value}"
 _OPTION: Final = re.compile(r"(?:-e|-x|--env|--environment)[ =]+(?=[A-Za-z_]\w*=)")
@@ -252,11 +254,12 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
     target = kind_of_target(key, text) if block else None
     if not written and place.keys:  # Salt: the file is the key above
         written = next((above for above in reversed(place.keys) if above.startswith("/")), "")
-    if key in {"content", "contents"} and written:
+    file = key in _WRITTEN and bool(written)
+    if file:
         target = kind_of_target(written, text)
     if target in {"shell", None} and block and key.lower().endswith("yaml"):
         target = "yaml"
-    if target is not None and target != "shell":
+    if target is not None and (target != "shell" or file):
         script.embedded.append(
             Embedded(line_of(value) + block, text, target, written or key, _MARK in text or "{{" in text)
         )
