@@ -189,6 +189,8 @@ def register(app: typer.Typer) -> None:
         if world is None or world.rank == 0:
             _show(result, format_, quiet)
         elif result.code != 0:
+            for check in result.failed:
+                typer.echo(f"rank {world.rank}: {check.line()}", err=True)
             typer.echo(result.last_line())
         raise typer.Exit(codes.get(int(result.code), int(result.code)))
 

@@ -18,10 +18,12 @@ from typing import Any
 
 from nccl_insight.bandwidth import busbw_factor
 from nccl_insight.live.capture import copies, operations, schedule
+from nccl_insight.live.capture.environment import hosts_of
 from nccl_insight.live.capture.plan import Plan
 
 FORMAT_VERSION = 1
 _PREFIX = "nccl_insight"
+_POLL_S = 0.1
 
 
 class Recorder:
@@ -177,14 +179,66 @@ def _group_seconds(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, gr
     return times
 
 
-def _join(dist: Any, plan: Plan, rank: int, world: int) -> Any:
-    """Joins the other ranks, under a prefix of our own: the job that comes next may use the launcher's store, too."""
+def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> tuple[Any, int, int]:
+    """Joins the ranks that come: the store, and this rank's place among them.
+
+    Under a prefix of our own: the job that comes next may use the launcher's store, too.
+    """
     patience = datetime.timedelta(seconds=plan.timeout_s)
-    store, _, _ = next(dist.rendezvous(plan.rendezvous or "env://", rank, world, timeout=patience))
+    if plan.rendezvous:
+        store, _, _ = next(dist.rendezvous(plan.rendezvous, rank, world, timeout=patience))
+    else:
+        store = _store(dist, plan, rank)
+    store.set_timeout(datetime.timedelta(seconds=max(plan.timeout_s, 3 * plan.roll_s)))
+    own = dist.PrefixStore(f"{_PREFIX}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    present = _roll(own, plan, rank, world, recorder)
+    if rank not in present:
+        raise RuntimeError(f"rank {rank} came when the others had begun without it")
+    if len(present) < world and not (plan.pair_bytes and len(present) > 1):
+        gone = ", ".join(str(r) for r in range(world) if r not in present)
+        raise RuntimeError(f"rank {gone} did not come within {plan.roll_s:.0f} s")
+    place = present.index(rank), len(present)
     store.set_timeout(patience)
-    own = dist.PrefixStore(_PREFIX, store)
-    dist.init_process_group(plan.backend, store=own, rank=rank, world_size=world, timeout=patience)
-    return own
+    dist.init_process_group(plan.backend, store=own, rank=place[0], world_size=place[1], timeout=patience)
+    return own, *place
+
+
+def _store(dist: Any, plan: Plan, rank: int) -> Any:
+    """The launcher's store, or one of rank 0's; torch's ``env://`` waits for all and cannot say who is missing."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    until = time.monotonic() + plan.roll_s
+    while not hosts:
+        try:
+            socket.create_connection((address, port), 1.0).close()
+            break
+        except OSError as error:
+            if time.monotonic() > until:
+                raise RuntimeError(f"rank 0 did not come: nothing answers at {address}:{port}") from error
+            time.sleep(_POLL_S)
+    wait = datetime.timedelta(seconds=plan.timeout_s)
+    return dist.TCPStore(
+        address, port, None, is_master=hosts, timeout=wait, wait_for_workers=False, multi_tenant=True
+    )
+
+
+def _roll(store: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> list[int]:
+    """Ranks that are there, as rank 0 calls them; it records who is not."""
+    store.set(f"here/{rank}", socket.gethostname())
+    if rank == 0:
+        missing, until = set(range(world)), time.monotonic() + plan.roll_s
+        while missing:
+            missing = {r for r in missing if not store.check([f"here/{r}"])}
+            if time.monotonic() > until:
+                break
+            time.sleep(_POLL_S if missing else 0.0)
+        if missing:
+            there = {store.get(f"here/{r}").decode() for r in range(world) if r not in missing}
+            asked = hosts_of(os.environ.get("SLURM_STEP_NODELIST", ""))
+            recorder.add("absent", ranks=sorted(missing), hosts=[host for host in asked if host not in there])
+        store.set("roll", json.dumps([r for r in range(world) if r not in missing]))
+    present: list[int] = json.loads(store.get("roll"))
+    return present
 
 
 def _profile(torch: Any, dist: Any, plan: Plan, device: Any, path: Path) -> None:
@@ -237,7 +291,7 @@ def measure(plan: Plan, directory: Path) -> None:
         "versions", torch=seen["torch"], cuda=seen["cuda"], nccl=seen["nccl"],
         gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
     )  # fmt: skip
-    store = _join(dist, plan, rank, world)
+    store, rank, world = _join(dist, plan, rank, world, recorder)
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
     if plan.pair_bytes and len(nodes) > 1:

@@ -48,7 +48,9 @@ def world_of(environ: Mapping[str, str]) -> World | None:
     """
     for rank, size, local in _WORLDS:
         if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
-            address = environ.get("MASTER_ADDR") or _first_host(environ.get("SLURM_STEP_NODELIST", ""))
+            address = environ.get("MASTER_ADDR") or next(
+                iter(hosts_of(environ.get("SLURM_STEP_NODELIST", ""))), ""
+            )
             if not address:
                 raise UsageError(
                     f"{size}={environ[size]} but MASTER_ADDR is not set: export the address of rank 0's host"
@@ -76,12 +78,18 @@ def local_rank_of(environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _first_host(nodelist: str) -> str:
-    """First host of a Slurm list: ``gpu[07-09,12]`` -> ``gpu07``."""
-    match = re.match(r"([A-Za-z0-9.-]+?)\[([0-9]+)|([A-Za-z0-9.-]+)", nodelist)
-    if match is None:
-        return ""
-    return match[1] + match[2] if match[1] else match[3]
+_MOST_HOSTS = 20_000
+
+
+def hosts_of(nodelist: str) -> list[str]:
+    """Hosts of a Slurm list: ``gpu[07-08,12],login3`` -> ``gpu07``, ``gpu08``, ``gpu12``, ``login3``."""
+    found = []
+    for name, inner in re.findall(r"([A-Za-z0-9._-]+)(?:\[([0-9,-]+)\])?", nodelist):
+        for part in inner.split(",") if inner else [""]:
+            first, _, last = part.partition("-")
+            numbers = range(int(first or 0), int(last or first or 0) + 1)[:_MOST_HOSTS]
+            found += [f"{name}{number:0{len(first)}d}" if part else name for number in numbers]
+    return found[:_MOST_HOSTS]
 
 
 def nccl_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ from nccl_insight.units import plural
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
 _PATIENCE_S = 60.0
+_ROLL_S = (15.0, 3.0)  # for all, and for each doubling of the ranks
 _EXPORT_S = 600.0
 _STAGES = {"ready": "in a collective", "versions": "joining the other ranks", "head": "importing torch"}
 _NEEDS_GPU = "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
@@ -74,6 +76,14 @@ class Captured:
             for path in self.directory.glob("capture.rank*.jsonl")
             for item in _items(path)
         )
+
+    @property
+    def absent(self) -> tuple[list[int], list[str]]:
+        """Ranks that did not come, and the hosts that the scheduler named and nobody came from."""
+        for item in _items(self.directory / "capture.rank0.jsonl"):
+            if item.get("kind") == "absent":
+                return list(item["ranks"]), list(item["hosts"])
+        return [], []
 
     def complaint(self, name: str) -> str:
         """The last line of a rank's output that looks like an error."""
@@ -168,7 +178,9 @@ def capture(
     meeting = None if world else Path(tempfile.mkdtemp(prefix="nccl-insight-", dir=_local_folder()))
     rendezvous = "" if meeting is None else (meeting / "rendezvous").as_uri()
     patience = min(deadline_s * 0.4, _PATIENCE_S) if plan.backend == "nccl" else deadline_s * 2
-    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience))).write(plan_file)
+    size = world.size if world else nproc
+    roll_s = min(deadline_s * 0.3, _ROLL_S[0] + _ROLL_S[1] * math.log2(size))
+    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s).write(plan_file)
     command = tuple(child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
     places = [world.variables()] if world else [
         {"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)
@@ -197,7 +209,8 @@ def capture(
         if meeting is not None:
             shutil.rmtree(meeting, ignore_errors=True)
         _tidy(directory, plan_file)
-    return Captured(directory, outcome, world.size if world else nproc)
+    done = Captured(directory, outcome, size)
+    return replace(done, ranks=size - len(done.absent[0]))
 
 
 def _local_folder() -> str | None:

@@ -19,8 +19,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 class Plan:
     """Settings of one capture. Sizes are bytes as nccl-tests counts them (the whole buffer of an operation).
 
-    ``pair_bytes``: message size of the rounds in which nodes measure two by two (0: none). ``verdict``: what this
-    process's node has to tell the others.
+    ``roll_s``: how long rank 0 waits for the others before it names those that did not come and, where nodes are
+    measured in pairs, goes on without them. ``pair_bytes``: message size of the rounds in which nodes measure two by
+    two (0: none). ``verdict``: what this process's node has to tell the others.
     """
 
     backend: str = "nccl"
@@ -37,6 +38,7 @@ class Plan:
     slow_rank: int | None = None
     slow_ms: float = 20.0
     timeout_s: int = 60
+    roll_s: float = 30.0
     rendezvous: str = ""
 
     def write(self, path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def measure(
     if done.unusable:
         return Measured((_ended(done),), {}, timed_out=False, judged=False)
     run = api.load([directory])
-    checks = [_ended(done), *_results(run, done)]
+    checks = [*_absent(done), _ended(done), *_results(run, done)]
     checks += [
         _finding(f)
         for f in api.analyze(run).findings
@@ -66,6 +66,19 @@ def measure(
     ]
     checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), done.hung)
+
+
+def _absent(done: Captured) -> Iterator[Check]:
+    ranks, hosts = done.absent
+    if ranks:
+        shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+        where = f", on {', '.join(hosts[:8])}" if hosts else ""
+        yield Check(
+            "ranks", Status.FAIL, f"rank {shown} did not come{where}; the other {done.ranks} went on without",
+            f"{done.ranks + len(ranks)} ranks",
+            "see whether the process started there (node, container, output), and whether it resolves rank 0's address",
+            "NI110", Action.TRIAGE, hosts[0] if len(hosts) == 1 else "",
+        )  # fmt: skip
 
 
 def _ended(done: Captured) -> Check:
