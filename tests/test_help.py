@@ -12,7 +12,7 @@ from nccl_insight.errors import GrammarError
 from nccl_insight.language.help import enumerations, filled, help_blocks
 from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, read_grammar
-from nccl_insight.model import Finding
+from nccl_insight.model import Finding, Severity
 from nccl_insight.report import json_
 
 FIELDS = "INT: /-?[0-9]+/\nNAME: /[a-z]+/\nerrno: INT\nkind: NAME\n"
@@ -145,3 +145,60 @@ def test_a_setting_to_try_is_exported_and_the_job_run_again(tmp_path: Path) -> N
     step = next(s for s in finding.steps if "NCCL_CHECK_POINTERS" in s.text)
     assert step.text.startswith("export NCCL_CHECK_POINTERS=1 ")
     assert step.where.startswith("then run the same job")
+
+
+def test_processes_that_a_time_out_ends_are_not_its_cause(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE,\n"
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+        "misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer gpu02<4000>\n",
+        encoding="utf-8",
+    )
+    found = nccl_insight.analyze(nccl_insight.load([path])).findings
+    assert [f.code for f in found if f.severity is Severity.ERROR] == ["NI504"]
+
+
+def test_a_first_collective_in_which_no_data_moves_has_a_setting_to_try(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"[rank{rank}]:[E1218 20:27:21.42 ProcessGroupNCCL.cpp:{line}] [PG ID 1 PG GUID 1 Rank {rank}] {text}\n"
+            for rank in (0, 1)
+            for line, text in (
+                (629, "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=8, "
+                 "NumelOut=8, Timeout(ms)=600000) ran for 600081 milliseconds before timing out."),
+                (2168, "failure detected by watchdog at work sequence id: 1 PG status: last enqueued work: 547, "
+                 "last completed work: -1"),
+            )
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    finding = nccl_insight.analyze(nccl_insight.load([path])).findings[0]
+    assert "the first BROADCAST" in finding.title
+    assert finding.steps[0].text == "export NCCL_P2P_DISABLE=1"
+
+
+def test_an_exit_behind_a_refused_connection_is_its_effect(tmp_path: Path) -> None:
+    refused = first(
+        tmp_path,
+        "misc/socket.cc:544 NCCL WARN socketPollConnect: connect to 10.0.0.2<4000> returned Connection refused, "
+        "exceeded error retry count after 35 attempts",
+        "Received sigquit from a child process. It usually means the child failed.",
+    )
+    assert refused.code == "NI203"
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (
+            "/lib/libc.so.6: version `GLIBC_2.32' not found (required by /opt/libnccl-net.so)",
+            "needs GLIBC_2.32,",
+        ),
+        ("/opt/libnccl-net.so: undefined symbol: fi_getinfo", "fi_getinfo is undefined"),
+    ],
+)
+def test_what_the_linker_says_of_a_plugin_is_told(tmp_path: Path, said: str, title: str) -> None:
+    line = f"NCCL INFO NET/Plugin: Plugin load returned 2 : {said} : when loading libnccl-net.so"
+    assert title in first(tmp_path, line, code="NI212").title

@@ -189,8 +189,15 @@ def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
     return replace(draft, hit=hit, first_s=draft.first_s - ahead[host], last_s=last)
 
 
+def _behind(cause: Draft, effect: Draft) -> bool:
+    """Whether a close was only seen behind a time-out: so leave processes that the watchdog ends."""
+    if (cause.name, effect.name) != ("peer-died", "watchdog-timeout") or cause.first[0] != effect.first[0]:
+        return False
+    return (cause.first_s is None or effect.first_s is None) and cause.first > effect.first
+
+
 def _possible(cause: Draft, effect: Draft, lines: FirstLines) -> bool:
-    if _after(cause, effect):
+    if _after(cause, effect) or _behind(cause, effect):
         return False
     return effect.rule.finding_class is FindingClass.SECONDARY or lines.possible(cause.name, effect.name)
 
@@ -226,7 +233,8 @@ def _explains(cause: Draft, effect: Draft) -> bool:
     if effect.name == "collective-not-reached" and cause.name in NETWORK and cause.severity is Severity.ERROR:
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
         return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
-    if effect.rule.finding_class is not FindingClass.SECONDARY or effect.name in cause.causes:
+    mutual = effect.name in cause.causes and not _behind(effect, cause)
+    if effect.rule.finding_class is not FindingClass.SECONDARY or mutual:
         return False
     failure = cause.rule.finding_class is FindingClass.FAILURE and cause.severity is Severity.ERROR
     return failure and cause.confidence is not Confidence.LOW

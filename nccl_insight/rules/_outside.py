@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, e
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Hit, Ref
-from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules._faults import BOOTSTRAP, STARTUP
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 
@@ -116,6 +116,8 @@ def placed(run: Run, hit: Hit, first: End, found: Sequence[End]) -> Hit:
 def own_failures(run: Run, end: End) -> bool:
     """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
     reported = run.memo("rules.outside.reported", _reported)
+    if end.pid in reported.unreached or (not (end.ranks or end.pid) and _behind(reported, end)):
+        return True
     if end.ranks and (reported.lost.issuperset(end.ranks) or not reported.failed.isdisjoint(end.ranks)):
         return True
     if reported.startup and end.time_s is not None and reported.startup_s is not None:
@@ -126,24 +128,35 @@ def own_failures(run: Run, end: End) -> bool:
 @dataclass(frozen=True)
 class _Reported:
     """Failures that NCCL or torch reported: ranks that lost a peer, those that failed by themselves, and whether, and
-    since when, init failed."""
+    since when, init failed. Processes that could not reach a peer, and the first such line of each input."""
 
     lost: frozenset[int]
     failed: frozenset[int]
     startup: bool
     startup_s: float | None
+    unreached: frozenset[int]
+    bootstrap: Mapping[int, int]
+
+
+def _behind(reported: _Reported, end: End) -> bool:
+    """Whether an exit that names no process stands behind a peer that could not be reached."""
+    return end.exit_code is None and end.ref.line > reported.bootstrap.get(end.ref.input_id, end.ref.line)
 
 
 def _reported(run: Run) -> _Reported:
-    rows = causes(run).select("cause", "rank", "loud", "time_s")
+    rows = causes(run).select("cause", "rank", "loud", "time_s", "pid", "input_id", "line")
     own = rows.filter(pl.col("cause").is_in(list(_OWN)))
     startup = own.filter(pl.col("cause").is_in(list(STARTUP)) & pl.col("loud"))
     first = startup["time_s"].min()
+    alone = rows.filter(pl.col("cause").is_in(list(BOOTSTRAP)) & pl.col("loud"))
+    lines = alone.drop_nulls("line").group_by("input_id").agg(pl.col("line").min())
     return _Reported(
         frozenset(rows.filter(pl.col("cause") == "peer-died")["rank"].drop_nulls()),
         frozenset(own["rank"].drop_nulls()),
         startup.height > 0,
         first if isinstance(first, float) else None,
+        frozenset(int(pid) for pid in alone["pid"].drop_nulls()),
+        {int(i): int(n) for i, n in lines.iter_rows()},
     )
 
 

@@ -32,7 +32,9 @@ NVIDIA/nccl issues 1267 and 1292; NVIDIA/nccl ext-net/README.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
@@ -52,6 +54,13 @@ NEEDS = ("plugins", "errors", "processes")
 SPEAKS = True
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
 _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
+
+_LIBRARIES: Final = (
+    "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
+)
+# What the dynamic linker of glibc says.
+_NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})' not found")
+_UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
@@ -80,17 +89,35 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     harmless = harmless or spans_hosts(run) is False or _without_hardware(run, rows)
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
+    title, step = _why(str(rows["text"][0] or ""))
     yield Hit(
-        title=f"A network plugin was found but cannot be used ({plural(rows.height, 'line')}{where})",
-        next_step="grep -h nccl /proc/<pid>/maps | sort -u; ldd $(ldconfig -p | awk "
-        "'/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   "
-        "# then install the plugin release for this NCCL",
+        title=f"{title} ({plural(rows.height, 'line')}{where})",
+        next_step=step,
         explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
         "library could not be linked. It goes on with its internal networks.",
         observed=text,
         severity=Severity.INFO if harmless else None,
         hosts=hosts,
         evidence=refs(rows),
+    )
+
+
+def _why(text: str) -> tuple[str, str]:
+    """What the dynamic linker says in short, and the steps that fit."""
+    if needs := _NEEDS.search(text):
+        return (
+            f"The network plugin needs {needs[1]}, which this image lacks",
+            "ldd --version | head -1; echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   # inside the container; then use an "
+            "image of a newer system (Ubuntu 22.04 has glibc 2.35), or a plugin that was built for this one",
+        )
+    if symbol := _UNDEFINED.search(text):
+        return (
+            f"The network plugin does not fit the libraries here: {symbol[1]} is undefined",
+            f"{_LIBRARIES}   # inside the container; then install the plugin release for this NCCL and libfabric",
+        )
+    return (
+        "A network plugin was found but cannot be used",
+        f"{_LIBRARIES}   # then install the plugin release for this NCCL",
     )
 
 

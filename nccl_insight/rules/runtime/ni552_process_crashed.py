@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from nccl_insight.facts.ends import SILENT, End
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import ANY, others
@@ -127,7 +129,8 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     before = strong_before(run, first, (KILLED, FAILED))
     echo = bare_echo(run, first) or (not hard and (bool(before) or own_failures(run, first)))
     # A watchdog ends a process by an abort, or by an exception that nobody catches.
-    echo |= not hard and (first.message == "cpp_terminate" or not first.ranks) and not network_only(run)
+    alike = (first.message == "cpp_terminate" or not first.ranks) and not network_only(run)
+    echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.message in SILENT
     if open_ and first.message.startswith("jax_"):
@@ -151,6 +154,19 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     else:
         hit = _crashed(first, chosen, bool(hard), before)
     yield replace(placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
+
+
+def _quoted(run: Run, first: End) -> bool:
+    """Whether torch ended the process by an exception that quotes a failure of NCCL, and this abort may be its end."""
+    if first.message == "glibc_abort" or (
+        first.message == "cpp_terminate" and "runtime_error" not in first.text
+    ):
+        return False
+    quotes = (pl.col("message") == "torch_result") | (
+        (pl.col("message") == "cpp_terminate") & (pl.col("diagnosis") == "error-propagated")
+    )
+    told = run.table("errors").select(pl.col("message").cast(pl.String), pl.col("diagnosis").cast(pl.String))
+    return told.filter(quotes).height > 0
 
 
 def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
