@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 
 from nccl_insight.live.capture import child
 from nccl_insight.live.capture.environment import World, hosts_of
-from nccl_insight.live.capture.parent import Captured
+from nccl_insight.live.capture.parent import Captured, describe
 from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.processes import Ended, Outcome, Task, run_group
 from nccl_insight.live.preflight.bench import Measured, measure
 from nccl_insight.live.preflight.model import Status
 
@@ -117,3 +119,48 @@ def test_without_the_first_rank_the_others_say_so(tmp_path: Path) -> None:
     (told,) = found[1].checks
     assert told.status is Status.FAIL
     assert "rank 0 did not come" in told.observed
+
+
+def _files(directory: Path, entered: dict[int, int]) -> None:
+    for rank, count in entered.items():
+        rows: list[dict[str, object]] = [
+            {"kind": "head", "rank": rank, "host": f"gpu{rank}"},
+            {"kind": "ready"},
+        ]
+        rows += [{"kind": "enter", "op": "all_gather", "size_bytes": 1 << (20 + n)} for n in range(count)]
+        (directory / f"capture.rank{rank}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _hung(directory: Path) -> Captured:
+    children = (Ended("rank 0", -9, killed=True),)
+    return Captured(directory, Outcome(children, timed_out=True, seconds=60.0), 3)
+
+
+@pytest.mark.parametrize(
+    ("entered", "says"),
+    [
+        (
+            {0: 2, 1: 2, 2: 1},
+            "while in all_gather of 2.0 MiB; rank 2 (gpu2) did not get to all_gather of 2.0 MiB",
+        ),
+        ({0: 2, 1: 0, 2: 0}, "rank 1 (gpu1), rank 2 (gpu2) did not get to"),
+    ],
+)
+def test_a_hang_names_who_is_behind(tmp_path: Path, entered: dict[int, int], says: str) -> None:
+    _files(tmp_path, entered)
+    assert says in describe(_hung(tmp_path))
+
+
+def test_nobody_is_named_where_all_are_at_one_place(tmp_path: Path) -> None:
+    _files(tmp_path, {0: 2, 1: 2})
+    assert "did not get to" not in describe(_hung(tmp_path))
+    with (tmp_path / "capture.rank1.jsonl").open("a") as stream:
+        stream.write('{"kind": "stopped"}\n')
+    assert "rank 1 (gpu1) was stopped (SIGSTOP" in describe(_hung(tmp_path))
+
+
+def test_a_child_that_is_stopped_is_said_to_be(tmp_path: Path) -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    done = run_group([Task("rank 0", (sys.executable, "-c", code), dict(os.environ))], 3.0)
+    (one,) = done.children
+    assert (done.timed_out, one.killed, one.stopped) == (True, True, True)

@@ -295,9 +295,11 @@ def measure(plan: Plan, directory: Path) -> None:
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
     if plan.pair_bytes and len(nodes) > 1:
+        recorder.add("enter", op="pairs of nodes")
         _pairs(torch, dist, plan, device, nodes, recorder)
     for op in plan.ops:
         for size in plan.sizes:
+            recorder.add("enter", op=op, size_bytes=size)
             found = operations.measure(torch, dist, plan, device, op, size)
             if found and rank == 0:
                 recorder.add("skipped" if "skipped" in found else "row", **found)

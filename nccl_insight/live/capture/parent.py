@@ -19,7 +19,7 @@ from nccl_insight.errors import NotJudgedError, UsageError
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_short
-from nccl_insight.units import plural
+from nccl_insight.units import format_bytes, plural
 
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
@@ -65,8 +65,35 @@ class Captured:
         path = self.directory / f"capture.rank{name.removeprefix('rank ')}.jsonl"
         if not path.exists():
             return "starting Python"
-        seen = {str(item.get("kind")) for item in _items(path)}
+        items = _items(path)
+        seen = {str(item.get("kind")) for item in items}
+        entered = [item for item in items if item.get("kind") == "enter"]
+        if entered:
+            return f"in {_entered(entered[-1])}"
         return next((text for kind, text in _STAGES.items() if kind in seen), "starting")
+
+    def behind(self) -> str:
+        """Ranks that have not entered what others have, as far as files of the directory tell; else nothing."""
+        last: dict[int, tuple[int, str, str]] = {}
+        stopped = []
+        for path in self.directory.glob("capture.rank*.jsonl"):
+            items = _items(path)
+            entered = [item for item in items if item.get("kind") == "enter"]
+            if items and items[0].get("kind") == "head":
+                where = _entered(entered[-1]) if entered else "nothing"
+                if any(item.get("kind") == "stopped" for item in items):
+                    stopped.append(f"rank {items[0]['rank']} ({items[0].get('host')})")
+                last[int(items[0]["rank"])] = (len(entered), where, str(items[0].get("host")))
+        if stopped:
+            return f"{', '.join(sorted(stopped)[:4])} was stopped (SIGSTOP, a debugger, the batch system)"
+        most = max((count for count, _, _ in last.values()), default=0)
+        late = sorted(rank for rank, (count, _, _) in last.items() if count < most)
+        if not late or len(late) == len(last):
+            return ""
+        ahead = next(where for count, where, _ in last.values() if count == most)
+        shown = ", ".join(f"rank {rank} ({last[rank][2]})" for rank in late[:4])
+        more = f" and {len(late) - 4} more" if len(late) > 4 else ""
+        return f"{shown}{more} did not get to {ahead}"
 
     @property
     def started(self) -> bool:
@@ -95,6 +122,11 @@ class Captured:
         lines = [line.strip() for line in tail.splitlines() if line.strip()]
         found = [line for line in lines if re.match(r"\S*(?:Error|Exception)\b", line)]
         return (found or lines or [""])[-1][:300]
+
+
+def _entered(item: Mapping[str, Any]) -> str:
+    size = item.get("size_bytes")
+    return str(item.get("op")) + (f" of {format_bytes(int(size))}" if isinstance(size, int) else "")
 
 
 def _items(path: Path) -> list[dict[str, Any]]:
@@ -209,6 +241,10 @@ def capture(
         if meeting is not None:
             shutil.rmtree(meeting, ignore_errors=True)
         _tidy(directory, plan_file)
+    for one in outcome.children:
+        if one.stopped:  # for rank 0, which reads what all left
+            with (directory / _OWN_FILES[0].format(one.name.removeprefix("rank "))).open("a") as stream:
+                stream.write(json.dumps({"kind": "stopped"}) + "\n")
     done = Captured(directory, outcome, size)
     return replace(done, ranks=size - len(done.absent[0]))
 
@@ -317,6 +353,8 @@ def describe(captured: Captured) -> str:
         late = [c.name for c in outcome.children if c.killed]
         stages = sorted({captured.stage(name) for name in late if name.startswith("rank ")})
         where = f" while {' or '.join(stages)}" if stages else ""
+        if said := captured.behind():
+            where += f"; {said}"
         return (
             f"deadline passed after {outcome.seconds:.1f} s{where}: {', '.join(late)} did not end and "
             f"{'were' if len(late) > 1 else 'was'} killed"

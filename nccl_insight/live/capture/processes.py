@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _POLL_S = 0.05
@@ -38,13 +38,15 @@ class Task:
 class Ended:
     """How a child ended. ``code`` is negative for a signal, as subprocess gives it.
 
-    ``stuck``: it got SIGKILL and is still there (uninterruptible sleep in the kernel or a driver).
+    ``stuck``: it got SIGKILL and is still there (uninterruptible sleep in the kernel or a driver). ``stopped``: it was
+    stopped (SIGSTOP, a debugger) when it was ended.
     """
 
     name: str
     code: int
     killed: bool
     stuck: bool = False
+    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,7 @@ def _has_members(group: int) -> bool:
 
 def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: float) -> list[Ended]:
     """SIGTERM, then SIGKILL; a child that neither ends is left and said to be stuck, so that the deadline holds."""
+    stopped = {pid for pid in running if _state(pid) in ("T", "t")}
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _UNKILLABLE_S)):
         for pid in running:
             _signal(pid, number)
@@ -244,11 +247,20 @@ def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: floa
         while time.monotonic() < limit and not all(_has_ended(pid) for pid in running):
             time.sleep(_POLL_S)
     return [
-        _reap(task, process, killed=True)
+        replace(_reap(task, process, killed=True), stopped=pid in stopped)
         if _has_ended(pid)
         else Ended(task.name, -signal.SIGKILL, killed=True, stuck=True)
         for pid, (task, process) in running.items()
     ]
+
+
+def _state(pid: int) -> str:
+    """Letter of the state of a process, as ``ps`` shows it; empty if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return text.rpartition(") ")[2][:1]
 
 
 @dataclass(frozen=True)
