@@ -23,6 +23,7 @@ from nccl_insight.readers.embedded.forms import (
     of_traceback,
     says,
 )  # fmt: skip
+from nccl_insight.readers.embedded.tracebacks import ends_traceback
 from nccl_insight.tables.run import Run
 
 # What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
@@ -115,7 +116,7 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
     words: list[Word] = []
     good = last = ""
     at = 0
-    ignored = False
+    ignored = inside = False
     for line, text in rows.select("line", "text").iter_rows():
         text = str(text)
         if not says(text):
@@ -126,7 +127,15 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
             continue
         if ignored and of_traceback(text):
             continue
+        if "Traceback (most recent call last)" in text:
+            inside = True
+            continue
+        if inside and text[:1].isspace():
+            continue
         said = form_of(text)
+        if inside and said is None and (raised := ends_traceback(text)):
+            said = (EXCEPTION, None, None, raised)
+        inside = False
         if ignored:
             ignored = False
             if said is not None and said[0] == EXCEPTION:

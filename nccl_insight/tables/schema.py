@@ -199,6 +199,7 @@ _LOG_TABLES: Final[Mapping[str, Columns]] = {
     },
     "benchmark_runs": {
         "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32, "ended": pl.Boolean,
+        "out_of_bounds": pl.Int64,
     },
 }  # fmt: skip
 

@@ -46,13 +46,13 @@ _CORE: Final = re.compile(
 )
 _FATAL: Final = re.compile(
     r"(?:^|[\[\s|#:(<])(?:FATAL|CRITICAL|PANIC|EMERG|ALERT|fatal|panic|critical)\b(?:[\]:|)>\s]|$)"
-    r"|(?:^|[\s:\]])F[01][0-9]{3} [0-9:.]{8,}"
+    r"|(?:^|[\s:\]])F[0-9]{3,4} [0-9:.]{8,}"
     r"|^(?:fatal error|panic|fatal|PANIC|Fatal error):|\bpanicked at\b|\[signal [A-Z]+: "
     r"|\b[Aa]ssertion\b.{0,200}\bfailed\b|\bCheck failed: |\bcheck failure stack trace\b"
 )
 _ERROR: Final = re.compile(
     r"(?:^|[\[\s|#:(<=\"])(?:ERROR|ERR|SEVERE|error|Error|err)(?:[\]:|)>\"]|\s|$)"
-    r"|(?:^|[\[\s:\]])E[01][0-9]{3} [0-9:.]{8,}"
+    r"|(?:^|[\[\s:\]])E[0-9]{3,4} [0-9:.]{8,}"
 )
 _NEGATIVE: Final = re.compile(
     r"\b(?:fail(?:ed|s|ing|ure)?|abort(?:ed|ing|s)?|died|dead|killed|killing|crash(?:ed|es)?|lost|timed ?out|timeout|"
@@ -103,16 +103,28 @@ _PART: Final = re.compile(
 )
 _WARNING: Final = re.compile(
     r"(?:^|[\[\s|#:(<.])(?:WARNING|WARN|Warning|warning|[A-Za-z]+Warning)(?:[\]:|)>\s]|$)"
-    r"|(?:^|[\[\s:\]])[WI][01][0-9]{3} [0-9:.]{8,}|^wandb:|\bINFO\b|\bDEBUG\b|\bNOTICE\b"
+    r"|(?:^|[\[\s:\]])[WI][0-9]{3,4} [0-9:.]{8,}|^wandb:|\bINFO\b|\bDEBUG\b|\bNOTICE\b"
 )
 _SAYS: Final = re.compile(r"\w")
 _MOST: Final = 1000
 SIGNALS: Final = frozenset(_NAMES.values())
 
 
+# A shell that shows the commands it runs.
+_TRACE: Final = re.compile(r"^\++ ")
+# What somebody says of the whole, without a code.
+_STATED: Final = re.compile(
+    r"\b(?:job|task|step|run|training|workflow|script|program|worker|replica\(s\)|replica|container|pod|process|rank|actor|node)"
+    r"s?\b[^\n]{0,60}?\b(?:failed|FAILED|aborted|crashed|died)\b|\bFAILED\s*$",
+    re.I,
+)
+
+
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
     text = text[:_MOST].strip()
+    if _TRACE.match(text):
+        return None
     found = _CODE.search(text)
     if found is not None:
         code = int(next(g for g in found.groups() if g is not None))
@@ -129,6 +141,8 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return EXIT, 1, None, None
     if _WARNING.search(text):
         return None
+    if _STATED.search(_NONE.sub("", text)):
+        return EXIT, None, None, None
     if _FATAL.search(text):
         return FATAL, None, None, None
     if _ERROR.search(text) or (_NEGATIVE.search(text) and not _NONE.search(text)):

@@ -30,7 +30,11 @@ ROW = (
     r"(?:\s+(?P<redop>sum|prod|max|min|avg|mulsum|none))?"
     r"(?P<gap>\s+)(?P<figures>" + _NUMBER + r"(?:\s+" + _NUMBER + r"){3,16})(?:\s.*)?$"
 )
-_HINT = r"nThread|Avg bus bandwidth|_perf|#wrong|busbw|Rank +[0-9]+ |[0-9]\s+(?:" + "|".join(TYPES) + r")\s"
+_HINT = (
+    r"nThread|Avg bus bandwidth|Out of bounds values|_perf|#wrong|busbw|Rank +[0-9]+ |[0-9]\s+(?:"
+    + "|".join(TYPES)
+    + r")\s"
+)
 _HEAD: Final = "# nThread [0-9]+ nGpus"
 _HOST: Final = r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device"
 _PERF = re.compile(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
@@ -81,7 +85,7 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
 
 RUNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "line": pl.UInt64, "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32,
-    "ended": pl.Boolean,
+    "ended": pl.Boolean, "out_of_bounds": pl.Int64,
 }  # fmt: skip
 
 
@@ -94,6 +98,7 @@ def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
     near = near.with_columns(
         text.str.contains(_HEAD).alias("_head"),
         text.str.contains("# Avg bus bandwidth", literal=True).alias("_end"),
+        text.str.extract(r"# Out of bounds values : ([0-9]{1,18}) FAILED").cast(pl.Int64).alias("_bad"),
         text.str.contains(r"#\s+Rank\s+[0-9]+\s").alias("_rank"),
         text.str.extract(_HOST).alias("_host"),
         text.str.contains(ROW).alias("_row"),
@@ -107,6 +112,7 @@ def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
             pl.col("_host").drop_nulls().unique(maintain_order=True).alias("hosts"),
             pl.col("_row").sum().cast(pl.Int32).alias("rows"),
             pl.col("_end").any().alias("ended"),
+            pl.col("_bad").sum().alias("out_of_bounds"),
         )
         .select(pl.col(c).cast(t) for c, t in RUNS.items())
     )

@@ -183,7 +183,7 @@ class _Reader:
 
 # What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
 _ALONE: Final = re.compile(
-    r"(?:^|(?<=[\])>:|] )|(?<=\): ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
+    r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
@@ -208,6 +208,14 @@ def exception_in(text: str) -> str | None:
     if classy and (last in _SINGLE or last.endswith(_FAILS)):
         return name
     return name if classy and package and package[:1].islower() and ".." not in name else None
+
+
+_ENDS_TRACE: Final = re.compile(r"^(?:[\w.]+\.)?[A-Za-z_]\w{2,100}(?:: .*)?$")
+
+
+def ends_traceback(text: str) -> str | None:
+    """The class in the first line behind the frames of a traceback, whatever its name; None where it is no class."""
+    return text.partition(":")[0].strip() if _ENDS_TRACE.match(text.strip()) else None
 
 
 def _key(tag: str) -> str:

@@ -47,6 +47,7 @@ NEEDS = ("plugins",)
 SPEAKS = True
 SOURCES = ("NCCL user guide: NCCL_NET_PLUGIN",)
 _DEFAULT = re.compile(r"lib[nr]ccl-(?:net|collnet|tuner|profiler|env|gin|rma)\.so")
+_PLUGIN = re.compile(r"lib[nr]ccl-[a-z]+-.+\.so(?:\.[0-9]+)*")
 _AFTER = r"\.?\s+Using (?:internal|default).*$"
 _NO_NAME = frozenset({"", "none", "static_plugin"})
 _NAMES = ("name", "plugin", "plugin_list")
@@ -96,10 +97,22 @@ def _missing(run: Run) -> pl.DataFrame:
         .join(loaded, on=["host", "pid", "what"], how="anti", nulls_equal=True)
     )
     wanted = rows.get_column("asked").unique().to_list()
-    bare = {text: _bare(text) for text in wanted}
+    given = {_bare(value) for value in _values(run)} - {None}
+    # A name that nobody gave, or of another library: what the loader misses is not what was asked for.
+    bare = {
+        text: name
+        for text in wanted
+        if (name := _bare(text)) in given or _PLUGIN.fullmatch(text.rsplit("/", 1)[-1])
+    }
     return rows.with_columns(
         pl.col("asked").replace_strict(bare, default=None, return_dtype=pl.String)
     ).drop_nulls("asked")
+
+
+def _values(run: Run) -> list[str]:
+    """What variables that ask for plugins are set to."""
+    rows = run.table("env").filter(pl.col("name").str.ends_with("_PLUGIN"))
+    return [part for value in rows["value"].drop_nulls().unique() for part in str(value).split(",")]
 
 
 def _bare(text: str) -> str | None:

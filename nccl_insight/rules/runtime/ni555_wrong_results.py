@@ -37,14 +37,13 @@ import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.rules._errors import report
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural, rank_words
 
 CLASS = "F"
 SEVERITY = Severity.ERROR
 ACTION = Action.ISOLATE
-NEEDS = ("benchmarks", "value_checks")
+NEEDS = ("benchmarks", "benchmark_runs", "value_checks")
 SOURCES = ("NVIDIA/nccl-tests",)
 
 _PATHS = (
@@ -90,13 +89,19 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _summed(run: Run) -> Iterator[Hit]:
     """The summary of a test whose rows with wrong values are not in the input."""
-    yield from report(
-        run,
-        "wrong-results",
-        "Wrong results: the test counts values that are out of bounds",
-        _PATHS,
+    found = run.table("benchmark_runs").filter(pl.col("out_of_bounds").fill_null(0) > 0)
+    if found.is_empty():
+        return
+    values = int(found["out_of_bounds"].sum())
+    yield Hit(
+        title=f"Wrong results: nccl-tests counts {values:,} values out of bounds",
+        next_step=_PATHS,
         explanation=_CANDIDATES,
+        observed=f"{values:,} wrong values",
         expected="0 wrong values",
+        unit="values",
+        confidence=Confidence.HIGH,
+        evidence=refs(found, 4),
     )
 
 
