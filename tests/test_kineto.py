@@ -23,6 +23,7 @@ from nccl_insight.readers import chrome as _chrome
 from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, collective_op
 from nccl_insight.readers.kineto import FORMAT
 from nccl_insight.readers.kineto import format as kineto
+from nccl_insight.readers.kineto.meta import Meta
 from nccl_insight.tables.run import Partial
 from tests import runs
 from tests.trace_maker import BASE_NS, all_reduce, event, trace, write
@@ -667,3 +668,16 @@ def test_a_trace_needs_no_grammar_of_logs(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "0"]
+
+
+def test_members_of_a_cut_list_come_from_start_and_stride() -> None:
+    args = {
+        "Collective name": "allreduce", "Group size": 4, "Process Group Ranks": "[0, 2, ...]",
+        "Global rank start": 0, "Global rank stride": 2,
+    }  # fmt: skip
+    whole = Meta.of(args)
+    assert whole is not None
+    assert whole.group_ranks == [0, 2, 4, 6]
+    unknown = Meta.of(args | {"Global rank stride": -1})
+    assert unknown is not None
+    assert unknown.group_ranks == "[0, 2, ...]"

@@ -10,6 +10,7 @@ from nccl_insight.readers.chrome import Event
 
 _OVERFLOW: Final = 1 << 32
 _MOST_ELEMENTS: Final = 1 << 48
+_MOST_RANKS: Final = 1 << 17
 
 
 def integer(value: object) -> int | None:
@@ -72,7 +73,7 @@ class Meta:
             dtype if isinstance(dtype, str) else None,
             small_int(args.get("Group size")),
             str(group) if isinstance(group, (str, int)) else None,
-            args.get("Process Group Ranks"),
+            _members(args),
             integer(args.get("Seq")),
             small_int(args.get("Rank")),
             small_int(args.get("Dst Rank" if to else "Src Rank")),
@@ -90,6 +91,17 @@ class Meta:
         dims, types = args.get("Input Dims"), args.get("Input type")
         dtype = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else None
         return Meta(str(event["name"]), _elements(dims), None, _c_type(dtype))
+
+
+def _members(args: dict[str, Any]) -> object:
+    """The ranks of the group; where the list is cut ("0, 2, ..."), from start and stride."""
+    listed = args.get("Process Group Ranks")
+    start, stride = small_int(args.get("Global rank start")), small_int(args.get("Global rank stride"))
+    size = small_int(args.get("Group size"))
+    whole = isinstance(listed, list) or (isinstance(listed, str) and "..." not in listed)
+    if whole or start is None or not stride or not size or size > _MOST_RANKS:
+        return listed
+    return list(range(start, start + stride * size, stride))
 
 
 def _text(value: object) -> str | None:
