@@ -19,6 +19,7 @@ LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
 WIRE: Final = frozenset({"group", "pair", "rail"})
 _HIDDEN: Final = 0.3
 _SHOWN: Final = 12
+_REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
 
 
@@ -87,7 +88,7 @@ def late_hit(run: Run, one: Mended) -> Hit:
             "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
         )
     return Hit(
-        title=f"{who} {does}{when(scenario.steps)}: {mend}, {_saves(one)}",
+        title=f"{who} {does}{when(run, scenario.steps)}: {mend}, {_saves(one)}",
         explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
         f"{_stage(stage)}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
@@ -166,7 +167,7 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
     """Steps of all ranks that take longer than the others."""
     scenario = one.gain.scenario
     return Hit(
-        title=f"{what}{when(scenario.steps)}: as in the other steps, {_saves(one)}",
+        title=f"{what}{when(run, scenario.steps)}: as in the other steps, {_saves(one)}",
         explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in each of {len(scenario.steps)} steps",
         expected="steps of equal length",
@@ -187,24 +188,28 @@ def mend_first(run: Run, too_much: float) -> str:
     )
 
 
-def when(steps: Sequence[int]) -> str:
+def when(run: Run, steps: Sequence[int]) -> str:
     """`` in steps 5, 10, 15 (every 5th)``; empty without steps."""
     if not steps:
         return ""
     named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
-    period = every(steps)
+    period = every(steps, run.table("steps")["step"].drop_nulls().to_list())
     return f" in step{'s' if len(steps) > 1 else ''} {named}" + (
         f" (every {ordinal(period)})" if period else ""
     )
 
 
-def every(steps: Sequence[int]) -> int:
-    """The period of steps at equal distances, 0 where there is none."""
+def every(steps: Sequence[int], recorded: Sequence[int] = ()) -> int:
+    """The period of steps at equal distances, 0 where there is none. Two tell one where no third could be recorded."""
     apart = [b - a for a, b in pairwise(steps)]
-    if len(steps) < 3 or not apart:
+    if not apart:
         return 0
     period = math.gcd(*apart)
-    return period if period > 1 and apart.count(period) >= 0.8 * len(apart) else 0
+    if len(steps) == 2 and not (
+        steps[0] - period < min(recorded, default=0) and steps[1] + period > max(recorded, default=0)
+    ):
+        return 0
+    return period if period > 1 and apart.count(period) >= _REGULAR * len(apart) else 0
 
 
 def ordinal(number: int) -> str:

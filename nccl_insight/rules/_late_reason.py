@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from nccl_insight.facts.idle import Why as Idle
+from nccl_insight.facts.idle import why_idle
 from nccl_insight.facts.late_reason import Kind, reason
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
@@ -17,6 +21,36 @@ _LOOK: dict[Kind, str] = {
     "busy or unpinned CPUs",
     "copies": "look at the copies in the trace {where}: checkpoints, pageable memory, .item() and .cpu() calls",
 }
+_CALLS: Final = (
+    (
+        r"(?:cuda|hip)(?:Malloc|Free)",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or smaller batches: the allocator gives memory back "
+        "and asks again",
+    ),
+    (
+        r"(?i)data ?loader",
+        "more DataLoader workers (num_workers, prefetch_factor, pin_memory, persistent_workers), or faster storage "
+        "{where}",
+    ),
+    (
+        r"(?i)checkpoint|\bsave\b",
+        "save asynchronously (torch.distributed.checkpoint.async_save) or less often",
+    ),
+    (
+        r"_local_scalar_dense|::item|nonzero|Synchronize|aten::copy_|_to_copy",
+        "keep values on the GPU: no .item(), .cpu(), nonzero or print of tensors in the step; copies from pinned "
+        "memory with non_blocking=True",
+    ),
+    (
+        r"(?i)\bcollect\b|\bgc\b",
+        "gc.disable() and gc.collect() at the same step on all ranks, or gc.freeze() after warm-up",
+    ),
+    (
+        r"(?i)compil|dynamo|inductor|triton",
+        "avoid recompilation: TORCH_LOGS=recompiles names the guard that fails",
+    ),
+)
+_CALL: Final = "look at this call in the trace {where}: what it waits for, and whether it can run less often"
 _ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
 
 
@@ -35,8 +69,10 @@ def why_late(
 ) -> Why:
     """Why the ranks are later than the rest of ``among``, in ``steps`` where given."""
     found = reason(run, ranks, among, steps)
+    idle = why_idle(run, ranks, steps) if found is None or found.kind in ("host", "copies") else None
+    told = _idle_words(idle, where) if idle is not None else Why()
     if found is None:
-        return Why(step=_ANY.format(where=where))
+        return Why(told.short, told.text, told.step or _ANY.format(where=where))
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
     per = (
@@ -65,4 +101,41 @@ def why_late(
         "host": f"leave{s} {their.lower()} GPU{'s' if many else ''} idle {excess} longer",
         "copies": f"cop{'y' if many else 'ies'} {excess} longer",
     }
-    return Why(short[found.kind], f" {words[found.kind]}", _LOOK[found.kind].format(where=where))
+    step = told.step or _LOOK[found.kind].format(where=where)
+    return Why(short[found.kind], f" {words[found.kind]}{told.text}", step)
+
+
+def why_all_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why:
+    """Why the GPUs of all ranks wait; in ``steps`` against the others where given."""
+    idle = why_idle(run, ranks, steps)
+    return _idle_words(idle, "on the hosts") if idle is not None else Why()
+
+
+def _idle_words(idle: Idle, where: str) -> Why:
+    total = format_ns(idle.idle_ns)
+    if idle.kind == "launches":
+        others = f", that of its peers {format_ns(idle.others_ns)}" if idle.others_ns else ""
+        return Why(
+            text=f" It is CPU-bound: the launching thread needs {format_ns(idle.per_ns)} for each launch{others}, and "
+            "the GPU waits for it.",
+            step=f"py-spy record -d 30 --pid <pid> {where}; fewer and larger kernels: CUDA graphs, torch.compile, "
+            "larger batches; pin the process to cores of the GPU's NUMA node",
+        )
+    if idle.kind == "nothing":
+        return Why(
+            text=f" Nothing on the launching thread explains the {total} in which the GPU waits: no recorded event "
+            "stands there.",
+            step=f"py-spy dump --native --pid <pid> {where} while it is slow, or record with with_stack=True",
+        )
+    names = " and ".join(idle.names)
+    at = f" ({idle.line})" if idle.line else ""
+    share = f"{format_ns(idle.named_ns)} of the {total}"
+    words = (
+        f" {names}{at} {'wait' if len(idle.names) > 1 else 'waits'} until the GPU has nothing left to do, and {share} "
+        "in which it then stands idle more than usual follow from that"
+        if idle.drains
+        else f" {names}{at} {'stand' if len(idle.names) > 1 else 'stands'} in {share} in which the GPU waits more than "
+        "usual"
+    )
+    step = next((text for sign, text in _CALLS if re.search(sign, f"{names} {idle.line}")), _CALL)
+    return Why(text=f"{words} ({idle.steps} of {idle.of_steps} steps).", step=step.format(where=where))

@@ -11,7 +11,8 @@ Averages hide it: one step of five that waits for the next batch costs as much a
 How it decides
 --------------
 The traces of the job are replayed with the idle time of these steps as in the other steps: it gains 1% or more of the
-recorded time, and at most half of the steps are such.
+recorded time, and at most half of the steps are such. Or all GPUs stand idle for a quarter of the time, in steps like
+any other.
 
 What to do
 ----------
@@ -31,15 +32,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.facts.replay import IDLE
+from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, Hit, Severity
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
-from nccl_insight.rules._late_reason import Why
+from nccl_insight.rules._late_reason import why_all_idle
+from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 
 CLASS = "P"
 SEVERITY = Severity.WARNING
 ACTION = Action.TRIAGE
+THRESHOLDS = {"share": 0.25}
 NEEDS = ("gpu_work",)
 SOURCES = ("Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025",)
 
@@ -50,7 +56,36 @@ def check(run: Run) -> Iterator[Hit]:
         return
     for one in mended(run, {"step"}):
         if one.gain.scenario.cause == IDLE:
-            yield slow_steps_hit(run, one, "The GPUs of all ranks stand idle longer", Why(), _LOOK)
+            why = why_all_idle(run, one.ranks, one.gain.scenario.steps)
+            yield slow_steps_hit(run, one, "The GPUs of all ranks stand idle longer", why, _LOOK)
+            return
+    yield from _always(run)
+
+
+def _always(run: Run) -> Iterator[Hit]:
+    """GPUs of all ranks that wait for their CPUs throughout."""
+    limit = threshold(run, "gpu-idle", "share", THRESHOLDS["share"])
+    rows = run.table("steps").filter(pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0))
+    idle = pl.coalesce("idle_host_ns", "idle_ns").sum() / pl.col("duration_ns").sum()
+    shares = rows.group_by("rank").agg(share=idle).drop_nulls().sort("rank")
+    if shares.height < 2 or float(shares["share"].min() or 0.0) < limit:  # type: ignore[arg-type]
+        return
+    ranks = tuple(shares["rank"].to_list())
+    why = why_all_idle(run, ranks)
+    if not why.text:
+        return
+    middle = float(shares["share"].median() or 0.0)  # type: ignore[arg-type]
+    inputs = input_of_rank(run)
+    yield Hit(
+        title=f"The GPUs of all {len(ranks)} ranks stand idle for {middle:.0%} of the recorded time",
+        explanation=f"They wait for their CPUs, on all ranks alike.{why.text}",
+        observed=f"{middle:.0%} idle",
+        expected=f"below {limit:.0%}",
+        next_step=why.step or _LOOK,
+        ranks=ranks,
+        hosts=hosts_of(run, ranks),
+        evidence=trace_refs((inputs.get(r), f"rank {r}: {s:.0%} idle") for r, s in shares.iter_rows()),
+    )
 
 
 _LOOK = "look at these steps in a trace: data loading (DataLoader workers, prefetch), checkpoints, evaluation, logging"

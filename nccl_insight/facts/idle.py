@@ -1,0 +1,300 @@
+"""Why a GPU stood idle: what its launching threads did meanwhile, more than those of its peers or of other steps.
+
+After Guan et al., "PerfTracker: Online Performance Troubleshooting for Large-scale Model Training in Production":
+functions whose behavior differs from that of other workers name the cause.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from nccl_insight.readers.kineto.host import HostTrace, read_host
+from nccl_insight.tables.run import Run
+
+_GAP_NS: Final = 100_000
+_TINY_NS: Final = 2_000
+_PEERS: Final = 2
+_MOST_BYTES: Final = 512 << 20
+_MOSTLY: Final = 0.5
+_NAMES: Final = 3
+_WORTH: Final = 0.15
+_DRAIN_NS: Final = 60_000
+_DRAINS: Final = ("Synchronize", "Memcpy", "EventQuery")
+_FOREIGN: Final = re.compile(r"torch/|<|.{0,200}site-packages")
+_ALLOCATES: Final = re.compile(r"(?:cuda|hip)(?:Malloc|Free)")
+_TINY_SHARE: Final = 0.6
+_SLOWER: Final = 1.5
+
+
+@dataclass(frozen=True)
+class Why:
+    """``names``: calls and functions that stand in ``named_ns`` of the ``idle_ns`` that are more than usual.
+
+    ``kind``: ``calls``, ``launches`` (each operation takes the CPU ``per_ns``, elsewhere ``others_ns``) or ``nothing``.
+    ``drains``: they wait until the GPU has nothing left to do, which is idle afterwards. ``steps``: how many of those
+    looked at have it. ``line``: the Python function of the user around it.
+    """
+
+    kind: str
+    idle_ns: int
+    named_ns: int = 0
+    names: tuple[str, ...] = ()
+    drains: bool = False
+    steps: int = 0
+    of_steps: int = 0
+    line: str = ""
+    per_ns: int = 0
+    others_ns: int = 0
+
+
+@dataclass(frozen=True)
+class _Idle:
+    """Idle time of one rank by step and by what its threads did: ``(name, drains) -> ns``."""
+
+    by_step: dict[int, Counter[tuple[str, bool]]]
+    idle_ns: dict[int, int]
+    tiny_ns: int
+    all_ns: int
+    launches: int
+    interval_ns: int
+    lines: dict[str, str]
+
+
+def why_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why | None:
+    """Why the GPUs of some ranks, or of all, wait for their CPUs; in ``steps`` against the others where given.
+
+    None where the traces cannot be read again, hold no CPU events, or no GPU waits longer than usual.
+    """
+    return run.memo(f"facts.idle.{tuple(ranks)}.{tuple(steps)}", lambda r: _why(r, ranks, steps))
+
+
+def _why(run: Run, ranks: Sequence[int], steps: Sequence[int]) -> Why | None:
+    files = _files(run)
+    everyone = len(set(files) - set(ranks)) == 0
+    late = next((r for r in ranks if r in files), None)
+    if late is None:
+        return None
+    own = _idle_of(run, files[late])
+    if own is None:
+        return None
+    if everyone:
+        return _against_steps(own, steps) if steps else _as_it_is(own)
+    others = [files[r] for r in sorted(files, key=lambda r: (abs(r - late), r)) if r not in ranks]
+    peers = [p for p in (_idle_of(run, f) for f in others[:_PEERS]) if p is not None]
+    return _against_peers(own, peers, steps) if peers else None
+
+
+def _files(run: Run) -> dict[int, int]:
+    """The input of each rank that is a Kineto trace of its own."""
+    rows = run.table("gpu_work").select("rank", "input_id").drop_nulls().unique()
+    alone = rows.filter(pl.len().over("input_id") == 1, pl.len().over("rank") == 1)
+    small = {i.input_id for i in run.inputs if i.size_bytes <= _MOST_BYTES}
+    return {int(r): int(i) for r, i in alone.iter_rows() if i in small}
+
+
+def _idle_of(run: Run, input_id: int) -> _Idle | None:
+    source = next(i for i in run.inputs if i.input_id == input_id)
+    return run.memo(f"facts.idle.input.{input_id}", lambda _: _measured(read_host(source)))
+
+
+def _measured(trace: HostTrace | None) -> _Idle | None:
+    if trace is None or trace.launches.is_empty():
+        return None
+    busy = trace.gpu.with_columns(before=pl.col("end_ns").cum_max().shift(1))
+    waits = busy.filter(pl.col("start_ns") > pl.col("before"))
+    begin, end = waits["before"].to_numpy(), waits["start_ns"].to_numpy()
+    length = end - begin
+    whole = int(length.sum())
+    tiny = int(length[(length < _GAP_NS) & (length > _TINY_NS)].sum())
+    long = length >= _GAP_NS
+    begin, end = begin[long], end[long]
+    threads = trace.launches.group_by("tid").len().sort("len", descending=True)["tid"].head(4).to_list()
+    where = np.searchsorted(trace.steps["start_ns"].to_numpy(), end, side="right") - 1
+    numbers = trace.steps["step"].to_list()
+    step = [numbers[i] if 0 <= i < len(numbers) else -1 for i in where]
+    by_step: dict[int, Counter[tuple[str, bool]]] = {n: Counter() for n in numbers or [-1]}
+    idle: dict[int, int] = dict.fromkeys(by_step, 0)
+    lines: dict[str, str] = {}
+    parts = [_self_times(trace.cpu.filter(pl.col("tid") == t)) for t in threads]
+    for number, first, last in zip(step, begin.tolist(), end.tolist(), strict=True):
+        idle[number] = idle.get(number, 0) + last - first
+        found = by_step.setdefault(number, Counter())
+        took: Counter[tuple[str, bool]] = Counter()
+        for part in parts:
+            took.update(part.within(first, last, lines))
+        drain = max((d for p in parts if (d := p.drained(first, lines))), default=None, key=lambda d: d[0])
+        if drain is not None and sum(took.values()) < _MOSTLY * (last - first):
+            took = Counter({(drain[1], True): last - first})
+        found.update(took)
+    apart = trace.launches.select(pl.col("at_ns").diff().over("tid").median()).item()
+    return _Idle(by_step, idle, tiny, whole, trace.launches.height, round(apart or 0), lines)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One thread: pieces of time in which an event is the innermost one, and the chain of events around it."""
+
+    start: np.ndarray
+    end: np.ndarray
+    event: np.ndarray
+    around: list[int]
+    names: list[str]
+    cats: list[str]
+    begins: np.ndarray
+    ends: np.ndarray
+
+    def within(self, first: int, last: int, lines: dict[str, str]) -> Counter[tuple[str, bool]]:
+        """What stands in a gap, innermost."""
+        found: Counter[tuple[str, bool]] = Counter()
+        at = int(np.searchsorted(self.end, first, side="right"))
+        while at < self.start.size and self.start[at] < last:
+            share = min(int(self.end[at]), last) - max(int(self.start[at]), first)
+            event = int(self.event[at])
+            # What spans far more than the gap is where the program stands, not what it does.
+            if share > 0 and self.ends[event] - self.begins[event] < 4 * (last - first):
+                found[self._label(event, lines), False] += share
+            at += 1
+        return found
+
+    def drained(self, first: int, lines: dict[str, str]) -> tuple[int, str] | None:
+        """The call that ended as the gap began and waited for the GPU: its length and name."""
+        at = int(np.searchsorted(self.begins, first + _DRAIN_NS, side="right")) - 1
+        for event in range(at, max(at - 40, -1), -1):
+            near = -5_000 <= self.ends[event] - first <= _DRAIN_NS
+            if (
+                near
+                and self.cats[event].endswith(("runtime", "driver"))
+                and any(d in self.names[event] for d in _DRAINS)
+                and self.begins[event] < first
+            ):
+                return int(self.ends[event] - self.begins[event]), self._label(event, lines)
+        return None
+
+    def _label(self, event: int, lines: dict[str, str]) -> str:
+        name, call = self.names[event], self.cats[event].endswith(("runtime", "driver"))
+        op = annotation = own = ""
+        outer = self.around[event]
+        while outer >= 0:
+            around, cat = self.names[outer], self.cats[outer]
+            if cat == "python_function":
+                own = own or ("" if _FOREIGN.match(around) else around)
+            elif cat == "user_annotation":
+                annotation = annotation or around
+            op = op or (around if cat == "cpu_op" else "")
+            outer = self.around[outer]
+        label = (
+            f"{name} in {op or annotation}"
+            if call and (op or annotation) and not _ALLOCATES.match(name)
+            else name
+        )
+        lines.setdefault(label, ", ".join(filter(None, (annotation if annotation not in label else "", own))))
+        return label
+
+
+def _self_times(cpu: pl.DataFrame) -> _Part:
+    begins, ends = cpu["start_ns"].to_numpy(), cpu["end_ns"].to_numpy()
+    around: list[int] = []
+    pieces: list[tuple[int, int, int]] = []
+    stack: list[int] = []
+    at = 0
+    for event, (start, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        while stack and ends[stack[-1]] <= start:
+            done = stack.pop()
+            if ends[done] > at:
+                pieces.append((at, int(ends[done]), done))
+                at = int(ends[done])
+        if stack and start > at:
+            pieces.append((at, start, stack[-1]))
+        around.append(stack[-1] if stack else -1)
+        stack.append(event)
+        at = start
+        del end
+    while stack:
+        done = stack.pop()
+        if ends[done] > at:
+            pieces.append((at, int(ends[done]), done))
+            at = int(ends[done])
+    made = np.array(pieces, np.int64).reshape(-1, 3)
+    return _Part(
+        made[:, 0], made[:, 1], made[:, 2], around, cpu["name"].to_list(), cpu["cat"].to_list(), begins, ends
+    )
+
+
+def _against_peers(own: _Idle, peers: list[_Idle], steps: Sequence[int]) -> Why | None:
+    chosen = [s for s in own.by_step if not steps or s in steps]
+    usual = {s: [p.idle_ns.get(s, 0) for p in peers] for s in chosen}
+    excess = {s: own.idle_ns.get(s, 0) - statistics.median(usual[s]) for s in chosen}
+    total = sum(excess.values())
+    others = statistics.median(p.all_ns for p in peers)
+    if own.all_ns < _SLOWER * others and total < _WORTH * own.all_ns:
+        return None
+    apart = statistics.median(p.interval_ns for p in peers)
+    if own.interval_ns >= _SLOWER * apart and own.interval_ns >= _TINY_NS:
+        return Why("launches", own.all_ns - round(others), per_ns=own.interval_ns, others_ns=round(apart))
+    more: Counter[tuple[str, bool]] = Counter()
+    seen: dict[tuple[str, bool], int] = {}
+    for s in chosen:
+        for key, ns in own.by_step[s].items():
+            extra = ns - statistics.median(p.by_step.get(s, Counter()).get(key, 0) for p in peers)
+            if extra > 0:
+                more[key] += round(extra)
+                seen[key] = seen.get(key, 0) + 1
+    return _named(more, seen, round(total), own, len(chosen))
+
+
+def _against_steps(own: _Idle, steps: Sequence[int]) -> Why | None:
+    rest = [s for s in own.by_step if s not in steps and s >= 0]
+    chosen = [s for s in own.by_step if s in steps]
+    if not rest or not chosen:
+        return None
+    more: Counter[tuple[str, bool]] = Counter()
+    seen: dict[tuple[str, bool], int] = {}
+    usual = statistics.median(own.idle_ns[s] for s in rest)
+    total = sum(own.idle_ns[s] - usual for s in chosen)
+    for s in chosen:
+        for key, ns in own.by_step[s].items():
+            extra = ns - statistics.median(own.by_step[r].get(key, 0) for r in rest)
+            if extra > 0:
+                more[key] += round(extra)
+                seen[key] = seen.get(key, 0) + 1
+    return _named(more, seen, round(total), own, len(chosen))
+
+
+def _as_it_is(own: _Idle) -> Why | None:
+    """All ranks alike, in all steps."""
+    if own.tiny_ns >= _TINY_SHARE * own.all_ns:
+        return Why("launches", own.tiny_ns, per_ns=own.interval_ns)
+    more: Counter[tuple[str, bool]] = Counter()
+    for part in own.by_step.values():
+        more.update(part)
+    seen = {key: sum(key in part for part in own.by_step.values()) for key in more}
+    return _named(more, seen, sum(own.idle_ns.values()), own, len(own.by_step))
+
+
+def _named(
+    more: Counter[tuple[str, bool]], seen: dict[tuple[str, bool], int], total: int, own: _Idle, of: int
+) -> Why | None:
+    if total <= 0:
+        return None
+    top = more.most_common(_NAMES)
+    kept: list[tuple[tuple[str, bool], int]] = []
+    for key, ns in top:
+        if kept and (ns < _WORTH * total or key[1] != kept[0][0][1]):
+            break
+        kept.append((key, ns))
+    named = sum(ns for _, ns in kept)
+    if not kept or named < _MOSTLY * total:
+        return Why("nothing", total, of_steps=of)
+    first = kept[0][0]
+    return Why(
+        "calls", total, min(named, total), tuple(key[0] for key, _ in kept), first[1], seen[first], of,
+        own.lines.get(first[0], ""),
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""Why a GPU stood idle: calls on the launching thread that the peers' threads do not have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nccl_insight
+
+STEP_US = 10_000.0
+
+
+def _trace(rank: int, stall: tuple[str, str] | None, named: bool = True) -> dict[str, object]:
+    """Eight steps of 8 ms of compute and an all-reduce; ``stall``: category and name of what stands 6 ms in a step."""
+    events: list[dict[str, object]] = []
+
+    def add(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: object) -> None:
+        events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+        )
+
+    slow = 6_000.0 if stall else 0.0
+    for step in range(8):
+        begin = step * (STEP_US + 6_000.0)
+        own = begin + slow
+        add("user_annotation", f"ProfilerStep#{step}", begin, STEP_US + 5_990.0)
+        if stall and named:
+            add(stall[0], stall[1], begin + 10.0, slow)
+        correlation = step * 10
+        add("cuda_runtime", "cudaLaunchKernel", own + 15.0, 5.0, correlation=correlation + 1)
+        add("kernel", "gemm", own + 30.0, 8_000.0, 7, device=0, stream=7, correlation=correlation + 1)
+        add("cuda_runtime", "cudaLaunchKernelExC", own + 25.0, 5.0, correlation=correlation + 2)
+        start, end = own + 8_040.0, begin + 6_000.0 + 8_240.0
+        add(
+            "kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", start,
+            end - start, 20, device=0, stream=20, correlation=correlation + 2,
+            **{
+                "Collective name": "allreduce", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20,
+                "Group size": 3, "dtype": "BFloat16", "Process Group Name": "0",
+                "Process Group Ranks": "[0, 1, 2]", "Seq": step,
+            },
+        )  # fmt: skip
+    info = {"backend": "nccl", "rank": rank, "world_size": 3}
+    return {"schemaVersion": 1, "distributedInfo": info, "traceEvents": events}
+
+
+def _late(folder: Path, stall: tuple[str, str], named: bool = True) -> str:
+    for rank in range(3):
+        made = _trace(rank, stall if rank == 1 else None, named)
+        (folder / f"rank{rank}.json").write_text(json.dumps(made))
+    found = nccl_insight.analyze(nccl_insight.load(str(folder))).findings
+    (late,) = [f for f in found if f.name == "straggler-rank"]
+    assert late.ranks == (1,)
+    return f"{late.explanation} {late.next_step}"
+
+
+def test_a_call_that_peers_do_not_have_is_the_reason(tmp_path: Path) -> None:
+    said = _late(tmp_path, ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"))
+    assert "DataLoader" in said
+    assert "num_workers" in said
+
+
+def test_the_allocator_is_named(tmp_path: Path) -> None:
+    said = _late(tmp_path, ("cuda_runtime", "cudaMalloc"))
+    assert "cudaMalloc stands in" in said
+    assert "expandable_segments" in said
+
+
+def test_where_no_event_stands_none_is_claimed(tmp_path: Path) -> None:
+    said = _late(tmp_path, ("cuda_runtime", "cudaMalloc"), named=False)
+    assert "Nothing on the launching thread" in said
+    assert "py-spy" in said
+    assert "cudaMalloc" not in said
