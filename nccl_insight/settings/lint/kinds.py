@@ -39,28 +39,28 @@ _INTERPRETERS: Final = {
 }  # fmt: skip
 _TEMPLATES: Final = (".j2", ".jinja", ".jinja2", ".erb", ".mustache")
 _SECTIONS: Final = re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
+# How a text begins, and (True) what one of its first lines looks like, in this order.
 _CONTENT: Final = (
-    ("tcl", re.compile(r"#%Module")),
-    ("lua", re.compile(r"\s*--\s*-\*-\s*lua")),
-    ("dockerfile", re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
-    ("unit", re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
-    ("condor", re.compile(
-        r"(?si)(?=.{0,8000}?^[ \t]*queue\b).{0,4000}?^[ \t]*(?:universe|executable|docker_image)[ \t]*=", re.M
+    ("tcl", False, re.compile(r"#%Module")),
+    ("lua", False, re.compile(r"\s*--\s*-\*-\s*lua")),
+    ("dockerfile", False, re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
+    ("unit", False, re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
+    ("condor", True, re.compile(r"(?i)[ \t]{0,99}(?:universe|executable|docker_image)[ \t]{0,9}=")),
+    ("definition", True, re.compile(r"(?i)bootstrap[ \t]{0,9}:")),
+    ("groovy", True, re.compile(r"(?:env|process|profiles|executor)[ \t]{0,9}(?:\{|\.\w{1,99}[ \t]{0,9}=)")),
+    ("groovy", True, re.compile(r"[ \t]{0,99}(?:pipeline|node)(?:\([^)]{0,99}\))?[ \t]{0,9}\{")),
+    ("notebook", False, re.compile(r'\s*\{\s*"cells"\s*:')),
+    ("yaml", False, re.compile(r"\s*[{\[]")),
+    ("yaml", True, re.compile(r"(?:apiVersion|kind|services|version|jobs|stages|hosts|- name|- hosts):(?:\s|$)")),
+    ("hcl", True, re.compile(
+        r'(?:job|resource|locals|variable|module|provider|group|task)(?:[ \t]{1,9}"[^"]{0,99}"){0,4}[ \t]{0,9}\{'
     )),
-    ("definition", re.compile(r"(?si).{0,1000}?^bootstrap[ \t]*:", re.M)),
-    ("groovy", re.compile(r"(?s).{0,4000}?^(?:env|process|profiles|executor)[ \t]*(?:\{|\.\w+[ \t]*=)", re.M)),
-    ("groovy", re.compile(r"(?s).{0,4000}?^\s*(?:pipeline|node)(?:\([^)]*\))?\s*\{", re.M)),
-    ("notebook", re.compile(r'\s*\{\s*"cells"\s*:')),
-    ("yaml", re.compile(
-        r"\s*[{\[]|(?s:.{0,4000}?)^(?:apiVersion|kind|services|version|jobs|stages|hosts|- name|- hosts):\s", re.M
-    )),
-    ("hcl", re.compile(
-        r'(?s:.{0,4000}?)^(?:job|resource|locals|variable|module|provider|group|task)(?:\s+"[^"]*")*\s*\{', re.M
-    )),
-    ("ini", _SECTIONS),
-    ("lua", re.compile(r"(?s:.{0,4000}?)^(?:setenv|pushenv|whatis|prepend_path)\s*\(", re.M)),
-    ("make", re.compile(r"(?s:.{0,4000}?)^\.PHONY\s*:", re.M)),
+    ("ini", False, _SECTIONS),
+    ("lua", True, re.compile(r"(?:setenv|pushenv|whatis|prepend_path)[ \t]{0,9}\(")),
+    ("make", True, re.compile(r"\.PHONY[ \t]{0,9}:")),
 )  # fmt: skip
+_QUEUE: Final = re.compile(r"(?i)[ \t]{0,99}queue\b")
+_HEAD: Final = 8000
 _SHELLISH: Final = re.compile(
     r"(?m)^[ \t]{0,99}(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
     r"|docker|ssh|exec|echo|cd|python[\d.]*|eval|ulimit|\.)[ \t]|^#(?:SBATCH|PBS|BSUB|\$ -|FLUX:)"
@@ -94,16 +94,16 @@ def kind_of(path: str, text: str) -> str:
         return _INTERPRETERS.get(said[1], UNKNOWN) if said else _BY_SUFFIX.get(suffix, UNKNOWN)
     if suffix in _BY_SUFFIX:
         kind = _BY_SUFFIX[suffix]
-        if suffix == ".sub" and _looks("condor", text):
+        if suffix == ".sub" and _looks(text, "condor"):
             return "condor"
-        if suffix == ".conf" and _SECTIONS.match(text) and not _looks("unit", text):
+        if suffix == ".conf" and _SECTIONS.match(text) and not _looks(text, "unit"):
             return "ini"
         if kind == "ini" and not _SECTIONS.match(text) and suffix == ".cfg":
             return "env-file"
-        if kind == "env-file" and _looks("unit", text):
+        if kind == "env-file" and _looks(text, "unit"):
             return "unit"
         return kind
-    content = next((kind for kind, pattern in _CONTENT if pattern.match(text)), None)
+    content = _looks(text)
     if content is not None:
         return content
     if suffix and not re.search(r"(?m)^#(?:SBATCH|PBS|BSUB|\$ -)", text):
@@ -111,8 +111,17 @@ def kind_of(path: str, text: str) -> str:
     return "shell" if _SHELLISH.search(text) or not suffix else UNKNOWN
 
 
-def _looks(kind: str, text: str) -> bool:
-    return any(pattern.match(text) for name, pattern in _CONTENT if name == kind)
+def _looks(text: str, only: str = "") -> str | None:
+    """What the content tells (of one kind only, if given); None if nothing."""
+    rows = [row[:300] for row in text[:_HEAD].split("\n")]
+    for kind, by_line, pattern in _CONTENT:
+        if only and kind != only:
+            continue
+        if not (any(map(pattern.match, rows)) if by_line else pattern.match(text)):
+            continue
+        if kind != "condor" or any(map(_QUEUE.match, rows)):
+            return kind
+    return None
 
 
 def _pairs_only(text: str) -> bool:
