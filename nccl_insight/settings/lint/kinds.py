@@ -38,19 +38,19 @@ _INTERPRETERS: Final = {
     "rbash": "shell", "busybox": "shell", "env": "shell",
 }  # fmt: skip
 _TEMPLATES: Final = (".j2", ".jinja", ".jinja2", ".erb", ".mustache")
-_SECTIONS: Final = re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
+_SECTIONS: Final = re.compile(r"\A\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
 # How a text begins, and (True) what one of its first lines looks like, in this order.
 _CONTENT: Final = (
-    ("tcl", False, re.compile(r"#%Module")),
-    ("lua", False, re.compile(r"\s*--\s*-\*-\s*lua")),
-    ("dockerfile", False, re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
-    ("unit", False, re.compile(r"\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
+    ("tcl", False, re.compile(r"\A#%Module")),
+    ("lua", False, re.compile(r"\A\s*--\s*-\*-\s*lua")),
+    ("dockerfile", False, re.compile(r"\A(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
+    ("unit", False, re.compile(r"\A\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
     ("condor", True, re.compile(r"(?i)[ \t]{0,99}(?:universe|executable|docker_image)[ \t]{0,9}=")),
     ("definition", True, re.compile(r"(?i)bootstrap[ \t]{0,9}:")),
     ("groovy", True, re.compile(r"(?:env|process|profiles|executor)[ \t]{0,9}(?:\{|\.\w{1,99}[ \t]{0,9}=)")),
     ("groovy", True, re.compile(r"[ \t]{0,99}(?:pipeline|node)(?:\([^)]{0,99}\))?[ \t]{0,9}\{")),
-    ("notebook", False, re.compile(r'\s*\{\s*"cells"\s*:')),
-    ("yaml", False, re.compile(r"\s*[{\[]")),
+    ("notebook", False, re.compile(r'\A\s*\{\s*"cells"\s*:')),
+    ("yaml", False, re.compile(r"\A\s*[{\[]")),
     ("yaml", True, re.compile(r"(?:apiVersion|kind|services|version|jobs|stages|hosts|- name|- hosts):(?:\s|$)")),
     ("hcl", True, re.compile(
         r'(?:job|resource|locals|variable|module|provider|group|task)(?:[ \t]{1,9}"[^"]{0,99}"){0,4}[ \t]{0,9}\{'
