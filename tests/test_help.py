@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import nccl_insight
+from nccl_insight.cli import build_app
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.help import enumerations, filled, help_blocks
 from nccl_insight.language.lint import lint
@@ -202,3 +204,23 @@ def test_an_exit_behind_a_refused_connection_is_its_effect(tmp_path: Path) -> No
 def test_what_the_linker_says_of_a_plugin_is_told(tmp_path: Path, said: str, title: str) -> None:
     line = f"NCCL INFO NET/Plugin: Plugin load returned 2 : {said} : when loading libnccl-net.so"
     assert title in first(tmp_path, line, code="NI212").title
+
+
+def test_what_to_record_follows_the_symptom(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    line = (
+        "[rank0]:[E1218 20:27:21.42 ProcessGroupNCCL.cpp:629] [PG ID 1 PG GUID 1 Rank 0] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=9, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for "
+        "600081 milliseconds before timing out.\n"
+    )
+    path.write_text(HEAD + line, encoding="utf-8")
+    assert nccl_insight.analyze(nccl_insight.load([path])).more == ()
+    path.write_text(HEAD * 3 + line, encoding="utf-8")
+    assert "--symptom hang" in nccl_insight.analyze(nccl_insight.load([path])).more[0].add
+
+
+def test_record_env_prints_exports() -> None:
+    shown = CliRunner().invoke(build_app(), ["record-env", "--symptom", "hang"])
+    assert shown.exit_code == 0
+    assert "export TORCH_NCCL_DUMP_ON_TIMEOUT=1" in shown.stdout.splitlines()
+    assert CliRunner().invoke(build_app(), ["record-env", "--symptom", "x"]).exit_code != 0

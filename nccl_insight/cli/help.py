@@ -16,7 +16,7 @@ from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "Understand a run": ("analyze", "explain-log", "explain", "diff", "expect", "watch"),
-    "Before and around a job": ("preflight", "lint", "capture", "replay"),
+    "Before and around a job": ("preflight", "lint", "capture", "replay", "record-env"),
     "Data": ("query", "tables", "parse", "redact"),
     "About the tool": ("rules", "config", "grammar", "manual", "mcp"),
 }
@@ -79,6 +79,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "grammar suggest": ("nccl-insight grammar suggest run.log",),
     "grammar lint": ("nccl-insight grammar lint",),
     "grammar diff": ("nccl-insight grammar diff nccl/",),
+    "record-env": ('eval "$(nccl-insight record-env --symptom hang)"',),
     "manual": ("nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1",),
     "mcp": ("nccl-insight mcp",),
 }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nccl_insight.model import Analysis, Coverage, More, NotJudged
+from nccl_insight.model import Analysis, Coverage, Finding, More, NotJudged, Severity
 from nccl_insight.tables.run import Run
 
 _TRACE: Final = frozenset({"collectives", "steps", "memcpy"})
@@ -23,9 +23,27 @@ _OF_TABLE: Final = {
     "topology_nodes": "GRAPH", "env": "ENV", "net_devices": "NET", "gdr": "NET", "gdr_status": "NET",
 }  # fmt: skip
 SYMPTOMS: Final = ("hang", "slow", "crash")
+_LOG: Final = "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log"
+# What to record before the job runs again, by what was seen; the one recipe for each.
+RECORD: Final = {
+    "hang": (
+        "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,COLL", _LOG, "TORCH_FR_BUFFER_SIZE=2000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000", "TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+    ),
+    "slow": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING", _LOG),
+    "crash": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH", _LOG, "PYTHONFAULTHANDLER=1"),
+}  # fmt: skip
+# Findings of a job that stood still.
+_HANG: Final = frozenset(
+    {
+        "watchdog-timeout", "watchdog-stuck", "collective-not-reached", "collective-stalled", "rank-desync",
+        "hang-after-init", "hang-in-init", "rank-missing-in-init",
+    }
+)  # fmt: skip
+_PASTE_LINES: Final = 2
 _NEXT: Final = {
     "hang": (
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 <the same job>",
+        'eval "$(nccl-insight record-env --symptom hang)"',
         "if it hangs: the flight recorder names the rank that did not come (give its dumps to analyze)",
     ),
     "slow": (
@@ -33,18 +51,28 @@ _NEXT: Final = {
         "if it is slow: a trace per rank shows waiting, transfer and stragglers",
     ),
     "crash": (
-        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log <the same job>",
+        'eval "$(nccl-insight record-env --symptom crash)"',
         "if it crashes: the complete log of every process, with the program's own output",
     ),
 }
 
 
 def more_of(
-    run: Run, not_judged: Sequence[NotJudged], coverage: Coverage, status: str, symptom: str
+    run: Run,
+    not_judged: Sequence[NotJudged],
+    coverage: Coverage,
+    status: str,
+    symptom: str,
+    findings: Sequence[Finding] = (),
 ) -> tuple[More, ...]:
-    """Next commands where nothing was found, then what to add; at most a handful."""
+    """Next commands where nothing was found or the job stood still, then what to add; nothing under a pasted line."""
     found: list[More] = []
-    if status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
+    first = next((f for f in findings if f.severity is Severity.ERROR), None)
+    if first is not None and coverage.nccl_lines <= _PASTE_LINES:
+        return ()
+    if first is not None and not symptom and first.name in _HANG:
+        found.append(More(*_NEXT["hang"]))
+    elif status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
         wanted = (symptom,) if symptom in _NEXT else SYMPTOMS
         if status != "not_judged" or coverage.nccl_lines:
             found += [More(*_NEXT[name]) for name in wanted]

@@ -1,0 +1,24 @@
+"""``nccl-insight record-env``: the settings that record what a diagnosis needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nccl_insight.engine.more import RECORD
+from nccl_insight.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command("record-env")
+    def record_env(
+        symptom: Annotated[str, typer.Option(help="What was seen: " + ", ".join(RECORD) + ".")] = "crash",
+    ) -> None:
+        """Print the exports for the next run: eval "$(nccl-insight record-env --symptom hang)"."""
+        if symptom not in RECORD:
+            raise UsageError(f"record-env: symptom {symptom!r}: give one of {', '.join(RECORD)}")
+        for setting in RECORD[symptom]:
+            typer.echo(f"export {setting}")
