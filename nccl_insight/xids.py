@@ -38,11 +38,28 @@ MEANINGS: Final = {
     155: "NVLink went down", 156: "a resource is retired at the next reset", 157: "no resource is left to retire to",
     158: "GPU fatal time-out", 167: "PCIe fatal time-out", 169: "internal microcontroller halt",
     171: "uncorrectable error in DRAM", 172: "uncorrectable error in SRAM",
+    8: "GPU stopped processing; the program has to start again",
+    **dict.fromkeys((11, 25, 32), "invalid or corrupted push buffer"), 80: "corrupted data was sent to the GPU",
+    **dict.fromkeys((37, 38), "driver firmware error, to be ignored"), 78: "vGPU did not start: update the software",
+    **dict.fromkeys((39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136)), "copy engine exception"),
+    **dict.fromkeys((60, 68, *range(82, 85), 86, 88, 89, *range(96, 106), 139, 142), "video engine exception"),
+    44: "graphics engine fault during a context switch", **dict.fromkeys((66, 67), "illegal access by the driver"),
+    93: "the InfoROM is written often", **dict.fromkeys((106, 107), "test message of the board's controller"),
+    141: "CUDA fast path error, to be ignored", 151: "key rotation error: restart the virtual machine",
+    152: "DLA SMMU error", 153: "DLA time-out", 159: "error on the CHI link to the Grace CPU",
+    160: "a memory channel is retired at the next reset", 161: "a memory channel could not be retired",
+    162: "power smoothing is engaged again", 163: "power smoothing is disengaged",
+    164: "the power smoothing circuit is near its end of life", 165: "the power smoothing circuit is worn out",
+    166: "traffic before the link was set up for encryption", 168: "errors in the write-protected region",
+    170: "interrupt in confidential computing mode",
 }  # fmt: skip
 #: Usually the program's fault: the GPU goes on.
-BY_PROGRAM: Final = (13, 31, 43, 45, 69, 137)
+BY_PROGRAM: Final = (
+    8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 45, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89,
+    *range(96, 106), *range(126, 136), 137, 139,
+)  # fmt: skip
 #: Recorded for the next reset or corrected; nothing is wrong now.
-WAITING: Final = (63, 92, 121, 157)
+WAITING: Final = (37, 38, 44, 63, 66, 67, 92, 93, 106, 107, 121, 141, 152, 153, 157, 160, 161, 162, 163, 164)
 #: Errors of NVLink 5, which say themselves whether they are fatal.
 NVLINK5: Final = (144, 145, 146, 147, 148, 149, 150, 155)
 
