@@ -113,6 +113,7 @@ def _piece(catalog: Catalog, piece: recover.Piece, rest: list[str]) -> Line:
     (head,) = parse_heads(pl.Series([piece.head])).to_dicts()
     body = "\n".join([piece.body, *rest]).rstrip()
     match = catalog.match(body) or catalog.match(piece.body) or catalog.match_collapsed(piece.body)
+    match = match or recover.match_without_part(catalog, body)
     source = head.get("_source", head.get("source"))
     return _line(catalog, match, body, piece.level, str(source) if source else None)
 

@@ -38,6 +38,8 @@ _WRAPPED_MOST: Final = 3
 _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
+# So many records of a chunk are looked at for a part that their release added.
+_PARTED_MOST: Final = 2000
 
 
 def _following(work: Work, number: int) -> list[str]:
@@ -57,7 +59,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
         return left
     catalog = work.classifier.catalog
     failed: list[int] = []
-    tries = 0
+    tries = parts = 0
     bodies, numbers = left["_body"].to_list(), left["_line"].to_list()
     shapes = work.classifier.classify(left["_body"])["rule"].to_list()
     for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
@@ -69,6 +71,9 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
             if joined is not None:
                 match, count = joined
                 work.used.update(range(number + 1, number + 1 + count))
+        if match is None and parts < _PARTED_MOST and "=" in body:
+            parts += 1
+            match = recover.match_without_part(catalog, body)
         if match is None:
             failed.append(index)
         else:

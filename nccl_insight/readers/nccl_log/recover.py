@@ -256,6 +256,23 @@ def match_headless(
     return None
 
 
+# A part that a release added to a message: ` key=value`, with the comma that may stand before it.
+_PART: Final = re.compile(r",? [A-Za-z_][A-Za-z0-9_]*=[^\s,;()=]+(?=[\s,;)]|$)")
+_PARTS_MOST: Final = 12
+
+
+def match_without_part(catalog: Catalog, text: str) -> Match | None:
+    """The rule of a text but for one ``key=value`` that no rule knows: what a newer release may have put in.
+
+    For lines with NCCL's head only, which no rule accepts as they are.
+    """
+    for found, _ in zip(_PART.finditer(text), range(_PARTS_MOST), strict=False):
+        match = catalog.match(text[: found.start()] + text[found.end() :])
+        if match is not None:
+            return match
+    return None
+
+
 def labeled(text: str, label: str) -> tuple[str, str]:
     """A line's launcher label and the rest, where it has the same label as another line up to its numbers."""
     at = _behind(text, label)
