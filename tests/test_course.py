@@ -34,6 +34,12 @@ XID = "[Tue Nov 17 {at} 2026] NVRM: Xid (PCI:0000:61:00): 79, pid=1133, name=pyt
 DONE = "2026-11-17 11:50:01,101 - INFO - Training completed"
 
 
+def status(tmp_path: Path, **files: list[str]) -> str:
+    for name, lines in files.items():
+        (tmp_path / f"{name}.log").write_text("".join(f"{line}\n" for line in lines))
+    return nccl_insight.analyze([tmp_path]).status
+
+
 def errors(tmp_path: Path, **files: list[str]) -> list[tuple[str, str, str]]:
     for name, lines in files.items():
         (tmp_path / f"{name}.log").write_text("".join(f"{line}\n" for line in lines))
@@ -58,6 +64,13 @@ def test_the_kernels_lines_beside_a_job_that_came_to_its_end(
     tmp_path: Path, kernel: list[str], end: list[str]
 ) -> None:
     assert not errors(tmp_path, job=[*STARTED, *STEPS, *end], dmesg=kernel)
+    assert status(tmp_path) == "ok"
+
+
+def test_a_launcher_that_saw_a_task_fail_is_believed(tmp_path: Path) -> None:
+    """Beside the log of a job that seems through, in a file of its own."""
+    failed = ["srun: error: gpu02: task 5: Exited with exit code 3"]
+    assert status(tmp_path, job=[*STARTED, *STEPS, DONE], launcher=failed) != "ok"
 
 
 def test_connections_that_close_behind_the_end_are_how_processes_leave(tmp_path: Path) -> None:
@@ -95,6 +108,40 @@ def test_what_follows_ctrl_c_is_no_error_and_what_came_before_is(tmp_path: Path)
     stamped = [f"[2026-11-17 11:40:05] {line.split('] ', 1)[1]}" for line in RESET]
     found = errors(tmp_path, job=[*STARTED, *STEPS, *failed, *stamped, SIGINT])
     assert found[0][:2] == ("error", "application-exception")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        [
+            "^CTraceback (most recent call last):",
+            '  File "/app/train.py", line 88, in <module>',
+            "KeyboardInterrupt",
+        ],
+        ["^Cmpirun: killing job...", ""],
+    ],
+    ids=["Python", "mpirun"],
+)
+def test_ctrl_c_as_the_terminal_shows_it(tmp_path: Path, typed: list[str]) -> None:
+    assert not errors(tmp_path, job=[*STARTED, *STEPS, *typed, *RESET])
+
+
+def test_a_rank_whose_loss_the_job_got_over_is_no_error(tmp_path: Path) -> None:
+    killed = "srun: error: gpu02: task 5: Killed"
+    found = errors(tmp_path, job=[*STARTED, *STEPS[:10], killed, *RESET, *STEPS[10:], DONE])
+    assert [e[:2] for e in found] == [("warning", "process-killed")]
+    (tmp_path / "job.log").unlink()
+    found = errors(tmp_path, other=[*STARTED, *STEPS, killed, *RESET, DONE])
+    assert found[0][:2] == ("error", "process-killed")
+
+
+def test_a_cancelled_step_is_told_by_its_own_line(tmp_path: Path) -> None:
+    said = [
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+        "slurmstepd: error: *** STEP 7.0 ON gpu01 CANCELLED AT 2026-11-17T11:50:03 ***",
+    ]
+    found = errors(tmp_path, job=[*STARTED, *STEPS, *RESET, *said, "srun: error: gpu02: task 5: Killed"])
+    assert [e[:2] for e in found] == [("warning", "job-ended-by-scheduler")]
 
 
 def test_a_pod_that_was_told_to_end_before_the_others_failed_is_the_cause(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ import polars as pl
 
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
-from nccl_insight.facts.course import Course, course
+from nccl_insight.facts.course import LEAVING, Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
-from nccl_insight.rules._faults import ECHOES, LEAVING, NETWORK, OUTSIDE, nearness
+from nccl_insight.rules._faults import ECHOES, NETWORK, OUTSIDE, nearness
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -399,7 +399,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
         return drafts
     placed: list[Draft] = []
     for draft in drafts:
-        said = ""
+        said, most = "", Severity.INFO
         if draft.severity not in (Severity.ERROR, Severity.WARNING):
             pass
         elif draft.name in _MACHINE and told.outside(draft.first_s, draft.last_s):
@@ -408,10 +408,12 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             said = "The job came to its end: it was none of its ranks."
         elif draft.name in LEAVING and told.got_over(draft.hit.evidence):
             said = "The job came to its end: this did not stop it."
+        elif draft.name in OUTSIDE and told.went_on(draft.hit.evidence, draft.last_s):
+            said, most = "The job went on after it, and came to its end.", Severity.WARNING
         if said:
             why = draft.hit.explanation or draft.rule.section("Why it matters")
             hit = replace(draft.hit, explanation=f"{why} {said}")
-            draft = replace(draft, hit=hit, severity=Severity.INFO)
+            draft = replace(draft, hit=hit, severity=max(draft.severity, most, key=lambda s: s.order))
         placed.append(draft)
     return placed
 

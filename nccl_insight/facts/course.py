@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
@@ -12,6 +14,23 @@ from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run
 
+# What processes report of those that leave before them, whether the job failed or came to its end.
+LEAVING: Final = (
+    "peer-died", "cuda-driver-shutdown", "error-propagated", "unexplained-failure", "ib-completion-flush",
+    "bootstrap-connection-closed", "ib-completion-retry-exceeded", "ib-completion-error", "ofi-request-error",
+    "net-plugin-error",
+)  # fmt: skip
+
+# Steps that were begun may still be counted so long after a rank is gone.
+_LONG_S: Final = 60.0
+_LONG_LINES: Final = 20
+
+# The kernel's own words, which stand beside a job's log and of any process of the machine.
+KERNEL: Final = (
+    r"\bkernel: |NVRM: |\boom-kill:|[Oo]ut of memory: Killed process|\bsegfault at|\bmlx5_core |Bus Error: severity"
+    r"|^\s*\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\]"
+)
+
 
 @dataclass(frozen=True)
 class Course:
@@ -19,12 +38,14 @@ class Course:
 
     ``through``: the line of each input at which its processes had come to their end: the program says so, or the first
     communicator was closed in a job in which every rank closed all of them. Empty where that is not proved.
+    ``steps``: line and clock of the last step that each input counts.
     ``inputs``: all inputs that the job's ranks wrote.
     """
 
     begun_s: float | None = None
     ended_s: float | None = None
     through: Mapping[int, int] = field(default_factory=dict)
+    steps: Mapping[int, tuple[int, float | None]] = field(default_factory=dict)
     inputs: frozenset[int] = frozenset()
 
     @property
@@ -35,6 +56,42 @@ class Course:
     def got_over(self, refs: Sequence[Ref]) -> bool:
         """Whether the program was at work, or through, after these lines, all of which its processes printed."""
         return self.completed and bool(refs) and all(ref.input_id in self.inputs for ref in refs)
+
+    def went_on(self, refs: Sequence[Ref], last_s: float | None) -> bool:
+        """Whether the program counted steps long after these lines, and came to its end."""
+        if not self.completed or not refs:
+            return False
+        for ref in refs:
+            line, time_s = self.steps.get(ref.input_id, (0, None))
+            if last_s is not None and time_s is not None:
+                if time_s < last_s + _LONG_S:
+                    return False
+            elif line < ref.line + _LONG_LINES:
+                return False
+        return True
+
+    def not_stopped(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows (``input_id``, ``line``, ``text``) without those that did not stop a job that came to its end.
+
+        Those that it got over, those of ``cause`` by which processes leave, and what the kernel says in other files.
+        """
+        if not self.completed or rows.is_empty():
+            return rows
+        line = (
+            pl.col("input_id")
+            .cast(pl.Int64)
+            .replace_strict(dict(self.through), default=None, return_dtype=pl.Int64)
+        )
+        own = pl.col("input_id").is_in(list(self.inputs))
+        over = own & (pl.col("line").cast(pl.Int64) <= line).fill_null(False)
+        leaving = own & pl.col("cause").is_in(list(LEAVING)) if "cause" in rows.columns else pl.lit(False)
+        said = [pl.col(c).cast(pl.String).fill_null("") for c in ("launcher", "text") if c in rows.columns]
+        machine = ~own & pl.concat_str(said, separator=" ").str.contains(KERNEL)
+        return rows.filter(~(over | leaving | machine).fill_null(False))
+
+    def beside(self, input_id: int, text: str) -> bool:
+        """Whether a line is the kernel's, in a file beside the log of a job that came to its end."""
+        return self.completed and input_id not in self.inputs and re.search(KERNEL, text) is not None
 
     def outside(self, first_s: float | None, last_s: float | None) -> bool:
         """Whether something began and ended before the job's first line, or began after its last one."""
@@ -79,6 +136,12 @@ def _build(run: Run) -> Course:
         begun if isinstance(begun, float) else None,
         ended if isinstance(ended, float) else None,
         _through(run, rows, marks),
+        {
+            int(i): (int(line), time_s)
+            for i, line, time_s in timed.filter(pl.col("kind") == STEP)
+            .select("input_id", "line", "time_s")
+            .iter_rows()
+        },
         own,
     )
 

@@ -108,6 +108,7 @@ def _build(run: Run) -> tuple[End, ...]:
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
     found += _bare(run, known)
+    found += _interrupted(run, known, found)
     found += _last_words(run, known, found)
     found = joined(sorted(found, key=lambda e: e.order))
     return tuple(_where_peers_lost_it(run, known, found))
@@ -199,6 +200,32 @@ def _bare(run: Run, known: Identities) -> list[End]:
             )
         )
     return found
+
+
+# What a terminal shows of Ctrl-C.
+_TYPED: Final = "^C"
+
+
+def _interrupted(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
+    """That somebody pressed Ctrl-C, as the terminal or Python shows it, where no launcher says so."""
+    rows = endings(run)
+    if rows.is_empty() or any(e.kind == ENDED for e in found):
+        return []
+    typed = pl.col("text").str.starts_with(_TYPED)
+    rows = with_time(run, rows.filter(typed | told(rows, "interrupted").is_not_null()).head(1), "text")
+    return [
+        End(
+            kind=ENDED,
+            text=str(text)[:200],
+            ref=Ref(int(input_id), int(line)),
+            hosts=known.placed(read_tag(None), int(input_id)).hosts,
+            time_s=time_s,
+            strong=False,
+            signal=2,
+            message="interrupted",
+        )
+        for input_id, line, text, time_s in rows.select("input_id", "line", "text", "time_s").iter_rows()
+    ]
 
 
 def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
@@ -257,7 +258,7 @@ def _doubts(run: Run) -> Iterator[str]:
         yield user
     if damaged(run):
         yield "an input breaks off in the middle"
-    if endings(run).height and not user:
+    if course(run).not_stopped(endings(run)).height and not user:
         yield ending(run)
     said = trouble_line(run) or complaint(run)
     if said and not user:
@@ -364,6 +365,8 @@ def complaint(run: Run) -> str:
     """
     for tail in tails(run):
         word = next(iter(tail.failures), tail.words[-1] if tail.words else None)
+        if word is not None and course(run).beside(word.input_id, word.text):
+            continue
         if word is not None and (word.form in FAILURES or word.line == tail.last_line):
             return f'the log ends with "{word.text[:100]}" ({path_of(run, word.input_id)}:{word.line})'
     return ""
@@ -377,7 +380,7 @@ def trouble_line(run: Run) -> str:
     known = comms(run)
     # A launcher that failed at first and came up later.
     past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
-    found = unwell(run).filter(~pl.col("cause").is_in(list(past)))
+    found = course(run).not_stopped(unwell(run).filter(~pl.col("cause").is_in(list(past))))
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]
     if not rows:

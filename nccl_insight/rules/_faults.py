@@ -60,13 +60,6 @@ ECHOES: Final = (
     "ras-incomplete", "ras-mismatch", "unexplained-failure", "cuda-unhandled", "communicator-incomplete",
 )  # fmt: skip
 
-# What processes report of those that leave before them, whether the job failed or came to its end.
-LEAVING: Final = (
-    "peer-died", "cuda-driver-shutdown", "error-propagated", "unexplained-failure", "ib-completion-flush",
-    "bootstrap-connection-closed", "ib-completion-retry-exceeded", "ib-completion-error", "ofi-request-error",
-    "net-plugin-error",
-)  # fmt: skip
-
 # What is only seen after something else went wrong, the more distant the later.
 _SYMPTOMS: Final = {
     "ib-completion-retry-exceeded": 1, "ofi-request-error": 1, "ib-queue-error": 1, "net-plugin-error": 1,

@@ -25,7 +25,7 @@ _KINDS: Final = (
     (
         "cancelled",
         r"CANCELLED AT |\bDUE TO (?:PREEMPTION|NODE FAILURE)|slurmstepd: error: \*\*\*|KeyboardInterrupt|"
-        r"srun: (?:Force Terminated|Job step aborted)|\bShadow exception!|closed by remote host|"
+        r"^\^C|srun: (?:Force Terminated|Job step aborted)|\bShadow exception!|closed by remote host|"
         r"client_loop: send disconnect|(?i:\b(?:spot instance|preemption) .{0,40}(?:notice|terminated))",
     ),
     ("out of memory", r"(?i)oom[-_ ]?kill(?:ed)?\b|Out of memory: Killed process|OOMKilled|over memory limit"),
@@ -93,7 +93,7 @@ _MARKS: Final = (
     "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",
     "killed", "terminated", "terminate called", "abort", "exception!", "remote host", "disconnect", "pot instance",
     "reemption", "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
-    "Exception ignored",
+    "Exception ignored", "^C",
 )  # fmt: skip
 
 _BARE: Final = re.compile(

@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if not found:
         return
     strong = [e for e in found if e.strong]
-    first = first_of(strong or found)
+    first = first_of(strong or [e for e in found if e.message not in _PASSING] or found)
     before = strong_before(run, first, (CRASHED, FAILED))
     if any(e.memory and earlier(e, first) is not False for e in of_kind(run, KILLED)):
         before = (KILLED, *before)
@@ -112,7 +112,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
     begin, end = times_of([first])
     said = pl.DataFrame({"text": [first.text]})
-    if not strong and not told_to and told(said, "interrupted").item() is not None:
+    if not strong and not told_to and (first.signal == 2 or told(said, "interrupted").item() is not None):
         yield Hit(
             title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
             next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
