@@ -20,6 +20,8 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import witnesses
+from nccl_insight.language.meanings import Witness
 from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
@@ -31,16 +33,9 @@ ENDED: Final = "job-ended-by-scheduler"
 FAILED: Final = "application-exception"
 KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 
-_MEMORY: Final = ("kernel_oom", "kernel_oom_old", "kernel_oom_constraint", "kernel_oom_reaper", "slurm_oom",
-                  "slurm_oom_old", "slurm_memory_limit", "slurm_memory_exceeded", "systemd_oom",
-                  "ray_memory_pressure", "ray_oom_node", "ray_oom_advice", "k8s_pod_oom", "k8s_reason_oom",
-                  "oomd_killed", "earlyoom_killed", "ecs_memory")  # fmt: skip
+_NOTHING: Final = Witness()
 _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
-# Lines of a launcher or service that lost a process and does not know of what.
-SILENT: Final = ("vllm_engine_died", "ray_worker_exit", "ray_actor_dead", "ray_worker_gone", "ompi_peer_gone",
-                 "sglang_dead", "vllm_worker_died", "jax_unhealthy", "jax_heartbeat", "jax_missing",
-                 "jax_restarted", "jax_leader_gone")  # fmt: skip
 
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
@@ -58,6 +53,7 @@ class End:
     prove an exception of the program). ``local_rank``: where the line has it and no rank.
     ``order``: place among all lines of the run. ``strange``: hosts that NCCL's lines do not name. ``pid``: of the
     process that ended, as the line numbers it: the kernel's numbers are others than those within a container.
+    ``lost``: a launcher or service that lost a process and does not know of what.
     """
 
     kind: str
@@ -76,6 +72,7 @@ class End:
     strange: frozenset[str] = frozenset()
     local_rank: int | None = None
     pid: int | None = None
+    lost: bool = False
 
     @property
     def order(self) -> tuple[int, int]:
@@ -144,7 +141,7 @@ def _as_told(end: End, by_pid: Mapping[int, Sequence[End]], gone: Sequence[End])
 
 def _unexplained(end: End) -> bool:
     """Whether a line says of a process only that signal 9 ended it, or that it is gone."""
-    return end.kind == KILLED or end.exit_code in (137, -9) or end.message in SILENT
+    return end.kind == KILLED or end.exit_code in (137, -9) or end.lost
 
 
 def _one_death(one: End, other: End) -> bool:
@@ -312,7 +309,8 @@ def _of_line(
         or known.pod(_pod_of(row, pods))
         or known.host_in_tag(row.get("launcher"))
     )
-    own_input = message in _OWN or message.startswith(_LOCAL)
+    said = witnesses().get(message, _NOTHING)
+    own_input = bool(said.speaker)
     if host is None and own_input:
         host = known.host_of_input.get(int(row["input_id"]))
     ranks: set[int] = set()
@@ -325,15 +323,15 @@ def _of_line(
         and (here := known.at_local_rank(int(local[1]), host)) is not None
     ):
         process = (known.host_of_rank[here], here)
-    if process is None and message in _OWN and row.get("killed_pid") is None:
+    if process is None and said.speaker == "process" and row.get("killed_pid") is None:
         alone = known.rank_of_input.get(int(row["input_id"]))
         process = (known.host_of_rank[alone], alone) if alone is not None and host is not None else None
     if process is not None:
         hosts.add(process[0])
         ranks.add(process[1])
     else:
-        own = row.get("rank") if message in _RANKED else None
-        if own is None and message in _OWN:
+        own = row.get("rank") if said.names == "rank" else None
+        if own is None and said.speaker == "process":
             tag = str(row.get("launcher") or "")
             own = read_tag(tag).rank
             if own is None:
@@ -358,42 +356,27 @@ def _of_line(
         ranks=tuple(sorted(ranks)),
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],
-        memory=message in _MEMORY or row["_memory"] is not None or "OOM" in str(row.get("k8s_reason") or ""),
-        strong=(kind not in (FAILED, ENDED) and (signal != _ABORT or "bad_alloc" in text)) or _reason(row),
+        memory=said.end == "memory"
+        or row["_memory"] is not None
+        or "OOM" in str(row.get("k8s_reason") or ""),
+        strong=(kind not in (FAILED, ENDED) and (signal != _ABORT or "bad_alloc" in text))
+        or _reason(row, said),
         signal=signal,
         exit_code=code,
         message=message,
         strange=frozenset(hosts - set(known.ranks_of_host)),
         local_rank=row.get("local_rank") if message == "elastic_failed" else None,
         pid=row.get("killed_pid"),
+        lost=said.end == "lost",
     )
 
 
-_RANKED: Final = ("mpirun_killed", "prterun_killed", "mpirun_killed_wrapped", "mpirun_exit", "prterun_exit",
-                  "hydra_killed", "hydra_exit",
-                  "elastic_failure", "elastic_failure_joined",
-                  "elastic_root_cause", "spawn_signal", "spawn_exit", "paddle_exit", "lightning_child", "horovod_exit",
-                  "mpi_abort", "mpich_abort", "mpirun_killed_masked",
-                  "sglang_died", "horovod_first", "pals_signal", "pals_exit", "jsrun_signal", "mvapich_signal",
-                  "mvapich_ended", *SILENT[5:])  # fmt: skip
-
-
-# What a process prints itself, or the shell or library around it: a launcher's tag in front of it is that process's.
-_OWN: Final = ("ompi_signal", "process_signal", "python_fatal", "failure_signal", "absl_signal", "ucx_signal",
-               "tf_signal", "torch_segfault", "glibc_abort", "cpp_terminate", "cpp_terminate_bare", "shell_killed",
-               "shell_crashed", "shell_core", "ray_check")  # fmt: skip
-# What the kernel, an agent or a launcher prints on the host of the process: a file of one host's output names it.
-_LOCAL: Final = ("kernel_", "systemd_", "shell_", "deepspeed_", "spot_", "elastic_")
 _LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
-def _reason(row: Mapping[str, Any]) -> bool:
+def _reason(row: Mapping[str, Any], said: Witness) -> bool:
     """Whether a scheduler's line says why: a time limit, preemption, a lost node."""
-    return bool(row.get("end_reason") or row.get("lsf_reason")) or row["message"] in (
-        "srun_node_failure", "daemon_lost", "ray_node_dead", "ray_marked_dead", "ray_actor_node", "k8s_evicted",
-        "k8s_node_pressure", "k8s_disrupted", "salloc_revoked", "spot_interruption", "k8s_pod_evicted",
-        "k8s_job_deadline", "volcano_evicted", "batch_host_gone",
-    )  # fmt: skip
+    return bool(row.get("end_reason") or row.get("lsf_reason")) or said.end == "reason"
 
 
 def _words(row: Mapping[str, Any], text: str) -> str:

@@ -11,7 +11,7 @@ from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.diagnoses import DIAGNOSES
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
-from nccl_insight.language.meanings import HEAD_COLUMNS, Test, parse_cases
+from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
 
@@ -99,6 +99,10 @@ def _nearest(name: str, known: Collection[str]) -> str:
 
 def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:
     """What is wrong with the meaning of a message."""
+    for key, known in WITNESS.items():
+        said = message.directives.get(key)
+        if said is not None and said not in known:
+            yield f"{key} is {' or '.join(known)}, not {said!r}"
     if message.meaning is None:
         if message.table == "errors":
             yield "a message of the table errors needs a diagnosis and a role"

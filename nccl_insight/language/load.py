@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nccl_insight import extensions
 from nccl_insight.errors import GrammarError
-from nccl_insight.language.meanings import Case, Meaning, expand, meaning_of, parse_cases
+from nccl_insight.language.meanings import WITNESS, Case, Meaning, Witness, expand, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
     ColumnDef,
     Expr,
@@ -255,6 +255,16 @@ def topic_cases(name: str) -> tuple[Case, ...]:
     if name not in tables:
         raise GrammarError(f"no table of cases named {name}")
     return tuple(expand(tables[name], tables, name))
+
+
+@cache
+def witnesses() -> Mapping[str, Witness]:
+    """What each message of the packaged grammar that tells of an end states of it."""
+    return {
+        name: Witness(**{key: message.directives.get(key, "") for key in WITNESS})
+        for name, message in default_grammar().messages.items()
+        if not WITNESS.keys().isdisjoint(message.directives)
+    }
 
 
 @cache

@@ -15,12 +15,32 @@ from nccl_insight.errors import GrammarError
 
 ROLES: Final = ("root", "effect", "caller", "setting", "benign")
 
+WITNESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "speaker": ("process", "kernel", "agent"),
+    "names": ("rank",),
+    "end": ("memory", "lost", "reason"),
+}
+"""What a message of an end may state beside its diagnosis, by directive.
+
+``speaker``: who speaks on the host of the process: itself, the kernel, or an agent of the launcher. ``names``: whom its
+numbers mean. ``end``: that memory ran out, that a process is gone for no stated reason, or why the job was ended.
+"""
+
 # Columns that every line has: its level, the source file and function that its head names, and its text.
 HEAD_COLUMNS: Final = frozenset({"level", "source", "function", "text"})
 
 _TEST = re.compile(r"(?P<column>[a-z_][a-z0-9_]*) *(?P<operator>!?[=~]) *(?P<values>.+)", re.DOTALL)
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _DEPTH_MOST = 8
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What a message states of an end (:data:`WITNESS`); empty where it states nothing."""
+
+    speaker: str = ""
+    names: str = ""
+    end: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from nccl_insight.facts.ends import SILENT, End
+from nccl_insight.facts.ends import End
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._faults import ANY, others
 from nccl_insight.rules._outside import (
@@ -123,7 +123,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if not found:
         return
     # A line without a signal tells of an abort, but where it says that a process is gone.
-    hard = [e for e in found if (_signal(e) or (0 if e.message in SILENT else ABORT)) != ABORT]
+    hard = [e for e in found if (_signal(e) or (0 if e.lost else ABORT)) != ABORT]
     first = first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
     before = strong_before(run, first, (KILLED, FAILED))
@@ -132,7 +132,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     alike = (first.message == "cpp_terminate" or not first.ranks) and not network_only(run)
     echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
-    open_ = _open(first) and first.message in SILENT
+    open_ = _open(first) and first.lost
     if open_ and first.message.startswith("jax_"):
         echo = bool(before) or own_failures(run, first)
         hit = _lost(first, chosen, before)

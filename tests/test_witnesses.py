@@ -1,0 +1,48 @@
+"""Who speaks of an end and whom the line names stands in the grammar: code asks for that, and for no message's name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+from nccl_insight.language.load import default_grammar, witnesses
+from nccl_insight.language.meanings import WITNESS
+
+PACKAGE = Path(nccl_insight.__file__).parent
+# Wordings with a rule of their own in the code.
+KEPT = {
+    "elastic_root_cause", "elastic_failure", "elastic_failure_joined", "elastic_failed", "compose_exited",
+    "deepspeed_exit",
+}  # fmt: skip
+
+
+def test_the_ends_of_processes_are_read_without_names_of_messages() -> None:
+    tree = ast.parse((PACKAGE / "facts" / "ends.py").read_text(encoding="utf-8"))
+    words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    assert words & set(default_grammar().messages) <= KEPT
+
+
+def test_messages_state_known_words() -> None:
+    told = witnesses()
+    assert len(told) > 80
+    for said in told.values():
+        for key, known in WITNESS.items():
+            assert getattr(said, key) in ("", *known)
+
+
+@pytest.mark.parametrize(
+    ("name", "speaker", "names", "end"),
+    [
+        ("kernel_oom", "kernel", "", "memory"),
+        ("mpirun_killed", "", "rank", ""),
+        ("process_signal", "process", "", ""),
+        ("ray_worker_exit", "", "", "lost"),
+        ("k8s_evicted", "", "", "reason"),
+    ],
+)
+def test_some_of_them(name: str, speaker: str, names: str, end: str) -> None:
+    said = witnesses()[name]
+    assert (said.speaker, said.names, said.end) == (speaker, names, end)
