@@ -366,6 +366,8 @@ def _of_line(
         message=message,
         strange=frozenset(hosts - set(known.ranks_of_host)),
         local_rank=row.get("local_rank") if message == "elastic_failed" else None,
+        # What the program says of itself stands for the exception that it raises.
+        exception=message if kind == FAILED and said.speaker == "process" and said.end == "reason" else None,
         pid=row.get("killed_pid"),
         lost=said.end == "lost",
     )

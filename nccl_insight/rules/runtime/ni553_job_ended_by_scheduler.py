@@ -36,7 +36,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nccl_insight.facts.ends import End, ends
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
@@ -173,7 +173,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _first_failure(run: Run) -> float | None:
     """When anything but an end from outside was first reported."""
-    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*QUIET, ENDED]))
+    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*QUIET, CONSEQUENCE, ENDED]))
     first = rows["time_s"].min()
     return first if isinstance(first, float) else None
 
