@@ -30,6 +30,8 @@ KERNEL: Final = (
     r"\bkernel: |NVRM: |\boom-kill:|[Oo]ut of memory: Killed process|\bsegfault at|\bmlx5_core |Bus Error: severity"
     r"|^\s*\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\]"
 )
+_NONE: Final = pl.lit(False)
+_TEXT: Final = pl.col("text")
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,13 @@ class Course:
                 return False
         return True
 
-    def not_stopped(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def not_stopped(
+        self, rows: pl.DataFrame, leaving: pl.Expr = _NONE, said: pl.Expr = _TEXT
+    ) -> pl.DataFrame:
         """The rows (``input_id``, ``line``, ``text``) without those that did not stop a job that came to its end.
 
-        Those that it got over, those of ``cause`` by which processes leave, and what the kernel says in other files.
+        Those that it got over, those of ``leaving``, by which processes leave, and what the kernel says in other files
+        (``said``: a line with what stands in front of it).
         """
         if not self.completed or rows.is_empty():
             return rows
@@ -84,10 +89,8 @@ class Course:
         )
         own = pl.col("input_id").is_in(list(self.inputs))
         over = own & (pl.col("line").cast(pl.Int64) <= line).fill_null(False)
-        leaving = own & pl.col("cause").is_in(list(LEAVING)) if "cause" in rows.columns else pl.lit(False)
-        said = [pl.col(c).cast(pl.String).fill_null("") for c in ("launcher", "text") if c in rows.columns]
-        machine = ~own & pl.concat_str(said, separator=" ").str.contains(KERNEL)
-        return rows.filter(~(over | leaving | machine).fill_null(False))
+        machine = ~own & said.str.contains(KERNEL)
+        return rows.filter(~(over | (own & leaving) | machine).fill_null(False))
 
     def beside(self, input_id: int, text: str) -> bool:
         """Whether a line is the kernel's, in a file beside the log of a job that came to its end."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.course import course
+from nccl_insight.facts.course import LEAVING, course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
@@ -380,7 +380,11 @@ def trouble_line(run: Run) -> str:
     known = comms(run)
     # A launcher that failed at first and came up later.
     past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
-    found = course(run).not_stopped(unwell(run).filter(~pl.col("cause").is_in(list(past))))
+    found = course(run).not_stopped(
+        unwell(run).filter(~pl.col("cause").is_in(list(past))),
+        pl.col("cause").is_in(list(LEAVING)),
+        pl.concat_str(pl.col("launcher", "text").cast(pl.String).fill_null(""), separator=" "),
+    )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}
     rows = [row for row in found.iter_rows(named=True) if (row["input_id"], row["line"]) not in healed]
     if not rows:
