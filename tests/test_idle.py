@@ -55,7 +55,9 @@ def _late(folder: Path, stall: tuple[str, str], named: bool = True) -> str:
 
 
 def test_a_call_that_peers_do_not_have_is_the_reason(tmp_path: Path) -> None:
-    said = _late(tmp_path, ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"))
+    said = _late(
+        tmp_path, ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
+    )
     assert "DataLoader" in said
     assert "num_workers" in said
 
