@@ -172,8 +172,11 @@ def test_the_delay_is_no_more_than_what_others_could_not_hide(tmp_path: Path, la
     assert [f.ranks for f in found] == ([(2,)] if late_us else [])
     if found:
         end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
-        said_ms = float(re.search(r"by ([\d.]+) ms", found[0].title)[1])  # type: ignore[index]
-        assert said_ms == pytest.approx((end(slow) - end(job(0.0))) / 1000, rel=0.1)
+        after, before = re.findall(r"([\d.]+) ms", found[0].title)[-2:]
+        # One of six pauses of a step stands where the peers wait for the prefetch, too.
+        assert 6 * (float(before) - float(after)) == pytest.approx(
+            (end(slow) - end(job(0.0))) / 1000, rel=0.2
+        )
 
 
 def test_a_send_in_the_background_holds_nobody_up(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_last_attempt_is_judged(tmp_path: Path) -> None:
         ("attempt 1 of 2", False),
         ("attempt 2 of 2", True),
     ]
-    assert "No space left on device" in analysis.jobs[0].reached
+    assert "/dev/shm is too small on node1" in analysis.jobs[0].reached
     assert [e.line for e in analysis.findings[0].evidence] == [8, 2]
 
 

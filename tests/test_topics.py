@@ -29,8 +29,11 @@ ALLOWED = {
     "engine/fill.py": "holes in the steps of this tool's own checks, and addresses in a line",
     "engine/help.py": "settings that a line of any wording offers",
     "engine/steps.py": "the steps of this tool's own checks",
+    "facts/course.py": "the heads of kernel lines, as its reader has them",
     "facts/clock.py": "notations of a clock",
     "facts/journey.py": "notes of this tool's own readers",
+    "rules/launch/ni116_requested_plugin_missing.py": "the names of libraries",
+    "rules/network/ni212_net_plugin_load_failed.py": "what the dynamic linker says, in NCCL's line",
     "rules/runtime/ni555_wrong_results.py": "figures in the text of a Python AssertionError",
 }
 ASKS = frozenset({"told", "telling", "mentions"})

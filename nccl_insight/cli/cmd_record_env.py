@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from nccl_insight.engine.more import RECORD
 from nccl_insight.errors import UsageError
 
 
@@ -15,9 +14,11 @@ def register(app: typer.Typer) -> None:
 
     @app.command("record-env")
     def record_env(
-        symptom: Annotated[str, typer.Option(help="What was seen: " + ", ".join(RECORD) + ".")] = "crash",
+        symptom: Annotated[str, typer.Option(help="What was seen: hang, slow or crash.")] = "crash",
     ) -> None:
         """Print the exports for the next run: eval "$(nccl-insight record-env --symptom hang)"."""
+        from nccl_insight.engine.more import RECORD
+
         if symptom not in RECORD:
             raise UsageError(f"record-env: symptom {symptom!r}: give one of {', '.join(RECORD)}")
         for setting in RECORD[symptom]:

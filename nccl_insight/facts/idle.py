@@ -11,13 +11,15 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from nccl_insight.readers.kineto.host import HostTrace, read_host
 from nccl_insight.tables.run import Run
+
+if TYPE_CHECKING:
+    from nccl_insight.readers.kineto.host import HostTrace
 
 _GAP_NS: Final = 100_000
 _TINY_NS: Final = 2_000
@@ -101,6 +103,8 @@ def _files(run: Run) -> dict[int, int]:
 
 
 def _idle_of(run: Run, input_id: int) -> _Idle | None:
+    from nccl_insight.readers.kineto.host import read_host
+
     source = next(i for i in run.inputs if i.input_id == input_id)
     return run.memo(f"facts.idle.input.{input_id}", lambda _: _measured(read_host(source)))
 

@@ -90,7 +90,7 @@ def late_hit(run: Run, one: Mended) -> Hit:
     return Hit(
         title=f"{who} {does}{when(run, scenario.steps)}: {mend}, {_saves(one)}",
         explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
-        f"{_stage(stage)}{_hidden(one)}{_proof(run)}",
+        f"{_stage(stage)}{_only_in(run, scenario.steps)}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
         expected=f"{format_ns(one.after_ns)} with {'even stages' if stage else 'all as their peers'}",
         next_step="move layers from this stage to the others (the output head belongs to the last one)"
@@ -126,7 +126,8 @@ def uneven_hit(run: Run, one: Mended) -> Hit:
 def with_gains(run: Run, hits: Sequence[Hit], look: str) -> list[Hit]:
     """Slow groups and pairs that cost time, with what mending gains; those that no comparison named by themselves."""
     gains = mended(run, WIRE)
-    made = []
+    # Where late ranks explain the time, transfers that seem slow wait for them.
+    made = [] if gains or mended(run, LATE) else list(hits)
     for hit in hits:
         costs = [one for one in gains if set(one.gain.scenario.ranks) & set(hit.ranks)]
         if costs:
@@ -232,6 +233,13 @@ def _hosts_of(ranks: Sequence[int]) -> str:
 
 def _stage(stage: bool) -> str:
     return " Its ranks have more work than those of other stages, none of them is slow." if stage else ""
+
+
+def _only_in(run: Run, steps: Sequence[int]) -> str:
+    if not steps:
+        return ""
+    named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
+    return f" It is so in steps {named} of {what_if(run).steps}, not in the others."
 
 
 def hidden(one: Mended) -> bool:

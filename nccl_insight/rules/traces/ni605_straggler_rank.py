@@ -78,10 +78,15 @@ SOURCES = (
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding per rank that is late; reasons when nothing could be compared."""
-    if replayed(run):
-        yield from (late_hit(run, one) for one in mended(run, LATE) if _late(one))
-        return
+    gains = [one for one in mended(run, LATE) if _late(one)] if replayed(run) else []
     found = arrivals(run)
+    if gains:
+        named = [_hit(run, late, input_of_rank(run)) for late in found.stragglers] if found else []
+        for one in gains:
+            # Where one rank of those is last by itself, the others wait for it in what was not recorded.
+            within = [hit for hit in named if set(hit.ranks) < set(one.gain.scenario.ranks)]
+            yield within[0] if len(within) == 1 and len(named) == 1 else late_hit(run, one)
+        return
     if found is None:
         yield CannotJudge(
             "collectives of fewer than two ranks could be matched",

@@ -39,7 +39,7 @@ from dataclasses import replace
 from nccl_insight.facts.straggler import arrivals, late_hosts
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._gains import mended, replayed, uneven, uneven_hit
+from nccl_insight.rules._gains import LATE, mended, replayed, uneven, uneven_hit
 from nccl_insight.rules._traces import input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
@@ -59,16 +59,8 @@ _WITHOUT_TIMES = 0.3
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a straggler explains the skew and silences it."""
-    if replayed(run):
-        for one in mended(run, {"compute"}):
-            if uneven(one):
-                found = arrivals(run)
-                hit = uneven_hit(run, one)
-                if found is not None and found.routed >= _ROUTED:
-                    hit = replace(
-                        hit, severity=Severity.INFO, explanation=hit.explanation + _by_tokens(found.routed)
-                    )
-                yield hit
+    late = mended(run, LATE) if replayed(run) else []
+    if any(not uneven(one) for one in late):
         return
     found = arrivals(run)
     if found is None or found.stragglers or found.once or late_hosts(run):
@@ -78,6 +70,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     times = run.table("collectives")["start_ns"]
     timed = times.null_count() < times.len()
     if found.collectives < least or found.wait_share < (limit if timed else max(limit, _WITHOUT_TIMES)):
+        return
+    routed = found.routed >= _ROUTED
+    if late:
+        hit = uneven_hit(run, late[0])
+        more = _by_tokens(found.routed) if routed else ""
+        severity = Severity.INFO if routed else None
+        yield replace(hit, severity=severity, explanation=hit.explanation + more)
         return
     inputs = input_of_rank(run)
     rows = found.ranks.select("rank", "times_last", "collectives", "mean_wait_ns").sort("rank")

@@ -53,8 +53,9 @@ SOURCES = ("TraceLens implicit sync analysis",)
 
 def check(run: Run) -> Iterator[Hit | CannotJudge]:
     """One finding per rank."""
-    if replayed(run):
-        yield from (late_hit(run, one) for one in mended(run, LATE) if len(one.gain.scenario.steps) == 1)
+    gains = mended(run, LATE) if replayed(run) else []
+    if gains:
+        yield from (late_hit(run, one) for one in gains if len(one.gain.scenario.steps) == 1)
         return
     found = arrivals(run)
     inputs = input_of_rank(run) if found and found.once else {}
