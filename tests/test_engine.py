@@ -25,6 +25,8 @@ from nccl_insight.model import (
     Severity,
 )
 from nccl_insight.rules import Check, Rule
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.page import Page
 from nccl_insight.tables.run import Run, build_run
 
 
@@ -32,13 +34,13 @@ def rule(
     name: str, check: Check, kind: str = "F", caused_by: tuple[str, ...] = (), code: str = "NI999"
 ) -> Rule:
     return Rule(
-        code=code, name=name, finding_class=FindingClass(kind), severity=Severity.ERROR, confidence=Confidence.HIGH,
-        action=Action.TRIAGE, needs=(), doc="", check=check, caused_by=caused_by,
+        Page(Path(), code, name, {}, ""), finding_class=FindingClass(kind), severity=Severity.ERROR,
+        confidence=Confidence.HIGH, action=Action.TRIAGE, needs=(), logic=check, caused_by=caused_by,
     )  # fmt: skip
 
 
 def yields(*results: Hit | CannotJudge) -> Check:
-    def check(run: Run) -> Iterator[Hit | CannotJudge]:
+    def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield from results
 
     return check

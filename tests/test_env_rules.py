@@ -10,16 +10,11 @@ import pytest
 
 from nccl_insight import api
 from nccl_insight.model import CannotJudge, Hit, Severity
-from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import build_run
+from tests.checks import page, rule
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
 BLOCK = re.compile(r"^## (Fires|Silent): (.*?)\n+```log\n(.*?)```", re.M | re.S)
 CODES = ("NI105", "NI106", "NI108", "NI114", "NI116")
-
-
-def rule(code: str) -> Rule:
-    return next(r for r in discover() if r.code == code)
 
 
 def hits(code: str, path: Path) -> list[Hit]:
@@ -27,11 +22,7 @@ def hits(code: str, path: Path) -> list[Hit]:
 
 
 def blocks() -> list[tuple[str, str, str, str]]:
-    found = [
-        (code, *match.groups())
-        for code in CODES
-        for match in BLOCK.finditer((FIXTURES / f"{code}.md").read_text())
-    ]
+    found = [(code, *match.groups()) for code in CODES for match in BLOCK.finditer(page(code))]
     assert len(found) >= 15
     return [(a, b, c, d) for a, b, c, d in found]
 

@@ -13,9 +13,9 @@ from nccl_insight.engine.measured import measured_sentences
 from nccl_insight.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
 from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, STATED, efficiency, predicted, predictions
 from nccl_insight.report.figures.traces import bandwidth as bandwidth_figure
-from nccl_insight.rules.traces.ni640_benchmark_below_expected import check
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.traces import bandwidth as bandwidth_view
+from tests.checks import check
 from tests.cli import run_cli
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
@@ -189,7 +189,7 @@ def test_measured_sentences_say_how_much_of_the_expected() -> None:
     ],
 )  # fmt: skip
 def test_slow_benchmarks_are_found(gpu: str, busbw: float, hosts: int, hits: int) -> None:
-    found = list(check(bench(gpu, busbw, hosts)))
+    found = list(check("NI640", bench(gpu, busbw, hosts)))
     assert len(found) == hits
     for hit in found:
         assert hasattr(hit, "title")
@@ -213,7 +213,7 @@ def test_ranks_that_share_a_gpu_are_not_judged(tmp_path: Path) -> None:
 
 def test_what_cannot_be_judged_is_said() -> None:
     for run in (bench("Mystery 9000", 5), bench("NVIDIA H100 80GB HBM3", 5, n_hosts=2, nranks=16)):
-        (note,) = check(run)
+        (note,) = check("NI640", run)
         assert "not known" in note.reason
 
 

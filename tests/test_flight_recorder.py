@@ -19,10 +19,9 @@ from nccl_insight.model import CannotJudge, Confidence, Finding, Hit, Role, Seve
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.rules._links import traced_efficiency
-from nccl_insight.rules.runtime import ni502_collective_mismatch, ni503_rank_desync, ni514_send_recv_unmatched
-from nccl_insight.rules.traces import ni607_busbw_below_expected, ni613_collective_stalled
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
+from tests.checks import check
 
 SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(
@@ -220,7 +219,7 @@ def test_a_rank_that_never_issued_a_collective_is_named(tmp_path: Path) -> None:
     assert judged is not None
     assert judged.suspects == (2,)
     assert judged.starved[0].waiting == (0, 1, 3)
-    hits = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    hits = [h for h in check("NI503", run) if isinstance(h, Hit)]
     assert [h.ranks for h in hits] == [(2,)]
     assert "never issued collective 2 (all_reduce 1024x2 Float)" in hits[0].title
 
@@ -249,18 +248,18 @@ def test_a_rank_that_never_finishes_what_others_finished_is_named(tmp_path: Path
 
 def test_all_waiting_in_the_same_collective_blames_nobody(tmp_path: Path) -> None:
     run = dumps(tmp_path, {r: [done(1), entry(2)] for r in range(4)})
-    assert list(ni503_rank_desync.check(run)) == []
+    assert list(check("NI503", run)) == []
 
 
 def test_a_rank_without_a_dump_is_pointed_at_when_all_others_wait(tmp_path: Path) -> None:
     run = dumps(tmp_path, {r: [done(1), entry(2)] for r in (0, 1, 3)})
-    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI503", run) if isinstance(h, Hit)]
     assert (hit.ranks, hit.severity, hit.confidence) == ((2,), Severity.WARNING, Confidence.LOW)
 
 
 def test_a_few_dumps_of_many_ranks_point_at_nobody(tmp_path: Path) -> None:
     run = dumps(tmp_path, {0: [done(1), entry(2)]})
-    assert not [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    assert not [h for h in check("NI503", run) if isinstance(h, Hit)]
 
 
 def test_timed_collectives_have_a_bandwidth(tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_timed_collectives_have_a_bandwidth(tmp_path: Path) -> None:
     both = build_run({"collectives": run.table("collectives"), "predicted": said, "communicators": comms})
     (row,) = traced_efficiency(both).iter_rows(named=True)
     assert row["of_expected"] == pytest.approx(1 / 3)
-    (hit,) = ni607_busbw_below_expected.check(both)
+    (hit,) = check("NI607", both)
     assert isinstance(hit, Hit)
     assert "AllReduce of 16.0 MiB on 4 ranks" in hit.title
 
@@ -329,7 +328,7 @@ def test_sizes_of_all_to_all_may_differ(tmp_path: Path) -> None:
 def test_sixteen_ranks_with_an_injected_fault() -> None:
     """The set's fault_injection.log names ranks 12 and 14."""
     run = load(SHARED / "flight_recorder_16rank_gpu_error")
-    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI503", run) if isinstance(h, Hit)]
     assert hit.ranks == (12, 14)
     judged = verdict(run)
     assert judged is not None
@@ -342,7 +341,7 @@ def test_sixteen_ranks_with_an_injected_fault() -> None:
 def test_a_healthy_gloo_job_is_silent() -> None:
     run = load(SHARED / "gloo_own_4rank_healthy")
     assert run.table("flight_recorder")["rank"].n_unique() == 4
-    assert list(ni503_rank_desync.check(run)) == []
+    assert list(check("NI503", run)) == []
     judged = verdict(run)
     assert judged is not None
     assert judged.mismatches == ()
@@ -351,7 +350,7 @@ def test_a_healthy_gloo_job_is_silent() -> None:
 def test_one_dump_of_two_ranks_blames_nobody(tmp_path: Path) -> None:
     """Whether the other rank wrote a dump that was only not given cannot be known."""
     run = dumps(tmp_path, {0: [done(1), entry(2)]}, ranks=2)
-    (found,) = ni503_rank_desync.check(run)
+    (found,) = check("NI503", run)
     assert isinstance(found, CannotJudge)
     assert "one rank" in found.reason
 
@@ -361,7 +360,7 @@ def test_the_mismatch_is_a_finding_with_the_minority_named(tmp_path: Path) -> No
         tmp_path,
         {r: [done(1), entry(2, "broadcast" if r == 1 else "all_reduce")] for r in range(4)},
     )
-    (hit,) = [h for h in ni502_collective_mismatch.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI502", run) if isinstance(h, Hit)]
     assert hit.ranks == (1,)
     assert "rank 1 issued broadcast 1024x2 Float" in hit.title
     assert hit.expected == "all_reduce 1024x2 Float"
@@ -373,10 +372,10 @@ def started(seq: int, **more: Any) -> dict[str, Any]:
 
 def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> None:
     run = dumps(tmp_path, {r: [done(1), started(2)] for r in range(4)})
-    (hit,) = [h for h in ni613_collective_stalled.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI613", run) if isinstance(h, Hit)]
     assert hit.ranks == (0, 1, 2, 3)
     assert "collective 2 (all_reduce 1024x2 Float)" in hit.title
-    assert list(ni503_rank_desync.check(run)) == []
+    assert list(check("NI503", run)) == []
 
 
 def write_dump(path: Path, entries: list[dict[str, Any]], members: dict[str, list[int]]) -> None:
@@ -428,10 +427,10 @@ def test_who_waits_for_a_rank_without_a_dump_is_not_behind_in_another(tmp_path: 
 def test_issued_but_never_entered(tmp_path: Path) -> None:
     early = done(1, time_discovered_started_ns=1_700_000_000_000_000_050)
     run = dumps(tmp_path, {r: [early, entry(2) if r == 3 else started(2)] for r in range(4)})
-    (hit,) = [h for h in ni503_rank_desync.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI503", run) if isinstance(h, Hit)]
     assert hit.ranks == (3,)
     assert "never entered" in hit.title
-    assert list(ni613_collective_stalled.check(run)) == []
+    assert list(check("NI613", run)) == []
 
 
 def p2p(record: int, text: str, **more: Any) -> dict[str, Any]:
@@ -443,7 +442,7 @@ def test_one_side_of_a_transfer_never_came(tmp_path: Path, mine: str, ranks: tup
     run = dumps(
         tmp_path, {r: [done(1), *([p2p(2, mine, state="started")] if r == 0 else [])] for r in range(4)}
     )
-    (hit,) = [h for h in ni514_send_recv_unmatched.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI514", run) if isinstance(h, Hit)]
     assert hit.ranks == ranks
 
 
@@ -452,7 +451,7 @@ def test_transfers_without_a_partner_follow_from_the_rank_that_is_behind(tmp_pat
     waiting = [done(1), entry(2, state="started")]
     by_rank = {0: waiting, 1: [done(1)], 2: waiting, 3: [*waiting, p2p(3, "recv 3<-0", state="started")]}
     run = dumps(tmp_path, by_rank)
-    (pair,) = [h for h in ni514_send_recv_unmatched.check(run) if isinstance(h, Hit)]
+    (pair,) = [h for h in check("NI514", run) if isinstance(h, Hit)]
     assert pair.caused_by == ("rank-desync",)
     assert pair.title == "Rank 3 waits to receive from rank 0, which never posted the send"
     assert [(f.name, f.role) for f in api.analyze(run).findings[:2]] == [
@@ -483,9 +482,9 @@ def test_the_rank_that_is_behind_because_of_a_transfer_is_no_root(tmp_path: Path
 
 def test_both_sides_open_or_coalesced_is_no_missing_receive(tmp_path: Path) -> None:
     both = {0: [done(1), p2p(2, "send 0->1", state="started")], 1: [done(1), p2p(2, "recv 1<-0")]}
-    assert list(ni514_send_recv_unmatched.check(dumps(tmp_path, both))) == []
+    assert list(check("NI514", dumps(tmp_path, both))) == []
     batch = [p2p(5, "send 0->1"), p2p(6, "coalesced", state="completed", retired=True)]
     folder = tmp_path / "batch"
     folder.mkdir()
     run = dumps(folder, {0: [done(4), *batch], 1: [done(4)]})
-    assert list(ni514_send_recv_unmatched.check(run)) == []
+    assert list(check("NI514", run)) == []

@@ -15,6 +15,7 @@ from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, read_grammar
 from nccl_insight.readers.nccl_log.objects import parse_objects
 from nccl_insight.tables.normalise.meaning import meanings
+from tests.checks import NAMES
 
 FIELDS = (
     "NAME: /[A-Za-z0-9_]+/\nINT: /-?[0-9]+/\nTEXT: /[^\\n]+/\nerrno: INT\nfunction: NAME\nerror_text: TEXT\n"
@@ -38,7 +39,7 @@ failed: "call " function " errno " errno [ " " error_text ]
 
 def judged(*rows: tuple[str, int, str | None, str, str | None], rule: str = RULE) -> list[tuple[str, str]]:
     grammar = read_grammar({"fields.lark": FIELDS, "meanings.lark": SHARED, "x.lark": rule})
-    assert lint(grammar) == []
+    assert lint(grammar, NAMES) == []
     frame = pl.DataFrame(
         rows,
         schema={"function": pl.String, "errno": pl.Int64, "error_text": pl.String, "_level": pl.String,
@@ -103,13 +104,13 @@ def test_what_cannot_be_read_is_refused(line: str, says: str) -> None:
 )
 def test_lint_finds_meanings_that_cannot_be(line: str, says: str) -> None:
     rule = f'//! diagnosis: plain-note\n//! role: root\n{line}\nfailed: "call " errno\n'
-    problems = lint(read_grammar({"fields.lark": FIELDS, "x.lark": rule}))
+    problems = lint(read_grammar({"fields.lark": FIELDS, "x.lark": rule}), NAMES)
     assert [p.text for p in problems if says in p.text]
 
 
 def test_lint_wants_a_meaning_of_every_failure() -> None:
     rule = '//! table: errors\nfailed: "call " errno\n'
-    problems = lint(read_grammar({"fields.lark": FIELDS, "x.lark": rule}))
+    problems = lint(read_grammar({"fields.lark": FIELDS, "x.lark": rule}), NAMES)
     assert [p.text for p in problems] == ["a message of the table errors needs a diagnosis and a role"]
 
 
@@ -141,4 +142,4 @@ def test_errors_and_parse_agree(tmp_path: Path) -> None:
 
 
 def test_the_grammar_keeps_its_rules() -> None:
-    assert lint(default_grammar()) == []
+    assert lint(default_grammar(), NAMES) == []

@@ -9,6 +9,7 @@ import pytest
 
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.lint import lint
+from tests.checks import NAMES
 from tests.patterns import BOUNDED, BOUNDED_MODULES, all_patterns, apply, texts
 
 # A guard against hanging, a thousand times what a linear pattern takes.
@@ -55,4 +56,4 @@ def test_hostile_texts_end(guard: None) -> None:
 
 
 def test_grammar_patterns_are_deterministic() -> None:
-    assert lint(default_catalog().grammar) == []
+    assert lint(default_catalog().grammar, NAMES) == []

@@ -12,12 +12,10 @@ import pytest
 import nccl_insight
 import nccl_insight.rules
 from nccl_insight.model import Severity
-from nccl_insight.rules import HEADINGS, Rule, discover
-from nccl_insight.rules.page import FILE, pages
+from nccl_insight.rules import Rule, discover
+from nccl_insight.rules.page import HEADINGS, pages
 from tests.sentences import refused
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
-PAGES = Path(__file__).parents[1] / "nccl_insight" / "rules"
 # Rules on traces, side files and host facts, and on what several inputs say together: their tests are in Python.
 IN_PYTHON = re.compile(r"NI(6[0-9]{2}|90[5-9]|910|408|510|511|503)")
 
@@ -41,19 +39,15 @@ def rules() -> dict[str, Rule]:
 
 def examples() -> list[Example]:
     found = []
-    for path in sorted([*FOLDER.glob("NI*.md"), *PAGES.rglob("NI*.md")]):
-        text = path.read_text(encoding="utf-8")
-        head = re.match(r"# (NI[0-9]{3}) ([a-z0-9-]+)\n", text) or FILE.fullmatch(path.name)
-        assert head, f"{path.name}: the first line must be '# NI### name'"
-        code = head[1] if head[1].startswith("NI") else f"NI{head[1]}"
+    for page in pages(nccl_insight.rules):
         pattern = (
             r"^## (Fires|Silent): ([^\n]+)\n(?:(?!^## )[^\n]*\n)*?```log\n(.*?)^```(?:\n\nexpect: ([^\n]+))?"
         )
-        for kind, title, log, expect in re.findall(pattern, text, re.M | re.S):
-            assert expect or kind == "Silent" or path.parent == FOLDER, (
-                f"{path.name}: {title}: no expectation"
+        for kind, title, log, expect in re.findall(pattern, page.body + "\n", re.M | re.S):
+            assert expect or kind == "Silent" or page.module.is_file(), (
+                f"{page.code}: {title}: no expectation"
             )
-            found.append(Example(code, head[2], kind == "Fires", title.strip(), log, expect))
+            found.append(Example(page.code, page.name, kind == "Fires", title.strip(), log, expect))
     return found
 
 

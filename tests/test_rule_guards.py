@@ -9,43 +9,35 @@ import pytest
 import nccl_insight
 from nccl_insight.facts.ends import ends
 from nccl_insight.model import CannotJudge, Hit, Severity
-from nccl_insight.rules.network import ni211_net_socket_by_config, ni271_ib_gid_changed
-from nccl_insight.rules.runtime import (
-    ni501_peer_died,
-    ni513_collective_not_reached,
-    ni551_process_killed,
-    ni553_job_ended_by_scheduler,
-)
-
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "rules"
+from tests.checks import check, page
 
 
 def first_log(code: str) -> str:
     """The first log of a rule's fixture, which makes a finding."""
-    return (FIXTURES / f"{code}.md").read_text(encoding="utf-8").split("```log\n")[1].split("```")[0]
+    return page(code).split("```log\n")[1].split("```")[0]
 
 
 def test_calls_are_not_counted_in_a_log_that_is_cut(tmp_path: Path) -> None:
     whole, log = first_log("NI513"), tmp_path / "run.log"
     log.write_text(whole)
-    found = list(ni513_collective_not_reached.check(nccl_insight.load(log)))
+    found = list(check("NI513", nccl_insight.load(log)))
     assert [type(item) for item in found] == [Hit]
     # The last record is cut: the call that rank 1 lacks may have stood behind it.
     log.write_text(whole + "gpu01:4121:4190 [0] NCCL INFO AllReduce: opCo")
-    found = list(ni513_collective_not_reached.check(nccl_insight.load(log)))
+    found = list(check("NI513", nccl_insight.load(log)))
     assert [type(item) for item in found] == [CannotJudge]
     log.write_text("".join(line for line in whole.splitlines(keepends=True) if "AllReduce" not in line))
-    assert list(ni513_collective_not_reached.check(nccl_insight.load(log))) == []
+    assert list(check("NI513", nccl_insight.load(log))) == []
 
 
 def test_sockets_are_no_choice_where_the_plugin_failed(tmp_path: Path) -> None:
     whole, log = first_log("NI211"), tmp_path / "run.log"
     log.write_text(whole)
-    assert list(ni211_net_socket_by_config.check(nccl_insight.load(log)))
+    assert list(check("NI211", nccl_insight.load(log)))
     head = whole.splitlines()[0].partition("NCCL INFO")[0]
     failed = "NET/OFI aws-ofi-nccl initialization failed"
     log.write_text(whole + f"{head}NCCL INFO {failed}\n")
-    assert list(ni211_net_socket_by_config.check(nccl_insight.load(log))) == []
+    assert list(check("NI211", nccl_insight.load(log))) == []
 
 
 HEADS = ("gpu01:4121:4190 [0] NCCL INFO", "gpu02:5121:5190 [0] NCCL INFO")
@@ -74,49 +66,49 @@ def _run(tmp_path: Path, *lines: str, size: int = 2) -> nccl_insight.Run:
     return nccl_insight.load(log)
 
 
-def _severities(run: nccl_insight.Run, check: object) -> list[Severity | None]:
-    found = list(check(run))  # type: ignore[operator]
+def _severities(run: nccl_insight.Run, code: str) -> list[Severity | None]:
+    found = check(code, run)
     return [hit.severity for hit in found if isinstance(hit, Hit)]
 
 
 def test_ranks_that_leave_one_after_another_lost_nobody(tmp_path: Path) -> None:
-    check, gone = ni501_peer_died.check, _said(0, "Destroy")
-    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [Severity.INFO]
+    gone = _said(0, "Destroy")
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy")), "NI501") == [Severity.INFO]
     # A rank that says nothing of its end, one that aborts, one that is not in the log, and another failure.
-    assert _severities(_run(tmp_path, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [None]
-    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Abort")), check) == [None]
-    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy"), size=4), check) == [None]
+    assert _severities(_run(tmp_path, CLOSED_BY_PEER, _said(1, "Destroy")), "NI501") == [None]
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Abort")), "NI501") == [None]
+    assert _severities(_run(tmp_path, gone, CLOSED_BY_PEER, _said(1, "Destroy"), size=4), "NI501") == [None]
     crash = "[gpu01:04121] *** Process received signal ***\n[gpu01:04121] Signal: Segmentation fault (11)"
-    assert _severities(_run(tmp_path, gone, crash, CLOSED_BY_PEER, _said(1, "Destroy")), check) == [None]
+    assert _severities(_run(tmp_path, gone, crash, CLOSED_BY_PEER, _said(1, "Destroy")), "NI501") == [None]
 
 
 def test_an_address_that_changed_is_noted_where_the_job_went_on(tmp_path: Path) -> None:
-    check, done = ni271_ib_gid_changed.check, (_said(0, "Destroy"), _said(1, "Destroy"))
-    assert _severities(_run(tmp_path, GID_CHANGED, *done), check) == [Severity.INFO]
-    assert _severities(_run(tmp_path, GID_CHANGED), check) == [None]
-    assert _severities(_run(tmp_path, GID_CHANGED, done[1]), check) == [None]
-    assert _severities(_run(tmp_path, GID_CHANGED, CLOSED_BY_PEER, *done), check) == [None]
+    done = (_said(0, "Destroy"), _said(1, "Destroy"))
+    assert _severities(_run(tmp_path, GID_CHANGED, *done), "NI271") == [Severity.INFO]
+    assert _severities(_run(tmp_path, GID_CHANGED), "NI271") == [None]
+    assert _severities(_run(tmp_path, GID_CHANGED, done[1]), "NI271") == [None]
+    assert _severities(_run(tmp_path, GID_CHANGED, CLOSED_BY_PEER, *done), "NI271") == [None]
 
 
 def test_a_limit_after_the_last_communicator_cut_off_no_collective(tmp_path: Path) -> None:
-    check, done = ni553_job_ended_by_scheduler.check, (_said(0, "Destroy"), _said(1, "Destroy"))
-    assert _severities(_run(tmp_path, *done, TIME_LIMIT), check) == [Severity.WARNING]
-    assert _severities(_run(tmp_path, TIME_LIMIT, *done), check) == [None]
-    assert _severities(_run(tmp_path, done[0], TIME_LIMIT), check) == [None]
+    done = (_said(0, "Destroy"), _said(1, "Destroy"))
+    assert _severities(_run(tmp_path, *done, TIME_LIMIT), "NI553") == [Severity.WARNING]
+    assert _severities(_run(tmp_path, TIME_LIMIT, *done), "NI553") == [None]
+    assert _severities(_run(tmp_path, done[0], TIME_LIMIT), "NI553") == [None]
     # Who cancels what is left of a job that closed everything chose to.
     cancelled = TIME_LIMIT.replace(" DUE TO TIME LIMIT", "")
-    assert _severities(_run(tmp_path, *done, cancelled), check) == [Severity.INFO]
-    assert _severities(_run(tmp_path, cancelled), check) == [Severity.WARNING]
+    assert _severities(_run(tmp_path, *done, cancelled), "NI553") == [Severity.INFO]
+    assert _severities(_run(tmp_path, cancelled), "NI553") == [Severity.WARNING]
 
 
 def test_a_killed_process_is_none_of_the_ranks_that_closed_later(tmp_path: Path) -> None:
-    check, done = ni551_process_killed.check, (_said(0, "Destroy"), _said(1, "Destroy"))
+    done = (_said(0, "Destroy"), _said(1, "Destroy"))
     kernel = "[ 4021.118233] Out of memory: Killed process {} (indexer) total-vm:81920kB, anon-rss:4096kB, file-rss:0kB"
     other, own = kernel.format(901), kernel.format(4121)
-    assert _severities(_run(tmp_path, other, *done), check) == [Severity.INFO]
-    assert _severities(_run(tmp_path, other, done[1]), check) == [None]
-    assert _severities(_run(tmp_path, *done, other), check) == [None]
-    assert _severities(_run(tmp_path, own, *done), check) == [None]
+    assert _severities(_run(tmp_path, other, *done), "NI551") == [Severity.INFO]
+    assert _severities(_run(tmp_path, other, done[1]), "NI551") == [None]
+    assert _severities(_run(tmp_path, *done, other), "NI551") == [None]
+    assert _severities(_run(tmp_path, own, *done), "NI551") == [None]
 
 
 def test_a_session_that_was_closed_is_no_scheduler(tmp_path: Path) -> None:
@@ -124,11 +116,11 @@ def test_a_session_that_was_closed_is_no_scheduler(tmp_path: Path) -> None:
         "W0302 11:00:07.100000 812 torch/distributed/elastic/agent/server/api.py:704] Received {} death signal, "
         "shutting down workers"
     )
-    (hit,) = ni553_job_ended_by_scheduler.check(_run(tmp_path, line.format(1)))
+    (hit,) = check("NI553", _run(tmp_path, line.format(1)))
     assert isinstance(hit, Hit)
     assert "session" in hit.title
     assert "sacct" not in hit.next_step
-    (hit,) = ni553_job_ended_by_scheduler.check(_run(tmp_path, line.format(15)))
+    (hit,) = check("NI553", _run(tmp_path, line.format(15)))
     assert isinstance(hit, Hit)
     assert "session" not in hit.title
 

@@ -27,10 +27,9 @@ from nccl_insight.readers import (
     topo_xml,
 )
 from nccl_insight.readers.embedded.nccl_tests import op_of_name
-from nccl_insight.rules.runtime import ni510_ras_mismatch, ni511_ras_incomplete
-from nccl_insight.rules.traces import ni601_low_bandwidth
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
+from tests.checks import check
 
 SHARED = runs.SHARED
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="NCCL_INSIGHT_REFERENCE_DATA is not set")
@@ -258,7 +257,7 @@ def test_low_bandwidth_is_judged_only_where_the_link_is_known(tmp_path: Path) ->
         path = write(
             tmp_path, "t.log", table + "# size count type redop root time algbw busbw #wrong\n" + row
         )
-        return list(ni601_low_bandwidth.check(run_of(tables(nccl_tests.FORMAT, path))))
+        return list(check("NI601", run_of(tables(nccl_tests.FORMAT, path))))
 
     (hit,) = judged("NVIDIA H100 80GB HBM3", 41.0)
     assert isinstance(hit, Hit)
@@ -296,7 +295,7 @@ def test_ras_outliers_with_their_own_counts(tmp_path: Path) -> None:
         (3, "AllReduce", 6000, "10.1.1.1", 483075),
         (9, "AllReduce", 0, "10.1.1.2", 1000),
     ]
-    (hit,) = [h for h in ni510_ras_mismatch.check(run_of(found)) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI510", run_of(found)) if isinstance(h, Hit)]
     assert hit.ranks == (3, 9)
     assert hit.comm_id == "0x27a079b828ff1a75"
 
@@ -314,10 +313,10 @@ def test_ras_json_counts(tmp_path: Path) -> None:
     text = json.dumps(document)
     assert ras.FORMAT.sniff(text.encode(), "r") > 0.5
     run = run_of(tables(ras.FORMAT, write(tmp_path, "r.json", text)))
-    (hit,) = [h for h in ni510_ras_mismatch.check(run) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI510", run) if isinstance(h, Hit)]
     assert hit.ranks == (1,)
     assert "499 to 500 AllReduce" in hit.title
-    assert list(ni511_ras_incomplete.check(run)) == []
+    assert list(check("NI511", run)) == []
 
 
 def test_impossible_ras_values_survive_and_are_called_so(tmp_path: Path) -> None:
@@ -330,7 +329,7 @@ def test_impossible_ras_values_survive_and_are_called_so(tmp_path: Path) -> None
     assert 1057455228 in found["ras"]["rank"].to_list()
     assert 255 in found["ras"]["count"].to_list()
     assert found["notes"].height == 2
-    (hit,) = [h for h in ni511_ras_incomplete.check(run_of(found)) if isinstance(h, Hit)]
+    (hit,) = [h for h in check("NI511", run_of(found)) if isinstance(h, Hit)]
     assert "impossible" in hit.title
     assert hit.ranks == ()
 

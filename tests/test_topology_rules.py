@@ -6,11 +6,8 @@ import polars as pl
 import pytest
 
 from nccl_insight.model import CannotJudge, Hit, Severity
-from nccl_insight.rules.launch import ni107_env_mismatch
-from nccl_insight.rules.network import ni239_mixed_networks
-from nccl_insight.rules.topology import ni310_ring_crosses_nodes_often, ni313_nvlink_degraded
-from nccl_insight.rules.traces import ni602_too_many_small_collectives
 from nccl_insight.tables.run import Run, build_run
+from tests.checks import check
 
 
 def _nvlinks(*gpus: tuple[str, list[float | None]]) -> Run:
@@ -35,19 +32,19 @@ def _hits(found: object) -> list[Hit]:
 
 
 def test_a_gpu_with_fewer_active_links_than_its_neighbour() -> None:
-    (hit,) = _hits(ni313_nvlink_degraded.check(_nvlinks(("card", [25.0, 25.0]), ("card", [25.0, None]))))
+    (hit,) = _hits(check("NI313", _nvlinks(("card", [25.0, 25.0]), ("card", [25.0, None]))))
     assert (hit.observed, hit.expected) == ("1 active links", "2 active links")
     assert [r.line for r in hit.evidence] == [4]
 
 
 def test_a_board_whose_gpus_all_lost_a_link() -> None:
     run = _nvlinks(*(("NVIDIA A100-SXM4-80GB", [25.0] * 11 + [None]) for _ in range(2)))
-    (hit,) = _hits(ni313_nvlink_degraded.check(run))
+    (hit,) = _hits(check("NI313", run))
     assert "expected 12" in hit.title
 
 
 def test_a_slow_link() -> None:
-    (hit,) = _hits(ni313_nvlink_degraded.check(_nvlinks(("card", [26.5, 26.5]), ("card", [26.5, 12.0]))))
+    (hit,) = _hits(check("NI313", _nvlinks(("card", [26.5, 26.5]), ("card", [26.5, 12.0]))))
     assert hit.observed == "12.0 GB/s"
 
 
@@ -60,7 +57,7 @@ def test_a_slow_link() -> None:
     ],
 )
 def test_healthy_boards_are_silent(gpus: tuple[tuple[str, list[float | None]], ...]) -> None:
-    assert _hits(ni313_nvlink_degraded.check(_nvlinks(*gpus))) == []
+    assert _hits(check("NI313", _nvlinks(*gpus))) == []
 
 
 def _trace(size_bytes: int, count: int, duration_ns: int, large_ns: int) -> Run:
@@ -79,15 +76,15 @@ def _trace(size_bytes: int, count: int, duration_ns: int, large_ns: int) -> Run:
 
 
 def test_small_collectives_of_a_trace_count_by_their_time() -> None:
-    (hit,) = _hits(ni602_too_many_small_collectives.check(_trace(4096, 300, 20_000, 1_000_000)))
+    (hit,) = _hits(check("NI602", _trace(4096, 300, 20_000, 1_000_000)))
     assert "4.0 KiB" in hit.observed or "4.0 KiB" in hit.title
     assert (hit.severity or Severity.WARNING) is Severity.WARNING
-    cheap = _hits(ni602_too_many_small_collectives.check(_trace(4096, 300, 10, 1_000_000_000)))
+    cheap = _hits(check("NI602", _trace(4096, 300, 10, 1_000_000_000)))
     assert all(h.severity is Severity.INFO for h in cheap)
 
 
 def test_large_collectives_of_a_trace_are_silent() -> None:
-    assert _hits(ni602_too_many_small_collectives.check(_trace(32 << 20, 300, 20_000, 1_000_000))) == []
+    assert _hits(check("NI602", _trace(32 << 20, 300, 20_000, 1_000_000))) == []
 
 
 def _job(hosts: list[str], networks: list[str]) -> dict[str, pl.DataFrame]:
@@ -116,7 +113,7 @@ def _job(hosts: list[str], networks: list[str]) -> dict[str, pl.DataFrame]:
 
 def test_one_host_on_another_network_is_named_whole() -> None:
     tables = _job(["a", "a", "b", "b", "z", "z"], ["IB"] * 4 + ["Socket"] * 2)
-    (hit,) = _hits(ni239_mixed_networks.check(build_run(tables)))
+    (hit,) = _hits(check("NI239", build_run(tables)))
     assert (hit.hosts, hit.ranks, hit.severity) == (("z",), (4, 5), Severity.ERROR)
     assert hit.title.startswith("z: network Socket")
 
@@ -132,9 +129,9 @@ def test_a_setting_on_one_rank_is_not_guessed_in_a_torn_log() -> None:
     inputs = {"input_id": [0], "path": ["x"], "torn_lines": [0]}
     whole = build_run({**tables, "inputs": pl.DataFrame(inputs)})
     torn = build_run({**tables, "inputs": pl.DataFrame({**inputs, "torn_lines": [3]})})
-    (hit,) = _hits(ni107_env_mismatch.check(whole))
+    (hit,) = _hits(check("NI107", whole))
     assert (hit.ranks, hit.observed) == ((2,), "not set")
-    assert _hits(ni107_env_mismatch.check(torn)) == []
+    assert _hits(check("NI107", torn)) == []
 
 
 def test_rings_that_the_log_cuts_are_not_judged() -> None:
@@ -145,5 +142,5 @@ def test_rings_that_the_log_cuts_are_not_judged() -> None:
             "input_id": [0] * 2, "line": [9] * 2,
         }
     )  # fmt: skip
-    (found,) = ni310_ring_crosses_nodes_often.check(build_run(tables))
+    (found,) = check("NI310", build_run(tables))
     assert isinstance(found, CannotJudge)

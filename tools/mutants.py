@@ -85,7 +85,7 @@ def _change(node: ast.AST) -> None:
 
 def _holds(module: types.ModuleType, run: Run, example: Example, rule: Rule) -> bool:
     """Whether a check gives what its example wants."""
-    hits = [hit for hit in module.check(run) if isinstance(hit, Hit)]
+    hits = [hit for hit in module.check(rule.context(run)) if isinstance(hit, Hit)]
     loud = [hit for hit in hits if (hit.severity or rule.severity) is not Severity.INFO]
     if not example.fires:
         return not (hits if rule.severity is Severity.INFO else loud)

@@ -21,9 +21,10 @@ def register(app: typer.Typer) -> None:
         """Check the grammar's rules of determinism and portability."""
         from nccl_insight.language.lint import lint as run_lint
         from nccl_insight.language.load import default_grammar
+        from nccl_insight.rules import discover
 
         grammar = default_grammar()
-        problems = run_lint(grammar)
+        problems = run_lint(grammar, {rule.name for rule in discover()})
         for problem in problems:
             typer.echo(str(problem))
         typer.echo(f"{len(grammar.messages)} rules, {len(problems)} problems", err=True)

@@ -66,7 +66,7 @@ def _explanation(rule: Rule) -> str:
         f"severity {severity_word(rule.severity)}, confidence {rule.confidence.value}, action {rule.action.value}, "
         f"class {kind} ({_CLASSES[kind]})"
     )
-    parts = [head, rule.doc.strip().replace("``", "`")]
+    parts = [head, rule.doc.strip()]
     if rule.caused_by:
         parts.append(
             "Consequence of, when present\n----------------------------\n"
@@ -179,8 +179,7 @@ def _start(names: list[str], family: str, logic: bool, into: Path, used: dict[st
             out.write(text)
         yield f"wrote {path}"
     yield f"next: `//! diagnosis: {names[0]}` and a role above its messages in grammars/*.lark (docs/grammar.md)"
-    yield f"      {names[0]} in nccl_insight/language/diagnoses.py; fill in what stands between < and >"
-    yield "      pytest tests/test_rule_fixtures.py tests/test_pages.py"
+    yield "      fill in what stands between < and >; pytest tests/test_rule_fixtures.py tests/test_pages.py"
 
 
 def register(app: typer.Typer) -> None:

@@ -26,7 +26,7 @@ from nccl_insight.facts.course import LEAVING, Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Confidence, FindingClass, Role, Severity
-from nccl_insight.rules._faults import ECHOES, NETWORK, OUTSIDE, nearness
+from nccl_insight.rules.natures import names, nearness
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
@@ -157,7 +157,9 @@ def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
     ]
     found: dict[str, float] = {}
     for closed in (d for d in drafts if d.name == "peer-died" and d.first_s is not None):
-        ends = [d for d in failed if d.name in OUTSIDE and len(d.hit.hosts) == 1 and _later(d, closed)]
+        ends = [
+            d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)
+        ]
         others = [d for d in failed if not nearness(d.name) and d not in ends]
         hosts = {d.hit.hosts[0] for d in ends}
         if len(hosts) != 1 or others or set(closed.hit.hosts) != hosts:
@@ -177,7 +179,7 @@ def _later(one: Draft, other: Draft) -> bool:
 def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
     """The draft by the clock of the other hosts, with a sentence that says so."""
     host = draft.hit.hosts[0] if len(draft.hit.hosts) == 1 else ""
-    if host not in ahead or draft.name not in OUTSIDE or draft.first_s is None:
+    if host not in ahead or draft.name not in names("outside") or draft.first_s is None:
         return draft
     minutes = ahead[host] / 60
     by = plural(round(minutes), "minute") if minutes >= 1 else f"{ahead[host]:.0f} s"
@@ -207,13 +209,13 @@ def _on_purpose(cause: Draft, effect: Draft) -> bool:
 
     An end or an exception of another process only where a clock, or the place in a file of both, puts it behind.
     """
-    if effect.hit.deliberate or effect.name not in ECHOES + OUTSIDE:
+    if effect.hit.deliberate or effect.name not in names("echo", "outside"):
         return False
     if cause.first_s is not None and effect.first_s is not None:
         return effect.first_s >= cause.first_s - SAME_HOST_SKEW_S
     if cause.first[0] == effect.first[0]:
         return effect.first >= cause.first
-    return effect.name in ECHOES
+    return effect.name in names("echo")
 
 
 def _explains(cause: Draft, effect: Draft) -> bool:
@@ -228,9 +230,13 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return False
     if cause.name in effect.causes:
         return True
-    if cause.name in OUTSIDE and effect.name in ECHOES and cause.severity is Severity.ERROR:
+    if cause.name in names("outside") and effect.name in names("echo") and cause.severity is Severity.ERROR:
         return cause.confidence is not Confidence.LOW
-    if effect.name == "collective-not-reached" and cause.name in NETWORK and cause.severity is Severity.ERROR:
+    if (
+        effect.name == "collective-not-reached"
+        and cause.name in names("network")
+        and cause.severity is Severity.ERROR
+    ):
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
         return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
     mutual = effect.name in cause.causes and not _behind(effect, cause)
@@ -280,7 +286,7 @@ def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: First
         if above[j] is None
         and d.severity is Severity.ERROR
         and d.rule.finding_class is FindingClass.FAILURE
-        and d.name not in OUTSIDE
+        and d.name not in names("outside")
         and not nearness(d.name)
     ]
     found: set[int] = set()
@@ -408,7 +414,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             said = "The job came to its end: it was none of its ranks."
         elif draft.name in LEAVING and told.got_over(draft.hit.evidence):
             said = "The job came to its end: this did not stop it."
-        elif draft.name in OUTSIDE and told.went_on(draft.hit.evidence, draft.last_s):
+        elif draft.name in names("outside") and told.went_on(draft.hit.evidence, draft.last_s):
             said, most = "The job went on after it, and came to its end.", Severity.WARNING
         if said:
             why = draft.hit.explanation or draft.rule.section("Why it matters")
@@ -420,7 +426,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
 
 def _stopped(draft: Draft, told: Course) -> bool:
     """Whether a rank failed for good behind the lines by which the job seemed to be through, or without any line."""
-    if draft.severity is not Severity.ERROR or draft.name not in OUTSIDE or not draft.hit.ranks:
+    if draft.severity is not Severity.ERROR or draft.name not in names("outside") or not draft.hit.ranks:
         return False
     behind = [told.through.get(ref.input_id) for ref in draft.hit.evidence]
     return any(line is None or ref.line > line for line, ref in zip(behind, draft.hit.evidence, strict=True))

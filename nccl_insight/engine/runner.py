@@ -10,7 +10,6 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.errors import present
 from nccl_insight.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.rules import Rule
-from nccl_insight.rules._errors import said
 from nccl_insight.rules._host_tools import beside, joined
 from nccl_insight.tables.run import Run
 
@@ -95,12 +94,14 @@ def _said(run: Run, rule: Rule) -> list[Draft]:
     """What NCCL's own lines say of a diagnosis whose rule was silent and lets them speak; else its silence is final."""
     if not rule.speaks or not run.has("errors") or rule.name not in present(run):
         return []
-    todo = " ".join(rule.section("What to do").replace("``", "").split())
+    todo = " ".join(rule.section("What to do").replace("`", "").split())
     why = " ".join(rule.section("Why it matters").split())
     # Worth knowing at most, where the diagnosis is no more than that.
     most = Severity.INFO if rule.finding_class is FindingClass.INFORMATION else Severity.WARNING
-    hits = said(run, rule.name, rule.summary.rstrip("."), todo or f"nccl-insight explain {rule.code}", why)
-    return [Draft(rule, replace(hit, severity=most), most) for hit in hits]
+    hits = rule.context(run).said(
+        rule.summary.rstrip("."), todo or f"nccl-insight explain {rule.code}", why, most
+    )
+    return [Draft(rule, hit, most) for hit in hits]
 
 
 def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJudged], list[str]]:

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from nccl_insight.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
-from nccl_insight.language.diagnoses import DIAGNOSES
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
 from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
@@ -27,7 +26,7 @@ class Problem:
         return f"{self.origin}: {self.name}: {self.text}"
 
 
-def lint(grammar: Grammar, diagnoses: Collection[str] = DIAGNOSES) -> list[Problem]:
+def lint(grammar: Grammar, diagnoses: Collection[str]) -> list[Problem]:
     """Every breach of docs/grammar.md in a grammar, in file order. ``diagnoses``: the names that a message may have."""
     problems: list[Problem] = []
     for terminal in grammar.terminals.values():

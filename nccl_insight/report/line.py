@@ -96,7 +96,7 @@ def _advice(rule: Rule | None, role: str | None) -> list[str]:
         more = len(causes) - _MOST
         lines += ["", f"  comes before it  {before}{f' and {more} more' if more > 0 else ''}"]
     for title, heading in (("why it matters", "Why it matters"), ("what to do", "What to do")):
-        text = " ".join(rule.section(heading).replace("``", "`").split())
+        text = " ".join(rule.section(heading).split())
         if text and role != "benign":
             lines += ["", f"  {title}: {text}"]
     lines += ["", f"  more: nccl-insight explain {rule.code}"]

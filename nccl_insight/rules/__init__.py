@@ -1,154 +1,157 @@
-"""Diagnoses by family, one page or module each, found by file name.
+"""Diagnoses by family: a page each (:mod:`nccl_insight.rules.page`), with a module beside it where there is logic.
 
-``<family>/NI###-name.md`` is a diagnosis that the messages decide alone (:mod:`nccl_insight.rules.page`),
-``<family>/niNNN_<name with underscores>.py`` one with logic.
-
-A rule module defines ``CLASS`` (F, P, I, S or L), ``SEVERITY``, ``ACTION``, ``NEEDS`` (tables of which at
-least one must have rows), ``check(run)`` and a docstring under the fixed headings below. Its silence is final,
-unless it says ``SPEAKS = True``: then lines that mean its diagnosis speak for themselves where it is silent. Code and
-name come from the file name. Nothing is registered by hand; third parties add packages of rules by the entry point
-group ``nccl_insight.rules`` (the entry point names a package).
+``<family>/NI###-name.md`` says what the diagnosis is, how severe, what it needs and what to do.
+``<family>/ni###_name.py`` defines ``check(ctx)`` (:class:`nccl_insight.rules.context.Context`), which yields what it
+sees; its silence is final unless the page says ``speaks: yes``. A page without a module speaks for its messages.
+Nothing is registered by hand; third parties add packages of rules by the entry point group ``nccl_insight.rules``
+(the entry point names a package). Modules are imported when their check first runs.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
-import pkgutil
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from nccl_insight import extensions
 from nccl_insight.errors import InsightError
 from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
+from nccl_insight.rules.natures import NATURES, causes_of
+from nccl_insight.rules.page import Page, pages
 from nccl_insight.tables.run import Run
 
 if TYPE_CHECKING:
-    from nccl_insight.rules.page import Page
-
-HEADINGS = (
-    "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
-)  # fmt: skip
-_FILE = re.compile(r"ni([0-9]{3})_([a-z0-9_]+)")
+    from nccl_insight.rules.context import Context
 
 
 class Check(Protocol):
-    """The one function of a rule."""
+    """The one function of a check with logic."""
 
-    def __call__(self, run: Run) -> Iterator[Hit | CannotJudge]:
+    def __call__(self, ctx: Context) -> Iterator[Hit | CannotJudge]:
         """Yields what was found, or why nothing could be decided."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A diagnosis: its metadata, documentation and check."""
+    """A diagnosis: what its page says, and its check."""
 
-    code: str
-    name: str
+    page: Page
     finding_class: FindingClass
     severity: Severity
     confidence: Confidence
     action: Action
     needs: tuple[str, ...]
-    doc: str
-    check: Check
+    logic: Check
+    natures: tuple[str, ...] = ()
+    distance: int = 0
     caused_by: tuple[str, ...] = ()
-    sources: tuple[str, ...] = field(default=())
+    sources: tuple[str, ...] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     speaks: bool = False
 
     @property
+    def code(self) -> str:
+        """``NI###``."""
+        return self.page.code
+
+    @property
+    def name(self) -> str:
+        """The public name."""
+        return self.page.name
+
+    @property
+    def doc(self) -> str:
+        """The documentation as plain text."""
+        return self.page.doc
+
+    @property
     def summary(self) -> str:
-        """First line of the documentation."""
-        return self.doc.splitlines()[0] if self.doc else ""
+        """What it is, in one sentence."""
+        return self.page.summary
 
     def section(self, heading: str) -> str:
         """Text under one of the fixed headings."""
-        match = re.search(rf"^{heading}\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", self.doc, re.M | re.S)
-        return match[1].strip() if match else ""
+        return self.page.sections.get(heading, "")
+
+    def context(self, run: Run) -> Context:
+        """The run as this check sees it."""
+        from nccl_insight.rules.context import Context
+
+        return Context(run, self.name, self.thresholds)
+
+    def check(self, run: Run) -> Iterator[Hit | CannotJudge]:
+        """What the check finds in a run, or why it cannot judge."""
+        return self.logic(self.context(run))
 
 
-def rule_of(module: ModuleType) -> Rule:
-    """Reads the metadata of a rule module.
+def _spoken(page: Page, ctx: Context) -> Iterator[Hit | CannotJudge]:
+    from nccl_insight.rules.context import spoken
 
-    Raises:
-        InsightError: a constant or heading is missing; the message names module and item.
-    """
-    stem = module.__name__.rsplit(".", 1)[-1]
-    match = _FILE.fullmatch(stem)
-    if match is None:
-        raise InsightError(f"rule module {stem}: the file name must be niNNN_<name>.py")
-    try:
-        return Rule(
-            code=f"NI{match[1]}",
-            name=match[2].replace("_", "-"),
-            finding_class=FindingClass(module.CLASS),
-            severity=module.SEVERITY,
-            confidence=getattr(module, "CONFIDENCE", Confidence.HIGH),
-            action=module.ACTION,
-            needs=tuple(module.NEEDS),
-            doc=inspect.cleandoc(module.__doc__ or ""),
-            check=module.check,
-            caused_by=tuple(getattr(module, "CAUSED_BY", ())),
-            sources=tuple(getattr(module, "SOURCES", ())),
-            thresholds=dict(getattr(module, "THRESHOLDS", {})),
-            speaks=bool(getattr(module, "SPEAKS", False)),
-        )
-    except AttributeError as error:
-        raise InsightError(f"rule module {stem}: {error}") from error
+    return spoken(ctx, page)
 
 
-def page_module() -> ModuleType:
-    """The reader of pages (imported late: pages use what rules share)."""
-    return importlib.import_module(f"{__name__}.page")
+def _judged(module: str, ctx: Context) -> Iterator[Hit | CannotJudge]:
+    check: Check = extensions.imported(module).check
+    return check(ctx)
 
 
-def rule_of_page(page: Page) -> Rule:
-    """The rule that a page makes.
+def rule_of(page: Page, package: str, folders: Sequence[Path] = ()) -> Rule:
+    """The rule that a page makes. ``folders``: those of the package, from which the module's name follows.
 
     Raises:
         InsightError: a value of its front matter does not exist.
     """
-    finding_class, severity, confidence, action = page_module().values(page)
-    return Rule(
-        code=page.code,
-        name=page.name,
-        finding_class=finding_class,
-        severity=severity,
-        confidence=confidence,
-        action=action,
-        needs=("errors",),
-        doc=page.doc,
-        check=page.check,
-        caused_by=page.caused_by,
-    )
-
-
-def _modules(package: ModuleType) -> Iterator[ModuleType]:
-    for info in pkgutil.iter_modules(package.__path__):
-        if info.ispkg:
-            yield from _modules(extensions.imported(f"{package.__name__}.{info.name}"))
-        elif _FILE.fullmatch(info.name):
-            yield extensions.imported(f"{package.__name__}.{info.name}")
+    head = page.head
+    logic: Check = partial(_spoken, page)
+    if page.module.is_file():
+        top = next(folder for folder in folders if folder in page.path.parents)
+        logic = partial(_judged, ".".join([package, *page.module.relative_to(top).with_suffix("").parts]))
+    try:
+        numbers = dict(part.split() for part in head.get("thresholds", "").split(",") if part.strip())
+        if unknown := set(page.words("nature")) - NATURES:
+            raise ValueError(f"no nature is called {', '.join(sorted(unknown))}")
+        return Rule(
+            page=page,
+            finding_class=FindingClass(head["class"]),
+            severity=Severity(head["severity"]),
+            confidence=Confidence(head.get("confidence", "high")),
+            action=Action(head["action"]),
+            needs=page.words("needs", "errors"),
+            logic=logic,
+            natures=page.words("nature"),
+            distance=int(head.get("distance", "0")),
+            caused_by=page.words("caused_by"),
+            sources=tuple(source.strip() for source in head.get("sources", "").split(";") if source.strip()),
+            thresholds={key: float(value) for key, value in numbers.items()},
+            speaks=head.get("speaks") == "yes",
+        )
+    except ValueError as error:
+        raise InsightError(f"page {page.code}-{page.name}: {error}") from error
 
 
 def discover() -> Sequence[Rule]:
     """All rules, ordered by code; codes and names are unique.
 
     Raises:
-        InsightError: two rules share a code or a name.
+        InsightError: two rules share a code or a name, or a module has no page.
     """
     return _found((importlib.import_module(__name__), *extensions.packages("rules")))
 
 
 @cache
 def _found(packages: tuple[ModuleType, ...]) -> Sequence[Rule]:
-    found = [rule_of(module) for package in packages for module in _modules(package)]
-    found += [rule_of_page(page) for package in packages for page in page_module().pages(package)]
+    found: list[Rule] = []
+    for package in packages:
+        folders = [Path(p) for p in package.__path__]
+        of_package = [rule_of(page, package.__name__, folders) for page in pages(package)]
+        modules = {p for folder in folders for p in folder.rglob("ni[0-9]*.py")}
+        for module in sorted(modules - {rule.page.module for rule in of_package}):
+            raise InsightError(f"rule module {module.name}: no page NI###-name.md stands beside it")
+        found += of_package
     rules = sorted(found, key=lambda r: r.code)
     for attribute in ("code", "name"):
         seen: set[str] = set()
@@ -157,4 +160,9 @@ def _found(packages: tuple[ModuleType, ...]) -> Sequence[Rule]:
             if value in seen:
                 raise InsightError(f"two rules share the {attribute} {value}")
             seen.add(value)
-    return tuple(rules)
+    natures = {rule.name: rule.natures for rule in rules}
+    return tuple(replace(rule, caused_by=_causes(rule, natures)) for rule in rules)
+
+
+def _causes(rule: Rule, natures: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return causes_of(natures, (*rule.caused_by, f"-{rule.name}")) if rule.caused_by else ()

@@ -10,7 +10,7 @@ from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Ref
-from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 __all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]
@@ -30,7 +30,7 @@ def accepting(run: Run) -> pl.DataFrame:
 
 def _accepting(run: Run) -> pl.DataFrame:
     rows = causes(run).filter(pl.col("cause").is_in(["peer-died", CONSEQUENCE]))
-    if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(STARTUP):
+    if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(names("startup")):
         return pl.DataFrame(schema=_SCHEMA)
     process = ["input_id", "host", "pid", "tid"]
     marked = (

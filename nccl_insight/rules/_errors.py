@@ -1,8 +1,8 @@
-"""Shared by the rules that rest on failure lines: one finding per cause, with figures, hosts, ranks, evidence."""
+"""Failure lines of one cause: how many, of whom, when, and what they say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +11,8 @@ import polars as pl
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import hosts_of, named, ranks_of
 from nccl_insight.facts.topics import telling
-from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.tables.schema import is_loud
 from nccl_insight.units import rank_words
 
 TITLE_MOST: Final = 110
@@ -139,78 +138,3 @@ def trouble(run: Run, *names: str, but: Sequence[str] = ()) -> Trouble | None:
         return None
     rows = causes(run).filter(pl.col("cause").is_in(list(names)))
     return _of(rows.filter(~pl.col("message").fill_null("").is_in(list(but))) if but else rows)
-
-
-def report(
-    run: Run,
-    name: str,
-    headline: str,
-    next_step: str,
-    *,
-    explanation: str = "",
-    observed: str = "",
-    expected: str = "",
-    quiet: Severity | None = Severity.INFO,
-    confidence: Confidence | None = None,
-    severity: Severity | None = None,
-    action: Action | None = None,
-    caused_by: tuple[str, ...] = (),
-    rows: Trouble | None = None,
-    ranks: tuple[int, ...] | None = None,
-    hosts: tuple[str, ...] | None = None,
-    devices: tuple[str, ...] = (),
-) -> Iterator[Hit]:
-    """One hit for all lines of a cause; nothing when there are none.
-
-    ``quiet`` is the severity when all lines are of level INFO (None: the usual one).
-    """
-    found = rows if rows is not None else trouble(run, name)
-    if found is None:
-        return
-    yield Hit(
-        title=found.titled(headline),
-        next_step=next_step,
-        explanation=explanation,
-        observed=observed or found.text,
-        expected=expected,
-        severity=severity if found.loud or quiet is None else quiet,
-        confidence=confidence,
-        action=action,
-        ranks=found.ranks if ranks is None else ranks,
-        hosts=found.hosts if hosts is None else hosts,
-        evidence=found.evidence,
-        caused_by=caused_by,
-        first_s=found.first_s,
-        last_s=found.last_s,
-        devices=devices,
-    )
-
-
-_SAID: Final = ("root", "setting", "caller")
-
-
-def said(run: Run, name: str, title: str, next_step: str, explanation: str) -> Iterator[Hit]:
-    """What NCCL says itself at WARN or above, where the rule of the diagnosis had nothing to add.
-
-    For rules that say ``SPEAKS = True``: their logic looks at what it knows best, while other messages may mean the
-    same diagnosis. A warning: nothing but the line speaks for it.
-    """
-    rows = causes(run).filter(
-        (pl.col("cause") == name)
-        & is_loud(pl.col("level"))
-        & pl.col("message").is_not_null()
-        & pl.col("role").cast(pl.String).is_in(_SAID)
-    )
-    found = _of(rows)
-    if found is None:
-        return
-    yield from report(
-        run,
-        name,
-        title,
-        next_step,
-        explanation=explanation,
-        severity=Severity.WARNING,
-        confidence=Confidence.MEDIUM,
-        rows=found,
-    )

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.model import Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.rules._errors import trouble
+from nccl_insight.rules.context import Context
 
 
 def hint(
-    run: Run,
+    ctx: Context,
     beside: tuple[str, ...],
     named: str,
     title: str,
@@ -26,13 +26,11 @@ def hint(
     Information of low confidence; a warning of medium confidence when NCCL's own advice is ``named``
     (topic ``advice``) or a setting (``stated``) speaks for it.
     """
-    found = trouble(run, *beside)
+    found = trouble(ctx.run, *beside)
     if found is None or not found.loud:
         return
-    sure = stated or not mentions(run, "advice", named).is_empty()
-    yield from report(
-        run,
-        beside[0],
+    sure = stated or not mentions(ctx.run, "advice", named).is_empty()
+    yield from ctx.report(
         title,
         next_step,
         explanation=explanation,

@@ -14,14 +14,14 @@ from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, e
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Hit, Ref
-from nccl_insight.rules._faults import BOOTSTRAP, STARTUP
 from nccl_insight.rules._subjects import ranks_on
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 ABORT = 6
 _EVIDENCE = 4
 # What keeps an exit code 1, a SIGABRT or a cancelled step from being a cause of its own: NCCL or torch failed first.
-_OWN = {*STARTUP, "watchdog-timeout", "watchdog-stuck", "cuda-unhandled", "collective-mismatch"}
+_OWN = ("startup", "watchdog-timeout", "watchdog-stuck", "cuda-unhandled", "collective-mismatch")
 
 
 def of_kind(run: Run, kind: str) -> tuple[End, ...]:
@@ -145,10 +145,10 @@ def _behind(reported: _Reported, end: End) -> bool:
 
 def _reported(run: Run) -> _Reported:
     rows = causes(run).select("cause", "rank", "loud", "time_s", "pid", "input_id", "line")
-    own = rows.filter(pl.col("cause").is_in(list(_OWN)))
-    startup = own.filter(pl.col("cause").is_in(list(STARTUP)) & pl.col("loud"))
+    own = rows.filter(pl.col("cause").is_in(list(names(*_OWN))))
+    startup = own.filter(pl.col("cause").is_in(list(names("startup"))) & pl.col("loud"))
     first = startup["time_s"].min()
-    alone = rows.filter(pl.col("cause").is_in(list(BOOTSTRAP)) & pl.col("loud"))
+    alone = rows.filter(pl.col("cause").is_in(list(names("bootstrap"))) & pl.col("loud"))
     lines = alone.drop_nulls("line").group_by("input_id").agg(pl.col("line").min())
     return _Reported(
         frozenset(rows.filter(pl.col("cause") == "peer-died")["rank"].drop_nulls()),
@@ -177,7 +177,7 @@ def bare_echo(run: Run, end: End) -> bool:
 
 def network_only(run: Run) -> bool:
     """Whether all that NCCL reported can be the echo of a process that ended."""
-    return not present(run) & _OWN
+    return not present(run) & set(names(*_OWN))
 
 
 def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:

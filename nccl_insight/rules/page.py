@@ -1,23 +1,29 @@
-"""Diagnoses without logic: a page of markdown that says which lines it rests on, in words and examples.
+"""Pages of diagnoses: what is said of one, in markdown, and all that a check without logic needs.
 
-``<family>/NI###-name.md`` has front matter (``key: value`` lines between two ``---``), the sections of a rule
-(``rules.HEADINGS``) and examples (``## Fires: ...``, ``## Silent: ...``, each with a block of log lines). The lines of
-which the grammar says that they mean ``name`` are the evidence; the finding is the same for all of them.
+``<family>/NI###-name.md`` has front matter (``key: value`` lines between two ``---``), the fixed sections
+(:data:`HEADINGS`) and examples (``## Fires: ...``, ``## Silent: ...``, each with a block of log lines). Where
+``<family>/ni###_name.py`` stands beside it, its ``check(ctx)`` decides and phrases the finding; else the lines of which
+the grammar says that they mean ``name`` are the evidence, and the finding is the same for all of them.
 
 | key | meaning |
 |---|---|
-| ``class``, ``severity``, ``action`` | as in a rule module |
-| ``title`` | the finding in one sentence without a full stop; ``{column}`` as in a message's help |
-| ``expected`` | the number or value that a healthy run shows, where the lines show another |
-| ``check`` | a command that tells more, as one can paste it |
-| ``where`` | where to run it |
-| ``fix`` | what to change, as a command or a sentence |
+| ``class``, ``severity``, ``action`` | F, P, I, S or L; the usual severity; what an operator does |
 | ``confidence`` | high (default), medium or low |
+| ``needs`` | tables of which at least one must have rows (default ``errors``) |
+| ``nature`` | what it is to other failures: see :mod:`nccl_insight.rules.natures` |
+| ``distance`` | how far from a first cause it is seen, 0 (default) to 3 |
+| ``caused_by`` | names and natures (``any`` failure) that may explain it; ``-name`` leaves one out |
+| ``thresholds`` | ``key number, key number``: what the policy may change |
+| ``sources`` | where its facts come from, separated by ``;`` |
+| ``speaks`` | ``yes``: lines that mean it speak for themselves where its logic is silent |
+| ``title`` | without logic: the finding in one sentence without a full stop; ``{column}`` as in a message's help |
+| ``expected`` | the number or value that a healthy run shows, where the lines show another |
+| ``check``, ``where`` | a command that tells more, as one can paste it, and where to run it |
+| ``fix`` | what to change, as a command or a sentence |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
-| ``caused_by`` | names, or ``any`` failure, that may explain it |
 | ``since`` | the version of nccl-insight that has it first |
 """
 
@@ -26,39 +32,55 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from nccl_insight.errors import InsightError
-from nccl_insight.facts.reach import needs_no_network
-from nccl_insight.language.help import filled
-from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.rules._faults import ANY, others
-from nccl_insight.tables.run import Run
 
+HEADINGS: Final = (
+    "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
+)  # fmt: skip
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
-_NEEDED: Final = ("class", "severity", "action", "title", "check", "where", "fix", "since")
-_KEYS: Final = frozenset(
-    {*_NEEDED, "expected", "confidence", "lines", "quiet", "caused_by", "on_one_host", "fatal"}
-)
+_NEEDED: Final = ("class", "severity", "action")
+_SPOKEN: Final = ("title", "check", "where", "fix", "since")
+_MORE: Final = (
+    "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "expected", "lines",
+    "quiet", "on_one_host", "fatal",
+)  # fmt: skip
+_KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page as read: its code and name, front matter, first sentence and sections."""
+    """A page as read: its place, code and name, front matter and text."""
 
+    path: Path
     code: str
     name: str
     head: Mapping[str, str]
-    summary: str
-    sections: Mapping[str, str]
+    body: str
+
+    @property
+    def module(self) -> Path:
+        """Where the logic stands, if it has some."""
+        return self.path.with_name(f"{self.code.lower()}_{self.name.replace('-', '_')}.py")
+
+    @cached_property
+    def sections(self) -> Mapping[str, str]:
+        """Texts by heading, examples included."""
+        return {title.strip(): text.strip() for title, text in _SECTION.findall(self.body)}
+
+    @property
+    def summary(self) -> str:
+        """What it is, in one sentence."""
+        return " ".join(self.body.split("\n## ", 1)[0].split())
 
     @property
     def doc(self) -> str:
-        """The documentation in the form that rule modules have: underlined headings, no examples."""
+        """The documentation as plain text: underlined headings, no examples."""
         shown = {k: v for k, v in self.sections.items() if not k.startswith(("Fires:", "Silent:"))}
         return "\n\n".join([self.summary, *(f"{k}\n{'-' * len(k)}\n{v}" for k, v in shown.items())])
 
@@ -68,36 +90,9 @@ class Page:
         check, fix = self.head["check"], self.head["fix"]
         return f"{check}   # {self.head['where']}; fix: {fix}" if check else fix
 
-    @property
-    def caused_by(self) -> tuple[str, ...]:
-        """Names of diagnoses that may explain this one."""
-        given = self.head.get("caused_by", "")
-        return others(ANY, self.name) if given == "any" else tuple(given.replace(",", " ").split())
-
-    def check(self, run: Run) -> Iterator[Hit | CannotJudge]:
-        """One finding for all lines that mean this diagnosis."""
-        lines = self.head.get("lines", "all")
-        if lines in ("none", "tools"):
-            return
-        found = trouble(run, self.name)
-        if found is None or (lines == "warnings" and not found.loud):
-            return
-        guessed = bool(found.rows["message"].is_null().all())
-        other = self.head.get("on_one_host") if needs_no_network(run) else None
-        if "fatal" in self.head and bool(found.rows["level"].eq("ERROR").any()):
-            other = self.head["fatal"]
-        yield from report(
-            run,
-            self.name,
-            filled(self.head["title"], found.first),
-            self.next_step,
-            explanation=" ".join(self.sections["Why it matters"].split("\n\n")[-1].split()),
-            expected=self.head.get("expected", ""),
-            quiet=Severity(self.head.get("quiet", "info")),
-            confidence=Confidence.LOW if guessed else None,
-            severity=Severity(other) if other else None,
-            rows=found,
-        )
+    def words(self, key: str, default: str = "") -> tuple[str, ...]:
+        """The words of a key of the front matter."""
+        return tuple(self.head.get(key, default).replace(",", " ").split())
 
 
 def read_page(path: Path) -> Page:
@@ -114,13 +109,13 @@ def read_page(path: Path) -> Page:
         )
     pairs = (line.partition(":") for line in parts[1].splitlines() if line.strip())
     head = {key.strip(): value.strip() for key, _, value in pairs}
-    if wrong := sorted(set(head) - _KEYS) or sorted(set(_NEEDED) - set(head)):
+    page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip())
+    needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
+    if wrong := sorted(set(head) - _KEYS) or sorted(needed - set(head)):
         raise InsightError(f"{path.name}: front matter: {', '.join(wrong)} missing or unknown")
-    body = parts[2].strip()
-    sections = {title.strip(): text.strip() for title, text in _SECTION.findall(body)}
-    if "Why it matters" not in sections:
+    if "\n## Why it matters\n" not in page.body:
         raise InsightError(f"{path.name}: no section `Why it matters`")
-    return Page(f"NI{named[1]}", named[2], head, " ".join(body.split("\n## ", 1)[0].split()), sections)
+    return page
 
 
 def pages(package: ModuleType) -> Iterator[Page]:
@@ -128,20 +123,3 @@ def pages(package: ModuleType) -> Iterator[Page]:
     for folder in sorted({Path(p) for p in package.__path__}):
         for path in sorted(folder.rglob("NI*.md")):
             yield read_page(path)
-
-
-def values(page: Page) -> tuple[FindingClass, Severity, Confidence, Action]:
-    """Class, severity, confidence and action of a page.
-
-    Raises:
-        InsightError: a value that does not exist.
-    """
-    try:
-        return (
-            FindingClass(page.head["class"]),
-            Severity(page.head["severity"]),
-            Confidence(page.head.get("confidence", "high")),
-            Action(page.head["action"]),
-        )
-    except ValueError as error:
-        raise InsightError(f"page {page.code}-{page.name}: {error}") from error

@@ -1,4 +1,4 @@
-"""Files to start a new diagnosis from: a page or a module, and its examples (``nccl-insight rules new``)."""
+"""Files to start a new diagnosis from: a page with examples, and a module (``nccl-insight rules new``)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ _PAGE: Final = """---
 class: F
 severity: error
 action: config
-title: <the finding in one sentence, without figures>
-check: <a command that tells more>
-where: <where it runs: on the host named, inside the container>
-fix: <what to change, as a command or a sentence>
-since: <the next version>
----
+{head}---
 <One sentence that says what this is.>
 
 ## What it finds
@@ -33,11 +28,11 @@ since: <the next version>
 
 ## Why it matters
 
-<What it does to the job, and why. The last paragraph stands in the finding.>
+<What it does to the job, and why. Without logic the last paragraph stands in the finding.>
 
 ## How it decides
 
-<The message decides; or what else.>
+<The message decides; or the condition, with its thresholds.>
 
 ## What to do
 
@@ -65,73 +60,26 @@ expect: error, host gpu01, line 1
 {healthy}
 ```
 """
-_MODULE: Final = '''"""<One sentence that says what this is.>
-
-What it finds
--------------
-<What in the tables shows it.>
-
-Why it matters
---------------
-<What it does to the job, and why.>
-
-How it decides
---------------
-<The condition, with its thresholds.>
-
-What to do
-----------
-<The remedy, in words.>
-
-False positives
----------------
-<When this is harmless.>
-
-References
-----------
-<Source file of NCCL, issue or manual.>
+_WITHOUT_LOGIC: Final = """title: <the finding in one sentence, without figures>
+check: <a command that tells more>
+where: <where it runs: on the host named, inside the container>
+fix: <what to change, as a command or a sentence>
+since: <the next version>
 """
+_MODULE: Final = '''"""<One sentence that says what this is.>"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("errors",)
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines that the grammar gives this diagnosis."""
-    yield from report(
-        run,
-        "{name}",
-        "<the finding in one sentence>",
-        "<a command to run>   # <where>",
-    )
+    yield from ctx.report("<the finding in one sentence>", "<a command to run>   # <where>")
 '''
-_EXAMPLES: Final = """# {code} {name}
-
-<One sentence.>
-
-## Fires: <what happened>
-
-```log
-{line}
-```
-
-## Silent: <a healthy run that looks alike>
-
-```log
-{healthy}
-```
-"""
 
 
 def next_code(family: str, used: Collection[str]) -> str:
@@ -164,7 +112,12 @@ def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> di
     if name in used.values():
         raise UsageError(f"{name} is there already: {next(c for c, n in used.items() if n == name)}")
     code = next_code(family, used)
-    values = {"{code}": code, "{name}": name, "{line}": _LINE, "{healthy}": _HEALTHY}
+    values = {
+        "{head}": "" if logic else _WITHOUT_LOGIC,
+        "{name}": name,
+        "{line}": _LINE,
+        "{healthy}": _HEALTHY,
+    }
 
     def filled(text: str) -> str:
         for key, value in values.items():
@@ -172,7 +125,5 @@ def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> di
         return text
 
     folder = f"nccl_insight/rules/{family}"
-    if not logic:
-        return {f"{folder}/{code}-{name}.md": filled(_PAGE)}
-    module = f"{folder}/{code.lower()}_{name.replace('-', '_')}.py"
-    return {module: filled(_MODULE), f"fixtures/rules/{code}.md": filled(_EXAMPLES)}
+    page = {f"{folder}/{code}-{name}.md": filled(_PAGE)}
+    return page | ({f"{folder}/{code.lower()}_{name.replace('-', '_')}.py": _MODULE} if logic else {})

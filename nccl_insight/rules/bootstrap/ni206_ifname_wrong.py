@@ -1,35 +1,4 @@
-"""Traffic between hosts goes through an interface that other hosts cannot reach.
-
-What it finds
--------------
-Loopback, bridge and virtual interfaces (lo, docker0, br-*, veth*, virbr*, cni*, flannel*) used for
-bootstrap or sockets of a job on several hosts, and container bridge addresses that peers fail to connect
-to.
-
-Why it matters
---------------
-Peers cannot connect to such addresses: init hangs or fails, or the connection goes through a slow path.
-
-How it decides
---------------
-The interface that NCCL says it uses, with more than one host in the job, is an error; a virtual interface
-that is only listed beside a real one is a warning when connections over it fail or use it. On one node
-nothing is said.
-
-What to do
-----------
-Name the interface that all hosts share: NCCL_SOCKET_IFNAME=<name>, or exclude the others with
-NCCL_SOCKET_IFNAME=^docker,lo,veth,virbr,br-.
-
-False positives
----------------
-Overlay networks whose veth or bridge address is routed between hosts (Kubernetes pod networks name theirs
-eth0 inside the pod).
-
-References
-----------
-NCCL troubleshooting guide, networking; stas00/ml-engineering, network debug.
-"""
+"""Traffic between hosts goes through an interface that other hosts cannot reach."""
 
 from __future__ import annotations
 
@@ -39,16 +8,13 @@ import polars as pl
 
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
+from nccl_insight.rules.context import Context
 from nccl_insight.settings.interfaces import VIRTUAL
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("interfaces", "net_devices", "errors")
 # Docker and libvirt, loopback, and link-local.
 _BRIDGE = (
     r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
@@ -59,8 +25,9 @@ _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
 _NEXT = "ip -brief address; export NCCL_SOCKET_IFNAME=<interface>   # or ^docker,lo,veth,virbr,br-"
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """The interface in use, then addresses of container bridges that cannot be reached."""
+    run = ctx.run
     if spans_hosts(run) is False:
         return
     listed = _listed(run)

@@ -1,31 +1,4 @@
-"""NCCL_SOCKET_IFNAME names an interface that does not exist.
-
-What it finds
--------------
-NCCL finding no interface although NCCL_SOCKET_IFNAME is set, an interface filter without a match, and the
-garbage address family that NCCL 2.27 prints in that case.
-
-Why it matters
---------------
-No rank on that host can start. Hosts of one cluster may name the same port differently.
-
-How it decides
---------------
-The setting together with a failed search for an interface, or one of the messages that only this causes.
-
-What to do
-----------
-Compare the setting with `ip -brief address` on every host; use a prefix that fits all
-(NCCL_SOCKET_IFNAME=eth) or exclude what is wrong (^docker,lo).
-
-False positives
----------------
-An interface that exists but has no address answers the same.
-
-References
-----------
-NVIDIA/nccl issue 1837; NCCL user guide, NCCL_SOCKET_IFNAME.
-"""
+"""NCCL_SOCKET_IFNAME names an interface that does not exist."""
 
 from __future__ import annotations
 
@@ -35,18 +8,14 @@ import polars as pl
 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import setting
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors", "env")
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """Messages that only a missing interface causes, or no interface while a name was asked for."""
+    run = ctx.run
     rows = setting(run, "NCCL_SOCKET_IFNAME").filter(pl.col("value").fill_null("") != "")
     names = ["ifname-not-found", *(["bootstrap-no-interface"] if rows.height else [])]
     found = trouble(run, *names)
@@ -57,9 +26,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     values = (same if same.height else rows)["value"].unique(maintain_order=True).to_list()
     value = f"NCCL_SOCKET_IFNAME={values[0]}" if values else "NCCL_SOCKET_IFNAME"
     excludes = bool(values) and values[0].startswith("^")
-    yield from report(
-        run,
-        "ifname-not-found",
+    yield from ctx.report(
         f"{value} excludes every interface of this host"
         if excludes
         else f"{value} names no interface of this host",

@@ -1,47 +1,17 @@
-"""Several writers tore each other's lines.
-
-What it finds
--------------
-Lines that hold pieces of several records, because processes wrote to one file or terminal at the same
-time.
-
-Why it matters
---------------
-Records that could not be put together again are lost; figures may be too low.
-
-How it decides
---------------
-What ingest could not read as whole records and recognized as torn.
-
-What to do
-----------
-Give each process its own file: NCCL_DEBUG_FILE=/path/nccl.%h.%p.
-
-False positives
----------------
-None known.
-
-References
-----------
-NCCL user guide, NCCL_DEBUG_FILE (the pattern must be unique for each process).
-"""
+"""Several writers tore each other's lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._log_notes import log_notes
-from nccl_insight.tables.run import Run
-
-CLASS = "L"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-NEEDS = ("inputs",)
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
+    run = ctx.run
     yield from log_notes(
         run,
         "log-torn",

@@ -1,31 +1,4 @@
-"""The log cannot answer the usual questions.
-
-What it finds
--------------
-NCCL output that holds versions or warnings only, with no line about init, topology or transports.
-
-Why it matters
---------------
-A log at level WARN or VERSION says little more than that NCCL ran; most diagnoses were not judged.
-
-How it decides
---------------
-NCCL lines were read, none of them at level INFO or about communicators, networks, channels or connections, and
-no failure among them says by itself what went wrong.
-
-What to do
-----------
-Run again with NCCL_DEBUG=INFO (and NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH for questions about topology),
-one file per process.
-
-False positives
----------------
-None known.
-
-References
-----------
-NCCL user guide, NCCL_DEBUG and NCCL_DEBUG_SUBSYS.
-"""
+"""The log cannot answer the usual questions."""
 
 from __future__ import annotations
 
@@ -35,14 +8,10 @@ import polars as pl
 
 from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "L"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("inputs",)
 _SUBSTANCE = (
     "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
     "channel_counts", "calls", "connected", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
@@ -50,8 +19,9 @@ _SUBSTANCE = (
 )  # fmt: skip
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding when a log holds nothing but versions and warnings."""
+    run = ctx.run
     inputs = run.table("inputs").filter(pl.col("nccl_lines") > 0)
     if inputs.is_empty() or any(run.has(table) for table in _SUBSTANCE):
         return

@@ -1,31 +1,4 @@
-"""The log holds only some ranks of a communicator.
-
-What it finds
--------------
-Communicators of which fewer ranks appear than they have.
-
-Why it matters
---------------
-What is missing cannot be judged: a connection, a setting or an error of an absent rank does not show.
-
-How it decides
---------------
-The number of ranks that init lines state against the ranks that appear. It does not say that the ranks were
-missing in the job: only that their lines are not here. Likewise for the process groups of profiler traces and
-Inspector logs of which at least two members are given: the members without a trace are named.
-
-What to do
-----------
-Give the logs of all processes, e.g. the whole directory of NCCL_DEBUG_FILE=nccl.%h.%p.log.
-
-False positives
----------------
-Logs of rank 0 only are often kept on purpose.
-
-References
-----------
-NCCL user guide, NCCL_DEBUG_FILE.
-"""
+"""The log holds only some ranks of a communicator."""
 
 from __future__ import annotations
 
@@ -33,18 +6,15 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.wire import missing_members
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural
 
-CLASS = "L"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-NEEDS = ("communicators", "collectives")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all communicators of logs, told by the largest gap, and one for the groups of traces."""
+    run = ctx.run
     yield from _traces(run)
     partial = [c for c in comms(run) if 0 < c.ranks_seen < c.nranks]
     if not partial:

@@ -1,51 +1,18 @@
-"""A recorder dropped events.
-
-What it finds
--------------
-Telemetry (NCCL Inspector 4.1 and later) that says how many operations or proxy records it dropped.
-
-Why it matters
---------------
-What was dropped cannot be judged, and the absence of an operation proves nothing.
-
-How it decides
---------------
-The recorder's own counters (`*_dropped_total`, `proxy_steps_overwritten_total`) are above zero.
-
-What to do
-----------
-Raise the size of the recorder's rings (NCCL_INSPECTOR_*_RING_SIZE), dump more often, or record fewer operations
-(NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES).
-
-False positives
----------------
-None: the recorder says so. Proxy records are often dropped on purpose.
-
-References
-----------
-NCCL plugins/profiler/inspector/README.md.
-"""
+"""A recorder dropped events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "L"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("inputs",)
-SPEAKS = True
-SOURCES = ("NCCL Inspector README",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
+    run = ctx.run
     texts, refs = noted(run, "telemetry-dropped")
     if not texts:
         return

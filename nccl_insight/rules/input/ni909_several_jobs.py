@@ -1,33 +1,4 @@
-"""The inputs are not one job.
-
-What it finds
--------------
-Logs of several jobs, and profiler traces that state different numbers of ranks or were recorded hours apart.
-
-Why it matters
---------------
-Ranks of different jobs must not be compared: rank 1 of one does not wait for rank 0 of the other.
-
-How it decides
---------------
-Logs: no communicator has ranks of both, and they differ in size or release of NCCL, are on the same GPUs, or follow
-each other in one log while the first completed cleanly. Traces: the number of ranks in their headers
-(`distributedInfo.world_size`) and their times, six hours apart or more; traces that state no number belong to the only
-job of their time.
-
-What to do
-----------
-Read the findings by their files: each job is judged by itself. Give one job at a time to see its findings alone.
-
-False positives
----------------
-Programs of several independent parts (a trainer and its inference engines): each part is judged by itself. Long
-recordings of one job, hours apart: they are then compared each by itself, which loses nothing.
-
-References
-----------
-Kineto: distributedInfo.
-"""
+"""The inputs are not one job."""
 
 from __future__ import annotations
 
@@ -36,20 +7,16 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._trace_notes import noted
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "L"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("inputs",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding each for logs and for traces, with the first line or trace of each job as evidence."""
+    run = ctx.run
     yield from _logs(run)
     texts, _ = noted(run, "several-jobs")
     if not texts:

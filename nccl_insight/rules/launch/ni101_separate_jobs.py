@@ -1,34 +1,4 @@
-"""What should be one job runs as several independent ones.
-
-What it finds
--------------
-Several processes that each create a communicator of one rank, repeated nccl-tests headers, and bootstrap
-roots that see processes of differently sized jobs.
-
-Why it matters
---------------
-Nothing fails, but nothing is shared either: every "job" computes alone, or ranks of two jobs disturb each
-other.
-
-How it decides
---------------
-Two or more processes whose largest communicator has one rank and no larger one anywhere in the log; heads of
-nccl-tests that follow each other before the first has listed its ranks, or printed a result, on another host (only
-rank 0 of a job prints one); or NCCL's message about differing rank counts.
-
-What to do
-----------
-Check how the ranks are launched: an mpirun without MPI support in the program, a missing WORLD_SIZE,
-torchrun started without --nnodes and a common --rdzv-endpoint.
-
-False positives
----------------
-Programs that use one-rank communicators on purpose, each process by itself.
-
-References
-----------
-NVIDIA/nccl-tests README (MPI=1); PyTorch torchrun documentation; NVIDIA/nccl issue 1267.
-"""
+"""What should be one job runs as several independent ones."""
 
 from __future__ import annotations
 
@@ -37,30 +7,23 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.readers.embedded.endings import AT_THE_END
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors", "ranks", "benchmark_runs")
-SPEAKS = True
 _NEXT = (
     "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "
     "--nnodes and one --rdzv-endpoint"
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """NCCL's message, else worlds of one rank."""
-    if trouble(run, "separate-jobs") is not None:
-        yield from report(
-            run,
-            "separate-jobs",
+    run = ctx.run
+    if ctx.lines() is not None:
+        yield from ctx.report(
             "Processes of differently sized jobs meet at one bootstrap root",
             _NEXT,
             explanation="The root was reached by processes that believe in another number of ranks: two jobs share "

@@ -1,35 +1,4 @@
-"""Ranks of one communicator run different NCCL versions.
-
-What it finds
--------------
-Several NCCL versions among the processes of a communicator, or of a job that never got as far as a
-communicator and whose processes print different versions.
-
-Why it matters
---------------
-NCCL's start-up messages differ between releases: mixed versions end in internal errors, truncated messages or a
-silent hang.
-
-How it decides
---------------
-Versions printed by the members of each communicator are compared with the majority. Processes without a
-communicator are compared only when NCCL reports a mismatch, an error in the start-up exchange, or nobody
-finished init. Hosts whose plugin messages are worded as in another release than the version line of their
-peers are named with less confidence.
-
-What to do
-----------
-Use one container image on every host; look for a second libnccl.so on LD_LIBRARY_PATH.
-
-False positives
----------------
-Programs that hold several independent jobs in one log: their versions are compared within each communicator
-only.
-
-References
-----------
-NVIDIA/nccl-tests issue 231; NCCL source init.cc.
-"""
+"""Ranks of one communicator run different NCCL versions."""
 
 from __future__ import annotations
 
@@ -42,25 +11,21 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules._outliers import both_sides
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("processes", "errors")
-SPEAKS = True
-SOURCES = ("NVIDIA/nccl-tests#231",)
 _STEP = (
     "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; grep -h libnccl "
     "/proc/<pid>/maps | sort -u"
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the communicator that shows it best, else for the job, else from wording."""
+    run = ctx.run
     lines = run.table("processes").select("host", "pid", "input_id", "line")
     ranks = (
         members(run)

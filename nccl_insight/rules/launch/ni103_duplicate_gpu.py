@@ -1,33 +1,4 @@
-"""Two ranks of one communicator use the same GPU.
-
-What it finds
--------------
-NCCL refusing a communicator because two ranks are on one device, and ranks of one communicator that
-report the same host and bus id.
-
-Why it matters
---------------
-The communicator cannot be created. The usual reason is a rank that does not select its device from
-LOCAL_RANK.
-
-How it decides
---------------
-NCCL's own message decides. Without it, the same bus id twice on one host, within one communicator with a
-printed commId and by different processes or ranks; without host names nothing is concluded.
-
-What to do
-----------
-Call torch.cuda.set_device(local_rank) before init, or give each process its own CUDA_VISIBLE_DEVICES; do
-not start more ranks per node than GPUs.
-
-False positives
----------------
-Machines that share one host name; several ranks per GPU on purpose (MIG, NCCL_MULTI_RANK_GPU_ENABLE=1).
-
-References
-----------
-NCCL user guide, one device per rank; NVIDIA/nccl src/init.cc.
-"""
+"""Two ranks of one communicator use the same GPU."""
 
 from __future__ import annotations
 
@@ -36,32 +7,26 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.model import CannotJudge, Confidence, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors", "ranks")
-SPEAKS = True
 _NEXT = (
     'echo "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"   # in each rank; then '
     'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """NCCL's own complaint, else equal bus ids in one communicator."""
-    found = trouble(run, "duplicate-gpu")
+    run = ctx.run
+    found = ctx.lines()
     if found is not None:
         device = found.value("bus_id")
         first, second = found.value("rank"), found.value("other_rank")
         both = {int(r) for r in (first, second) if r}
         who = f"ranks {first} and {second}" if first and second else "ranks"
-        yield from report(
-            run,
-            "duplicate-gpu",
+        yield from ctx.report(
             f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
             _NEXT,
             explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "

@@ -1,35 +1,4 @@
-"""The NVIDIA driver is older than the CUDA runtime that NCCL was built for.
-
-What it finds
--------------
-CUDA refusing calls because the driver is insufficient or the call unknown to it (CUDA errors 35 and 36),
-seen inside NCCL.
-
-Why it matters
---------------
-No collective can start. Newer images on older hosts are the usual way into this.
-
-How it decides
---------------
-The error text decides. Without one, a `cudaDriverVersion` below the CUDA version of the NCCL build is a hint,
-and only where no init completed: a warning across major versions, information within one (minor version
-compatibility lets most programs run).
-
-What to do
-----------
-Compare `nvidia-smi` on the host with the CUDA version of the image; upgrade the driver, use an older
-image, or install the matching cuda-compat package in the image.
-
-False positives
----------------
-None known: CUDA states it itself. A wrong libcuda.so found first in LD_LIBRARY_PATH (stubs, an old compat
-package) gives the same text.
-
-References
-----------
-CUDA runtime API, cudaErrorInsufficientDriver (35) and cudaErrorCallRequiresNewerDriver (36); CUDA
-compatibility guide.
-"""
+"""The NVIDIA driver is older than the CUDA runtime that NCCL was built for."""
 
 from __future__ import annotations
 
@@ -38,29 +7,23 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors", "processes", "tracebacks")
-SPEAKS = True
 _NEXT = (
     "nvidia-smi --query-gpu=driver_version --format=csv,noheader; ldconfig -p | grep libcuda.so   "
     "# inside the container, on each host named"
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """CUDA's own statement, else the two versions."""
-    if trouble(run, "cuda-driver-too-old") is None:
+    run = ctx.run
+    if ctx.lines() is None:
         yield from _compared(run)
         return
-    yield from report(
-        run,
-        "cuda-driver-too-old",
+    yield from ctx.report(
         "The NVIDIA driver is too old for this NCCL's CUDA",
         _NEXT,
         explanation="CUDA says that the installed driver cannot serve the CUDA runtime in use. Either the host's "

@@ -1,32 +1,4 @@
-"""A variable is set that no NCCL version reads.
-
-What it finds
--------------
-Names such as NCCL_SOCKET_IFNAMES that nothing reads, with the nearest valid name. In a log it is reported as a
-note, because the job runs as it would without the name; ``lint`` warns of it, because the line to correct is at hand.
-
-Why it matters
---------------
-NCCL ignores unknown names silently. The setting seems to be in force and is not.
-
-How it decides
---------------
-Names are compared with the list of variables of NCCL, RCCL, their known plugins and PyTorch that ships with
-this tool. NCCL logs only names that it reads, so an NCCL log can show this only where NCCL looked the name up on
-behalf of somebody (its parameter registry) or where settings come from another source than NCCL's own lines.
-
-What to do
-----------
-Correct the name. ``nccl-insight lint SCRIPT`` and ``lint --env`` find such names before the job starts.
-
-False positives
----------------
-A plugin or framework of your own may read a name that is not on the list.
-
-References
-----------
-NCCL user guide, environment variables; parameter definitions in the NCCL sources.
-"""
+"""A variable is set that no NCCL version reads."""
 
 from __future__ import annotations
 
@@ -35,20 +7,15 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.settings.check import check_name
 from nccl_insight.tables.run import Run
 
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("env", "env_rejected")
-SPEAKS = True
-SOURCES = ("NCCL user guide: environment variables",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding a name."""
+    run = ctx.run
     for (name,), rows in _names(run).group_by(["name"], maintain_order=True):
         issue = check_name(str(name))
         if issue is not None:

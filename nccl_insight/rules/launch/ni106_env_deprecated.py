@@ -1,31 +1,4 @@
-"""A variable is set that this NCCL version advises against.
-
-What it finds
--------------
-Deprecated variables in force, such as NCCL_IB_GID_INDEX since 2.21 or NCCL_MIN_NCHANNELS since 2.17.
-
-Why it matters
---------------
-Such settings are left over from older releases. Some only have a successor; others, such as a fixed GID index,
-break jobs when hosts differ.
-
-How it decides
---------------
-The release that printed the setting is compared with the release that deprecated it; without a known release
-nothing is said. Where NCCL itself calls a variable deprecated or unused, its word counts.
-
-What to do
-----------
-Remove the variable, or use its successor.
-
-False positives
----------------
-A setting may still be needed as a workaround on the machine at hand.
-
-References
-----------
-NCCL user guide, environment variables.
-"""
+"""A variable is set that this NCCL version advises against."""
 
 from __future__ import annotations
 
@@ -35,20 +8,15 @@ import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.settings.check import check_deprecated
 from nccl_insight.tables.run import Run
 
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("env", "env_rejected")
-SPEAKS = True
-SOURCES = ("NCCL user guide: environment variables",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding a variable."""
+    run = ctx.run
     named: set[str] = set()
     for setting in user_settings(run):
         if setting.version is None or setting.name in named:

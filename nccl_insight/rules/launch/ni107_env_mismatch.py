@@ -1,34 +1,4 @@
-"""Ranks of one communicator run with different values of a setting that must agree.
-
-What it finds
--------------
-A setting that shapes algorithms, channels, buffers or the network and that has different values, or is set on
-some ranks only.
-
-Why it matters
---------------
-Ranks that choose different algorithms or channel counts wait for each other forever or exchange garbage;
-where they get along, the slowest choice sets the pace.
-
-How it decides
---------------
-The settings that each process reports are compared within its communicator. A process counts as "not
-set" when its init lines are there, so that its log level would show the setting; in a torn log it must also
-report other settings. Settings that only some ranks read are compared by value alone.
-
-What to do
-----------
-Make the launcher pass the same environment to all hosts (``mpirun -x``, ``srun --export``); look for per-host
-files (/etc/nccl.conf, ~/.nccl.conf).
-
-False positives
----------------
-Names of interfaces and NICs may differ between hosts and are left out.
-
-References
-----------
-NCCL user guide, environment variables; NCCL RAS report.
-"""
+"""Ranks of one communicator run with different values of a setting that must agree."""
 
 from __future__ import annotations
 
@@ -40,18 +10,13 @@ import polars as pl
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._outliers import both_sides, subject
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("env", "diagnostics")
-SPEAKS = True
-SOURCES = ("NCCL user guide: environment variables",)
 MUST_AGREE: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
     "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS", "NCCL_BUFFSIZE",
@@ -73,8 +38,9 @@ LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_
 _UNSET: Final = "not set"
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each setting, at the largest communicator that shows it."""
+    run = ctx.run
     found = _differences(run)
     yield from (_hit(name, odd) for name, odd in found)
     yield from settings_differ(run, frozenset(name for name, _ in found))

@@ -1,53 +1,21 @@
-"""Settings for experiments are left in force.
-
-What it finds
--------------
-NCCL_ALGO, NCCL_PROTO, minimum and maximum numbers of channels or CTAs, buffer and chunk sizes, and their kin.
-
-Why it matters
---------------
-NCCL chooses these for each collective, size and machine. Values that won on one machine, size or release often
-lose on the next, and hide later improvements.
-
-How it decides
---------------
-The settings that NCCL reports are compared with the list of tuning variables. Excluding one algorithm or
-protocol (``^LL128``) is the documented workaround for a bug and is not reported.
-
-What to do
-----------
-Measure without them; keep only what wins, and note why.
-
-False positives
----------------
-Benchmarks, and cloud plugins whose vendors prescribe such values (these are recognized and left alone).
-
-References
-----------
-NCCL user guide: environment variables (debugging section), performance and tuning.
-"""
+"""Settings for experiments are left in force."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.settings.check import check_pinned
-from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("env",)
-SPEAKS = True
-SOURCES = ("NCCL user guide: environment variables, performance and tuning",)
 _SHOWN = 5
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all of them."""
+    run = ctx.run
     chosen = user_settings(run)
     pinned = {issue.variable for issue in check_pinned({s.name: s.value for s in chosen})}
     found = [s for s in chosen if s.name in pinned]

@@ -1,31 +1,4 @@
-"""One rank number appears twice in a communicator.
-
-What it finds
--------------
-Two processes that join the same communicator with the same rank, and NCCL's message that a rank has already
-checked in.
-
-Why it matters
---------------
-The start-up exchange waits for the rank that nobody took: init hangs or fails.
-
-How it decides
---------------
-Init lines of one communicator id with equal rank from different processes. Made-up ids of old logs are not
-used, since they are guesses. In a log with torn lines it is a warning: a torn number looks like another rank.
-
-What to do
-----------
-Look at how RANK is set: a launcher started twice, a stale rendezvous, two jobs on one port.
-
-False positives
----------------
-Logs of a restarted job appended to the first run have different communicator ids and do not fire.
-
-References
-----------
-NCCL source bootstrap.cc ("has already checked in").
-"""
+"""One rank number appears twice in a communicator."""
 
 from __future__ import annotations
 
@@ -36,19 +9,14 @@ import polars as pl
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_ranks, plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("ranks", "errors")
-SPEAKS = True
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each communicator, else one for NCCL's message."""
+    run = ctx.run
     real = [c.comm_id for c in comms(run) if c.comm_id and not c.made]
     doubled = (
         run.lazy("ranks")

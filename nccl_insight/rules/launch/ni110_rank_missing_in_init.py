@@ -1,33 +1,4 @@
-"""Ranks never started init while the others wait for them.
-
-What it finds
--------------
-Communicators of which some ranks printed Init START, none finished, and other rank numbers never appear.
-
-Why it matters
---------------
-Every rank waits in the bootstrap until all have checked in; without a time-out the job hangs forever.
-
-How it decides
---------------
-At least two ranks of the communicator started and none of them got past the bootstrap (no rings, trees,
-connections, no Init COMPLETE), the missing numbers appear nowhere, and the log does not say that lines
-are missing. A single waiting rank is not enough: the others' logs may just not be there. Or ranks say themselves
-that they never got the unique id that another rank puts into the store.
-
-What to do
-----------
-Find out where the missing ranks run and what they printed: never launched, crashed before, other
-environment, firewall.
-
-False positives
----------------
-Logs of some hosts only, collected while init was still going on.
-
-References
-----------
-NCCL troubleshooting guide; NVIDIA/nccl issue 394.
-"""
+"""Ranks never started init while the others wait for them."""
 
 from __future__ import annotations
 
@@ -39,21 +10,11 @@ import polars as pl
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
-from nccl_insight.rules._faults import CONFIGURATION, DEVICE, MEMORY
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural, rank_words
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks", "errors")
-SPEAKS = True
-CAUSED_BY = (*CONFIGURATION, *DEVICE, *MEMORY, "ifname-wrong")
-
 
 _MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "jax_barrier", "jax_barrier_old",
                     "jax_not_registered", "jax_key")  # fmt: skip
@@ -61,9 +22,10 @@ _MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "ja
 _TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator that waits for ranks, and one for ranks that wait for another's unique id."""
-    yield from _no_id(run)
+    run = ctx.run
+    yield from _no_id(ctx)
     for stuck in waiting(run):
         if not stuck.missing:
             continue
@@ -93,24 +55,23 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         )
 
 
-def _no_id(run: Run) -> Iterator[Hit]:
+def _no_id(ctx: Context) -> Iterator[Hit]:
     """torch: ranks that did not get NCCL's unique id from the rank that makes it."""
-    found = trouble(run, "rank-missing-in-init")
+    run = ctx.run
+    found = ctx.lines()
     if found is None:
         return
     met = found.rows.filter(pl.col("message").is_in(list(_MEETINGS)))
     if met.height:
-        yield from _not_met(run, Trouble(met))
+        yield from _not_met(ctx, Trouble(met))
         return
     named_ids = found.rows["other_rank"].drop_nulls()
     keys = found.rows.filter(pl.col("message") == "c10d_key")
     if keys.height and named_ids.is_empty():
-        yield from _no_key(run, Trouble(keys))
+        yield from _no_key(ctx, Trouble(keys))
         return
     late = tuple(sorted({int(r) for r in named_ids})) or (0,)
-    yield from report(
-        run,
-        "rank-missing-in-init",
+    yield from ctx.report(
         f"{rank_words(late).capitalize()} never came to init: the others did not get its unique id",
         f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
         "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
@@ -126,15 +87,14 @@ def _no_id(run: Run) -> Iterator[Hit]:
 _GLOO_KEY: Final = r"/[0-9]+//([0-9]{1,7})$"
 
 
-def _no_key(run: Run, found: Trouble) -> Iterator[Hit]:
+def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """torch: a key of the store that another rank should have set."""
+    run = ctx.run
     keys = found.rows["rest_of_text"].drop_nulls().unique(maintain_order=True)
     numbers = keys.str.extract(_GLOO_KEY).drop_nulls().cast(pl.Int64)
     late = tuple(sorted({int(r) for r in numbers}))
     who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
-    yield from report(
-        run,
-        "rank-missing-in-init",
+    yield from ctx.report(
         f"{who}: nobody set the key {keys[0]} in torch's store" if len(keys) else f"{who} to torch's store",
         f"read what {rank_words(late) if late else 'the other ranks'} printed before: an exception, a longer start, or "
         "it never ran; nc -vz $MASTER_ADDR $MASTER_PORT   # from that host",
@@ -147,8 +107,9 @@ def _no_key(run: Run, found: Trouble) -> Iterator[Hit]:
     )
 
 
-def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
+def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """Processes that did not come to the store of torch or to JAX's coordination service."""
+    run = ctx.run
     named = found.rows.filter(pl.col("message").str.starts_with("jax_"))
     late = {int(r) for r in named["other_rank"].drop_nulls()}
     late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
@@ -158,13 +119,11 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     first = found.rows.row(0, named=True)
     came, all_ = first.get("n_joined"), first.get("n_expected")
     if came and all_ and came > all_:
-        yield from _too_many(run, found, came, all_)
+        yield from _too_many(ctx, found, came, all_)
         return
     who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
-    yield from report(
-        run,
-        "rank-missing-in-init",
+    yield from ctx.report(
         f"{who} never came to the start of the job{counted}",
         "read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
         explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
@@ -175,11 +134,9 @@ def _not_met(run: Run, found: Trouble) -> Iterator[Hit]:
     )
 
 
-def _too_many(run: Run, found: Trouble, came: int, all_: int) -> Iterator[Hit]:
+def _too_many(ctx: Context, found: Trouble, came: int, all_: int) -> Iterator[Hit]:
     """A count in the store that is past the size of the job: processes of another start used the store as well."""
-    yield from report(
-        run,
-        "rank-missing-in-init",
+    yield from ctx.report(
         f"The ranks did not meet at the start of the job: the store counts {came}, the job has {all_}",
         "start the job again with another MASTER_PORT, and no process of an earlier start left; "
         "ss -tlnp | grep $MASTER_PORT   # on the first host",

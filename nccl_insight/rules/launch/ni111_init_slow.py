@@ -1,35 +1,4 @@
-"""Creating a communicator took long.
-
-What it finds
--------------
-Init timings above the limit, or ranks whose init takes many times the median of their communicator; the phase
-that took most of it.
-
-Why it matters
---------------
-Start-up time is paid on every restart by all GPUs. The phase points at the owner: kernels (file system, lazy
-loading), bootstrap (slow or wrong interface), topo and connections (slow NIC or driver), allgathers (waiting
-for a slower rank).
-
-How it decides
---------------
-``total`` of "Init timings" against 120 s plus 10 ms per rank, and against ten times the median of the
-communicator (at least 5 s): a warning. From 30 s on it is reported as a note. Waiting for others counts for the
-others: among slow ranks those with the longest own phases are named, and a rank whose own phases take 30 s and ten
-times the median is a warning by itself.
-
-What to do
-----------
-Look at the named phase on the named host.
-
-False positives
----------------
-The first init of a process loads kernels and may be slow once.
-
-References
-----------
-NCCL source init.cc, "Init timings".
-"""
+"""Creating a communicator took long."""
 
 from __future__ import annotations
 
@@ -39,17 +8,11 @@ import polars as pl
 
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("init_timings",)
-THRESHOLDS = {"total_s": 120.0, "factor": 10.0, "least_s": 5.0}
-SOURCES = ("NCCL source init.cc",)
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")
 _ADVICE = {
@@ -66,11 +29,12 @@ _ADVICE = {
 }
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the slowest communicator."""
-    limit = threshold(run, "init-slow", "total_s", 120.0)
-    factor = threshold(run, "init-slow", "factor", 10.0)
-    least = threshold(run, "init-slow", "least_s", 5.0)
+    run = ctx.run
+    limit = ctx["total_s"]
+    factor = ctx["factor"]
+    least = ctx["least_s"]
     table = run.table("init_timings").filter(pl.col("total_s").is_not_null())
     table = table.with_columns(
         pl.sum_horizontal(pl.col(*_OWN).fill_null(0.0)).alias("own_s"),

@@ -1,32 +1,4 @@
-"""Communicators are created again and again and never destroyed.
-
-What it finds
--------------
-Processes that create many communicators over the same ranks without destroying any.
-
-Why it matters
---------------
-Each communicator keeps GPU memory, sockets and queue pairs; at some point memory, file descriptors or
-device limits run out.
-
-How it decides
---------------
-At least 64 communicators (threshold `communicators`) that one process created with the same number of
-ranks and its own rank the same in all, under printed commIds, none of them destroyed in the log.
-
-What to do
-----------
-Create process groups once and keep them; call destroy_process_group or ncclCommDestroy for those that are
-no longer needed.
-
-False positives
----------------
-Frameworks with very many process groups of equal size on purpose; raise the threshold for those.
-
-References
-----------
-NCCL user guide, ncclCommDestroy; PyTorch documentation, new_group.
-"""
+"""Communicators are created again and again and never destroyed."""
 
 from __future__ import annotations
 
@@ -36,22 +8,16 @@ import polars as pl
 
 from nccl_insight.facts.memory import device_memory
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks",)
-THRESHOLDS = {"communicators": 64.0}
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all processes."""
-    limit = threshold(run, "communicator-leak", "communicators", THRESHOLDS["communicators"])
+    run = ctx.run
+    limit = ctx["communicators"]
     known = run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True))
     # A number for each set of hosts: grouping by their names would copy all names for every rank.
     members = known.select("comm_id", pl.col("hosts").list.sort().list.join(",").rank("dense").alias("where"))

@@ -1,31 +1,4 @@
-"""This NCCL version has a documented bug that the log shows.
-
-What it finds
--------------
-Versions with a documented defect, only together with the evidence of that defect in the same log.
-
-Why it matters
---------------
-The fix is an update, and no setting or hardware needs to be searched.
-
-How it decides
---------------
-The version as NCCL printed it lies in the range of the bug, and the failure or message that the bug
-causes is in the log. A version alone never fires.
-
-What to do
-----------
-Update NCCL to the version named, or apply the workaround.
-
-False positives
----------------
-The same failure for another reason on an affected version.
-
-References
-----------
-NVIDIA/nccl issues 1125, 1185, 1613, 1637, 1669, 1718, 1758, 1996, 2346; NVIDIA/nccl-tests issue 287;
-aws/aws-ofi-nccl pull request 63.
-"""
+"""This NCCL version has a documented bug that the log shows."""
 
 from __future__ import annotations
 
@@ -34,17 +7,12 @@ from dataclasses import dataclass
 
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.members import processes
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules._faults import STARTUP
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors",)
 
 
 @dataclass(frozen=True)
@@ -127,8 +95,9 @@ BUGS = (
 )  # fmt: skip
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each bug whose version and evidence are both in the log."""
+    run = ctx.run
     versions = sorted({v for v in processes(run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})
     for bug in BUGS:
         affected = [v for v in versions if bug.first <= _parsed(v) < bug.fixed]
@@ -157,7 +126,7 @@ def _parsed(version: str) -> tuple[int, int, int]:
 def _evidence(run: Run, bug: Bug) -> Trouble | None:
     if not bug.cause:
         return Trouble(causes(run)).telling("defect", bug.mark)
-    if bug.cause == "bootstrap-connection-closed" and present(run) & set(STARTUP):
+    if bug.cause == "bootstrap-connection-closed" and present(run) & set(names("startup")):
         return None  # a rank that stopped closes its connections: no stranger is needed
     found = trouble(run, bug.cause)
     if found is None and bug.cause == "bootstrap-connection-closed":

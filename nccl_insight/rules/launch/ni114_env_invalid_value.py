@@ -1,32 +1,4 @@
-"""A setting has a value that NCCL cannot parse or use.
-
-What it finds
--------------
-Values that NCCL refuses (NCCL_ALGO=Rign), replaces by a default, cuts to a limit, or reads as something else.
-
-Why it matters
---------------
-Since 2.24 NCCL stops at an unknown algorithm or protocol. Elsewhere it goes on with another value, and what was
-asked for is not in force.
-
-How it decides
---------------
-Lines in which NCCL refuses, replaces or cuts a value; values that it reports and that are outside of what it
-accepts. Before 2.24 an NCCL_ALGO of which nothing is usable shows only as "ignoring NCCL_ALGO=COLLNET"; on one node,
-where CollNet is never used, this means a wrong name.
-
-What to do
-----------
-Correct the value or remove the variable; ``nccl-insight lint`` checks scripts and the shell.
-
-False positives
----------------
-A limit that cuts a value may be wanted.
-
-References
-----------
-NCCL user guide, environment variables; NVIDIA/nccl src/misc/param.cc, src/graph/tuning.cc.
-"""
+"""A setting has a value that NCCL cannot parse or use."""
 
 from __future__ import annotations
 
@@ -37,19 +9,14 @@ import polars as pl
 from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, cut, report, trouble
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, cut, trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.settings.catalog import catalog
 from nccl_insight.settings.check import check_value
 from nccl_insight.tables.run import Run
 from nccl_insight.versions import at_least
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("env", "env_rejected", "errors")
-SPEAKS = True
-SOURCES = ("NCCL user guide: environment variables",)
 _LIMITED = (
     "env_cga_too_big", "env_too_low", "env_not_valid", "env_ctas_above_channels", "env_ctas_crossed",
     "env_not_boolean", "env_cta_policy", "env_nvls_ctas", "env_min_channels", "env_max_channels", "env_threads",
@@ -61,13 +28,12 @@ _REPLACED = ("env_invalid", "env_invalid_empty", "note_ras_factor_invalid")
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each variable or wording."""
-    refused = trouble(run, "env-invalid-value", but=(*_LIMITED, *_REPLACED))
+    run = ctx.run
+    refused = ctx.lines(but=(*_LIMITED, *_REPLACED))
     if refused is not None:
-        yield from report(
-            run,
-            "env-invalid-value",
+        yield from ctx.report(
             f"NCCL refuses a setting: {cut(refused.text, 80)}",
             f'env | grep -E "{_named(refused)}"   # correct the value, or unset the variable',
             explanation="The value is not one that NCCL knows, or does not work together with another one.",

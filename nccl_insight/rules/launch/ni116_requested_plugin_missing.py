@@ -1,32 +1,4 @@
-"""A plugin that the user asked for was not found.
-
-What it finds
--------------
-NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN and their kin name a library that could not be loaded.
-
-Why it matters
---------------
-NCCL continues with its own implementation: without the network plugin often over sockets, without the tuner with
-other algorithms. The job runs, slowly.
-
-How it decides
---------------
-"Not found" lines that name another library than NCCL's default one, which is looked for without being asked for.
-Nothing is said when a plugin of that kind was loaded after all.
-
-What to do
-----------
-Make the directory of the library part of LD_LIBRARY_PATH on every host and in the container
-(``find / -name 'libnccl-net*'``: wheels keep theirs out of the linker's list), or correct or unset the variable.
-
-False positives
----------------
-An image may set the variable for clouds other than the one at hand; NCCL's own network may be right there.
-
-References
-----------
-NCCL user guide, NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN, NCCL_PROFILER_PLUGIN.
-"""
+"""A plugin that the user asked for was not found."""
 
 from __future__ import annotations
 
@@ -37,15 +9,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("plugins",)
-SPEAKS = True
-SOURCES = ("NCCL user guide: NCCL_NET_PLUGIN",)
 _DEFAULT = re.compile(r"lib[nr]ccl-(?:net|collnet|tuner|profiler|env|gin|rma)\.so")
 _PLUGIN = re.compile(r"lib[nr]ccl-[a-z]+-.+\.so(?:\.[0-9]+)*")
 _AFTER = r"\.?\s+Using (?:internal|default).*$"
@@ -53,8 +20,9 @@ _NO_NAME = frozenset({"", "none", "static_plugin"})
 _NAMES = ("name", "plugin", "plugin_list")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each kind and name."""
+    run = ctx.run
     rows = _missing(run)
     if rows.is_empty():
         return

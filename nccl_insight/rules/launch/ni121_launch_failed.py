@@ -1,31 +1,4 @@
-"""The launcher could not start processes of the job.
-
-What it finds
--------------
-ssh that does not reach or know a host, mpirun whose daemons do not come up or that lacks slots or the program,
-steps that Slurm does not start, containers that do not come up.
-
-Why it matters
---------------
-NCCL waits for all ranks. Ranks that were never started look like a hang or a connection time-out to the others.
-
-How it decides
---------------
-The launcher's line decides. Where ranks of a communicator finished their init after all, connected or closed it in
-order, another try went well: then it is only noted. Lines of git that read alike are left out.
-
-What to do
-----------
-Start a trivial program in the same way on the same hosts before anything else.
-
-False positives
----------------
-Scripts that wait for hosts with ssh before they launch, in logs without a line of NCCL.
-
-References
-----------
-OpenSSH; Open MPI FAQ, running jobs under ssh; srun(1); NVIDIA container toolkit troubleshooting.
-"""
+"""The launcher could not start processes of the job."""
 
 from __future__ import annotations
 
@@ -36,15 +9,10 @@ import polars as pl
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
-
 
 _WAITING = ("k8s_not_started", "k8s_start_failed")
 
@@ -59,9 +27,10 @@ def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
     return known.select((waited & after).fill_null(False).alias("taken_back"))["taken_back"]
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
-    found = trouble(run, "launch-failed")
+    run = ctx.run
+    found = ctx.lines()
     if found is None:
         return
     rows = found.rows.filter(~pl.col("launcher").fill_null("").str.contains(r"git@|gitlab|github"))
@@ -80,9 +49,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
     came_up &= not bool((lasting["line"].cast(pl.Int64) > end).any())
-    yield from report(
-        run,
-        "launch-failed",
+    yield from ctx.report(
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
         "start something trivial the same way, as the user of the job and from the host that launches: "
         "mpirun -np 2 --map-by node hostname, srun -N2 hostname, or ssh to each host",

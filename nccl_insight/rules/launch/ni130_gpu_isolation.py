@@ -1,32 +1,4 @@
-"""GPUs of one node cannot see each other.
-
-What it finds
--------------
-GPUs of one host that talk through host memory or the network although the machine has NVLink or NVSwitch, where every
-process sees one GPU only.
-
-Why it matters
---------------
-NVLink is many times faster than host memory. Isolation takes it away without any error.
-
-How it decides
---------------
-All ranks of the host have CUDA device 0 and different GPUs, no setting switches P2P off, and NVLS or NVLink is
-reported. Where each process only has its own GPU in view, NCCL cannot use peer access between them unless they
-share the IPC namespace.
-
-What to do
-----------
-Show every process all GPUs of the node (and choose with LOCAL_RANK), or share the IPC and pid namespaces.
-
-False positives
----------------
-Multi-tenant nodes that isolate GPUs on purpose.
-
-References
-----------
-NCCL troubleshooting guide, containers; Slurm --gpus-per-task and --gpu-bind.
-"""
+"""GPUs of one node cannot see each other."""
 
 from __future__ import annotations
 
@@ -36,20 +8,14 @@ import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, named, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("connections",)
-CAUSED_BY = ("p2p-disabled-by-env", "p2p-disabled-on-nvlink")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all hosts."""
+    run = ctx.run
     if switched_on(run, "NCCL_P2P_DISABLE").height or setting(run, "NCCL_P2P_LEVEL").height:
         return
     inside = links(run).filter(pl.col("src_host").is_not_null() & (pl.col("src_host") == pl.col("dst_host")))

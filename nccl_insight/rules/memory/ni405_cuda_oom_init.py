@@ -1,55 +1,24 @@
-"""A GPU ran out of memory while NCCL allocated its buffers.
-
-What it finds
--------------
-CUDA "out of memory" in NCCL's allocations.
-
-Why it matters
---------------
-NCCL needs some hundred MiB per communicator; when the framework already took everything, init of a rank
-fails and all others wait or lose their peer.
-
-How it decides
---------------
-The CUDA message decides. A failed NCCL allocation whose CUDA reason is not in the log counts with medium
-confidence.
-
-What to do
-----------
-Look at what else holds the GPU (`nvidia-smi`), leave room for NCCL (lower the framework's memory
-fraction), and lower NCCL_BUFFSIZE or the number of channels and communicators if needed.
-
-False positives
----------------
-None known.
-
-References
-----------
-NCCL user guide, NCCL_BUFFSIZE; CUDA runtime API, cudaErrorMemoryAllocation (2).
-"""
+"""A GPU ran out of memory while NCCL allocated its buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nccl_insight.facts.errors import ALLOC_FAILED, present
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit
+from nccl_insight.rules._errors import trouble
+from nccl_insight.rules.context import Context
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
 _OTHER_REASONS = {
     "cuda-unhandled", "cuda-init-error", "cuda-driver-shutdown", "cuda-driver-too-old", "fabric-manager-issue",
     "mnnvl-imex-missing", "nvls-multicast-failed", "cumem-import-failed",
 }  # fmt: skip
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """CUDA's message, else an allocation of NCCL that failed without a stated reason."""
-    found = trouble(run, "cuda-oom-init")
+    run = ctx.run
+    found = ctx.lines()
     confidence = None
     if found is None:
         if present(run) & _OTHER_REASONS:
@@ -58,9 +27,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         confidence = Confidence.MEDIUM
     if found is None:
         return
-    yield from report(
-        run,
-        "cuda-oom-init",
+    yield from ctx.report(
         "A GPU ran out of memory while NCCL allocated buffers",
         "nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv   # on the hosts named, while the "
         "job starts",

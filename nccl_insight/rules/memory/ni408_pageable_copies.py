@@ -1,33 +1,4 @@
-"""Copies between host and GPU use pageable memory and hold up the step.
-
-What it finds
--------------
-Traces in which copies from or to pageable host memory take a visible part of the step while neither compute nor
-communication hides them.
-
-Why it matters
---------------
-A pageable copy is staged through a driver buffer: about half the rate of a pinned one, and it blocks the calling
-thread, so it never overlaps.
-
-How it decides
---------------
-Copy events whose kind says "Pageable", minus the time that kernels of the same device run: at least 1% of the time
-and 1 ms in all.
-
-What to do
-----------
-``DataLoader(pin_memory=True)``, ``tensor.to(device, non_blocking=True)`` from pinned memory; keep metrics on the GPU
-instead of calling ``.item()`` every step.
-
-False positives
----------------
-Checkpointing or evaluation inside the recorded window.
-
-References
-----------
-CUDA C++ Best Practices Guide, pinned memory; PyTorch DataLoader pin_memory.
-"""
+"""Copies between host and GPU use pageable memory and hold up the step."""
 
 from __future__ import annotations
 
@@ -36,24 +7,17 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.overlap import step_summary
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_bytes, format_ns
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("memcpy",)
-THRESHOLDS = {"share": 0.01, "least_ns": 1_000_000.0}
-SOURCES = ("CUDA C++ Best Practices Guide: pinned memory",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
-    share = threshold(run, "pageable-copies", "share", THRESHOLDS["share"])
-    least = threshold(run, "pageable-copies", "least_ns", THRESHOLDS["least_ns"])
+    run = ctx.run
+    share = ctx["share"]
+    least = ctx["least_ns"]
     exposed = pl.col("exposed_pageable_ns")
     bad = step_summary(run).filter((exposed >= share * pl.col("duration_ns")) & (exposed >= least))
     if bad.is_empty():

@@ -1,47 +1,11 @@
-"""A resource of the host or process is used up.
-
-What it finds
--------------
-File descriptors (EMFILE), threads and processes (EAGAIN of pthread_create), ephemeral ports (EADDRNOTAVAIL on
-connect), host memory (failed malloc).
-
-Why it matters
---------------
-NCCL needs sockets, threads and queue pairs for every communicator and peer; at a limit, init fails on that rank
-and its peers see closed connections.
-
-How it decides
---------------
-The call and its errno decide.
-
-What to do
-----------
-Raise the limit named, in the container or the systemd unit and not only in a shell.
-
-False positives
----------------
-None known.
-
-References
-----------
-accept(2), pthread_create(3), connect(2); NCCL troubleshooting guide, runtime.
-"""
+"""A resource of the host or process is used up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
-SPEAKS = True
-CAUSED_BY: tuple[str, ...] = ()
-
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules.context import Context
 
 _FILES = (
     "Open files of the process are used up (ulimit -n)",
@@ -79,9 +43,9 @@ _KINDS = (
 )
 
 
-def _what(run: Run) -> tuple[str, str]:
+def _what(ctx: Context) -> tuple[str, str]:
     """What is used up, and where to look."""
-    found = trouble(run, "resource-exhausted")
+    found = ctx.lines()
     texts = (
         " ".join(t.lower() for t in found.rows["text"].drop_nulls().head(20).to_list())
         if found is not None
@@ -90,12 +54,10 @@ def _what(run: Run) -> tuple[str, str]:
     return next((said for word, said in _KINDS if word in texts), _ANY)
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
-    title, next_step = _what(run)
-    yield from report(
-        run,
-        "resource-exhausted",
+    title, next_step = _what(ctx)
+    yield from ctx.report(
         title,
         next_step,
         explanation="Too many open files: ulimit -n (many communicators, each with sockets and queue pairs). "

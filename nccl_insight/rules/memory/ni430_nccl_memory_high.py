@@ -1,56 +1,19 @@
-"""NCCL takes a lot of GPU memory.
-
-What it finds
--------------
-Processes whose NCCL buffers on the GPU add up to gigabytes, by purpose.
-
-Why it matters
---------------
-Memory that NCCL holds is missing for the model; frameworks count it as used by "others", and an allocation of NCCL
-may fail when the first large collective or all-to-all runs.
-
-How it decides
---------------
-At least 3 GiB (threshold `bytes`) of device allocations in the lines of the subsystem ALLOC. Without such lines, the
-P2P connections of the log times NCCL's buffer sizes (10 MiB at the receiver, 2 MiB at the sender, unless settings say
-otherwise).
-
-What to do
-----------
-Fewer point-to-point channels or smaller buffers where all-to-all is not the bottleneck; share resources between
-split communicators (splitShare); destroy communicators that are no longer needed.
-
-False positives
----------------
-NCCL prints no line when it frees: processes that destroy communicators hold less than the sum.
-
-References
-----------
-NVIDIA/nccl issues 864, 986, 1685 and 2363; NVIDIA/nccl src/include/device.h.
-"""
+"""NCCL takes a lot of GPU memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit, Ref
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_bytes, plural
 
-CLASS = "P"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks",)
-THRESHOLDS = {"bytes": float(3 << 30)}
-SOURCES = ("NVIDIA/nccl 1685", "NVIDIA/nccl src/include/device.h")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding, for the process that takes most."""
-    limit = threshold(run, "nccl-memory-high", "bytes", THRESHOLDS["bytes"])
+    run = ctx.run
+    limit = ctx["bytes"]
     best = possible_savings(run)
     step = "; ".join(f"{s.setting} saves about {format_bytes(s.saved_bytes)} ({s.cost})" for s in best[:2])
     step = step or "destroy communicators that are no longer needed; ncclCommSplit with splitShare=1"

@@ -1,35 +1,4 @@
-"""GPUs of one node exchange data through host memory because P2P is not possible.
-
-What it finds
--------------
-Connections over SHM between ranks of one host although nobody switched P2P off, NCCL's own statements that P2P
-is missing, or a topology in which no two GPUs are closer than the CPU.
-
-Why it matters
---------------
-Shared host memory carries 8-25 GB/s; NVLink and PCIe switches carry more.
-
-How it decides
---------------
-SHM between GPUs of a PCIe-only machine is normal (consumer cards, other socket, NCCL's distance limit) and is
-information. It is a warning where it is odd: NVLink joins the GPUs throughout, NCCL says that P2P between NVLink
-neighbors is disabled, one host uses SHM where the others do not, or a single rank has only SHM while its
-neighbors use P2P.
-
-What to do
-----------
-``nvidia-smi topo -m`` and ``nvidia-smi topo -p2p r`` show what the driver offers; ACS and virtual machines
-take P2P away.
-
-False positives
----------------
-GPUs on different sockets reach each other over SHM by NCCL's policy. A GPU that is alone on its socket looks
-like a rank without P2P.
-
-References
-----------
-NVIDIA/nccl issues 1516 and 307 (nccl-tests); NCCL user guide, GPU-to-GPU communication.
-"""
+"""GPUs of one node exchange data through host memory because P2P is not possible."""
 
 from __future__ import annotations
 
@@ -42,15 +11,9 @@ from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
-
-CLASS = "P"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-NEEDS = ("connections", "p2p_check", "errors", "paths")
-SPEAKS = True
-SOURCES = ("NVIDIA/nccl#1516", "NVIDIA/nccl-tests#307")
 
 
 @dataclass(frozen=True)
@@ -64,8 +27,9 @@ class _Odd:
     confidence: Confidence = Confidence.HIGH
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
+    run = ctx.run
     inside = links(run).filter(pl.col("transport").is_in(["P2P", "SHM"]))
     shm = inside.filter(pl.col("transport") == "SHM")
     chosen = pl.concat([switched_on(run, "NCCL_P2P_DISABLE"), setting(run, "NCCL_P2P_LEVEL")])

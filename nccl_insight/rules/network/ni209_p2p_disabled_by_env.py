@@ -1,31 +1,4 @@
-"""P2P between GPUs is switched off or limited by a setting.
-
-What it finds
--------------
-NCCL_P2P_DISABLE=1, or NCCL_P2P_LEVEL at a level below the default.
-
-Why it matters
---------------
-Without P2P, GPUs of a node exchange data through shared host memory: 8-25 GB/s instead of NVLink's hundreds.
-On consumer cards, or where P2P hangs, the setting is right.
-
-How it decides
---------------
-The settings that NCCL reports. When only some ranks of a communicator have it, it is a warning, since one
-slow rank slows all.
-
-What to do
-----------
-If the machine has NVLink or a common PCIe switch, run once without the setting and compare.
-
-False positives
----------------
-NCCL_P2P_LEVEL=NVL on PCIe-only machines is a choice; it stays information.
-
-References
-----------
-NCCL user guide, environment variables NCCL_P2P_DISABLE and NCCL_P2P_LEVEL.
-"""
+"""P2P between GPUs is switched off or limited by a setting."""
 
 from __future__ import annotations
 
@@ -36,20 +9,17 @@ import polars as pl
 from nccl_insight.facts.members import members
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("env",)
-SOURCES = ("NCCL user guide: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL",)
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each setting."""
+    run = ctx.run
     for rows, effect in (
         (switched_on(run, "NCCL_P2P_DISABLE"), "GPUs of a node exchange data through host memory"),
         (

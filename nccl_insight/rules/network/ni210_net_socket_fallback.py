@@ -1,33 +1,4 @@
-"""Nodes talk over TCP sockets although RDMA was there or asked for.
-
-What it finds
--------------
-A job on several nodes whose network is Socket (or FastSocket on an InfiniBand interface) without a setting
-that asks for it, and what in the log says why.
-
-Why it matters
---------------
-NCCL falls back without an error. TCP is three to ten times slower than RDMA and loads the CPU.
-
-How it decides
---------------
-The network is TCP, no setting asks for it (NCCL_IB_DISABLE, NCCL_NET), and RDMA was expected: a device that cannot
-be opened, a plugin that failed to start, an IP-over-InfiniBand interface, RDMA settings, or other hosts
-of the job on RDMA. Then it is a warning, with the most likely missing piece first. With no sign
-of RDMA hardware it is reported as a note: TCP may be all there is. On one node it says nothing.
-
-What to do
-----------
-Run the command of the first candidate in the container of the job; then the others in order.
-
-False positives
----------------
-Clusters that route storage over InfiniBand but want NCCL on Ethernet: set NCCL_IB_DISABLE=1 to state it.
-
-References
-----------
-NVIDIA/nccl issue 451; NCCL troubleshooting guide, networking.
-"""
+"""Nodes talk over TCP sockets although RDMA was there or asked for."""
 
 from __future__ import annotations
 
@@ -39,19 +10,14 @@ from nccl_insight.facts.networks import process_networks, socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("processes", "net_devices", "connections")
-SOURCES = ("NVIDIA/nccl#451", "NCCL user guide: networking troubleshooting")
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all processes on sockets that did not choose them."""
+    run = ctx.run
     sockets = socket_processes(run)
     reach = spans_hosts(run)
     if sockets.is_empty() or reach is False:

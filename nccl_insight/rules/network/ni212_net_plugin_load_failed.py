@@ -1,34 +1,4 @@
-"""A network plugin was found and cannot be used.
-
-What it finds
--------------
-Plugins that NCCL opened but could not use: no symbol of a supported version, a missing dependency, an
-initialization that failed.
-
-Why it matters
---------------
-NCCL falls back to its internal networks, which on such clusters usually means TCP; or it stops, when the
-plugin was asked for.
-
-How it decides
---------------
-A `plugins` row with outcome failed for the network plugin, or NCCL's message that it supports none of the
-plugin's versions. A plugin that is not found is no fault, and neither is the search through older symbol
-versions that succeeds in the end.
-
-What to do
-----------
-Install the plugin release that belongs to this NCCL; `ldd` shows missing libraries. Unset NCCL_NET_PLUGIN
-if no plugin is wanted.
-
-False positives
----------------
-Images that carry a plugin for another platform on purpose.
-
-References
-----------
-NVIDIA/nccl issues 1267 and 1292; NVIDIA/nccl ext-net/README.
-"""
+"""A network plugin was found and cannot be used."""
 
 from __future__ import annotations
 
@@ -42,16 +12,12 @@ from nccl_insight.facts.mentions import mentions, no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("plugins", "errors", "processes")
-SPEAKS = True
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
 _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
@@ -63,8 +29,9 @@ _NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})
 _UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """Plugins that were opened and not used."""
+    run = ctx.run
     rows = mentions(run, "plugin-unusable")
     if rows.is_empty():
         failed = run.table("plugins").filter(

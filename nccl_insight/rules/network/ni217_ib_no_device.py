@@ -1,30 +1,4 @@
-"""NCCL found no InfiniBand or RoCE device.
-
-What it finds
--------------
-"NET/IB : No device found".
-
-Why it matters
---------------
-Harmless on machines without RDMA hardware and in jobs on one node. In a job on several nodes it explains why
-traffic goes over sockets; that is then reported as net-socket-fallback.
-
-How it decides
---------------
-The line itself.
-
-What to do
-----------
-If the host has RDMA devices: ``ibv_devinfo`` inside the container, and look at the filter NCCL_IB_HCA.
-
-False positives
----------------
-None; the finding is information.
-
-References
-----------
-NCCL source transport/net_ib.cc.
-"""
+"""NCCL found no InfiniBand or RoCE device."""
 
 from __future__ import annotations
 
@@ -33,18 +7,13 @@ from collections.abc import Iterator
 from nccl_insight.facts.mentions import no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
-
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-NEEDS = ("errors", "net_devices", "unknown")
-SPEAKS = True
+from nccl_insight.model import CannotJudge, Confidence, Hit
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
+    run = ctx.run
     rows = no_device(run)
     if rows.is_empty():
         return

@@ -1,32 +1,4 @@
-"""libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE.
-
-What it finds
--------------
-"Failed to open libibverbs.so".
-
-Why it matters
---------------
-Harmless without RDMA hardware or on one node. On RDMA hosts the whole job runs over TCP because one package is
-missing in the image.
-
-How it decides
---------------
-The line itself. It becomes a warning when the job needs a network and something shows that the hosts have
-RDMA: an IP-over-InfiniBand interface, RDMA settings, or other processes on RDMA.
-
-What to do
-----------
-Install the package in the image: ``apt-get install libibverbs1 ibverbs-providers`` (``rdma-core`` on RPM
-systems).
-
-False positives
----------------
-Cloud images whose RDMA network is a plugin (EFA) do not need it; the plugin's network is then in use.
-
-References
-----------
-sgl-project/sglang issue 1427; NCCL source misc/ibvsymbols.cc.
-"""
+"""libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE."""
 
 from __future__ import annotations
 
@@ -38,18 +10,12 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("host", "errors")
-SPEAKS = True
-SOURCES = ("sgl-project/sglang#1427",)
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
+    run = ctx.run
     rows = library_missing(run)
     if rows.is_empty():
         return

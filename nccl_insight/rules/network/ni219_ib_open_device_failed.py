@@ -1,30 +1,4 @@
-"""An RDMA device is listed but cannot be opened.
-
-What it finds
--------------
-"Call to ibv_open_device failed" and "NET/IB : Unable to open device".
-
-Why it matters
---------------
-The host has RDMA, the process may not use it: NCCL continues with fewer NICs or over sockets, without an error.
-
-How it decides
---------------
-The lines that say so; the devices that they name are listed.
-
-What to do
-----------
-Pass the devices and the right to lock memory into the container: ``--device /dev/infiniband --ulimit
-memlock=-1`` (or ``--privileged``), or the RDMA device plugin of the cluster.
-
-False positives
----------------
-A virtual function that is meant for another container.
-
-References
-----------
-NVIDIA/nccl issues 451 and 1925.
-"""
+"""An RDMA device is listed but cannot be opened."""
 
 from __future__ import annotations
 
@@ -34,23 +8,16 @@ import polars as pl
 
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
-SPEAKS = True
-SOURCES = ("NVIDIA/nccl#451", "NVIDIA/nccl#1925")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all devices."""
+    run = ctx.run
     rows = mentions(run, "device-unopened")
-    said = trouble(run, "ib-open-device-failed")
+    said = ctx.lines()
     if said is not None:
         shown = said.rows.select(pl.lit("errors").alias("table"), *(c for c in rows.columns if c != "table"))
         rows = pl.concat([rows, shown], how="vertical_relaxed").unique(

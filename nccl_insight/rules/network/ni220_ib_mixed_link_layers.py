@@ -1,33 +1,4 @@
-"""InfiniBand and RoCE devices are used together.
-
-What it finds
--------------
-A host that lists both link layers in "NET/IB : Using", or hosts of one communicator with different ones.
-
-Why it matters
---------------
-The odd device is mostly a management bond or a cloud's virtual function: slow, and on another network. NCCL
-builds channels over it all the same, and the slowest channel sets the pace; devices of different link layers
-cannot connect at all.
-
-How it decides
---------------
-The link layer of each listed device. When NCCL_IB_HCA names devices of both kinds, the user chose them and
-the finding is information.
-
-What to do
-----------
-Leave out the odd device: ``NCCL_IB_HCA=^=mlx5_bond_0`` (without ``=`` it is a
-prefix), or name the good ones exactly.
-
-False positives
----------------
-Machines where both fabrics carry job traffic on purpose.
-
-References
-----------
-ml-engineering, network debugging; NCCL user guide, NCCL_IB_HCA.
-"""
+"""InfiniBand and RoCE devices are used together."""
 
 from __future__ import annotations
 
@@ -39,20 +10,15 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.facts.transports import net_links
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("net_devices",)
-SPEAKS = True
-SOURCES = ("stas00/ml-engineering network/debug", "NCCL user guide: NCCL_IB_HCA")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that list both, or for hosts that differ."""
+    run = ctx.run
     rdma = nics(run).filter(pl.col("link_layer").is_in(["IB", "RoCE"]))
     per_host = rdma.group_by("host", maintain_order=True).agg(
         pl.col("link_layer").n_unique().alias("layers"),

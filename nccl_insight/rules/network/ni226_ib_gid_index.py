@@ -1,32 +1,4 @@
-"""The RoCE GID index may be wrong.
-
-What it finds
--------------
-Failing connection set-up on RoCE, for which an unsuitable GID is the most frequent reason.
-
-Why it matters
---------------
-The GID index selects address and RoCE version. With the wrong one there is no route to the peer.
-
-How it decides
---------------
-A hint, never a verdict: it accompanies ib-qp-unreachable and ib-qp-invalid-argument, and, unless all devices are
-InfiniBand, lost packets and connections that time out.
-NCCL's own hint (2.30), or NCCL_IB_GID_INDEX being set together with such an error, makes it a warning.
-
-What to do
-----------
-From NCCL 2.21 on unset NCCL_IB_GID_INDEX. Before, choose the index of the RoCEv2 IPv4 entry in
-`show_gids` that is the same on all hosts.
-
-False positives
----------------
-InfiniBand link layer, where the index hardly ever matters.
-
-References
-----------
-NCCL user guide, NCCL_IB_GID_INDEX; NVIDIA/nccl-tests issue 185; NCCL troubleshooting guide, networking.
-"""
+"""The RoCE GID index may be wrong."""
 
 from __future__ import annotations
 
@@ -35,28 +7,23 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import value_of
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules._hints import hint
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 
-CLASS = "F"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
-SPEAKS = True
-CONFIDENCE = Confidence.LOW
 _REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """A candidate beside refused and unroutable connections, and off InfiniBand beside lost packets."""
+    run = ctx.run
     index = value_of(run, "NCCL_IB_GID_INDEX")
     layers = run.table("net_devices")["link_layer"].cast(pl.String)
     infiniband = bool((layers == "IB").any()) and not bool((layers == "RoCE").any())
     lost = () if infiniband and index is None else ("ib-completion-retry-exceeded", "ib-qp-timeout")
     yield from hint(
-        run,
+        ctx,
         (*_REFUSED, *lost),
         "gid-index",
         "Possible cause: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),

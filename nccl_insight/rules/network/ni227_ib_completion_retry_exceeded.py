@@ -1,32 +1,4 @@
-"""InfiniBand packets were not acknowledged in spite of all retries.
-
-What it finds
--------------
-Completions with transport retries exceeded (status 12, vendor error 129).
-
-Why it matters
---------------
-The connection is lost; the communicator aborts. It points at the path between two NICs, or at a peer that
-stopped.
-
-How it decides
---------------
-The completion status decides. The peers named in the messages are listed; a port or device event, or a
-failure at the peer, is taken as the cause when the log has one.
-
-What to do
-----------
-Check link, cable, switch and error counters at both ends; with one host named by all messages start
-there. Raising NCCL_IB_TIMEOUT helps only against short interruptions.
-
-False positives
----------------
-A peer that crashed or was killed for another reason; look for its own first error.
-
-References
-----------
-NVIDIA/nccl issue 1405; NCCL user guide, NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
-"""
+"""InfiniBand packets were not acknowledged in spite of all retries."""
 
 from __future__ import annotations
 
@@ -35,21 +7,10 @@ from collections.abc import Iterator
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-SPEAKS = True
-CAUSED_BY = (
-    "ib-port-error", "link-flap", "ib-gid-changed", "ib-device-fatal", "cuda-hardware-error", "resource-exhausted",
-    "memlock-limit", "ib-reg-mr-failed", "watchdog-stuck", "ib-queue-error", "xid-error", "cuda-oom-init",
-    "cuda-unhandled", "shm-too-small", "ib-local-access-violation", "ib-completion-local-prot",
-    "collective-mismatch", "invalid-argument",
-)  # fmt: skip
 
 
 def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
@@ -62,17 +23,16 @@ def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
     return (alone,)
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all completions, with the peers named."""
-    found = trouble(run, "ib-completion-retry-exceeded")
+    run = ctx.run
+    found = ctx.lines()
     if found is None:
         return
     peers = sorted(found.rows["peer"].drop_nulls().str.split("<").list.first().unique())
     one = _one_peer(run, found)
     towards = f" by {named(peers)}" if peers else ""
-    yield from report(
-        run,
-        "ib-completion-retry-exceeded",
+    yield from ctx.report(
         f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
         "rdma statistic show link <device>/1; mlxlink -d <device> -m -c   # on both ends; fix: read the peer's "
         "own log first: "

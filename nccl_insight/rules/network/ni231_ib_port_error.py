@@ -1,30 +1,4 @@
-"""An InfiniBand port went down while the job ran and did not come back.
-
-What it finds
--------------
-The asynchronous event "port error" of a NIC without a "port active" of the same device after it.
-
-Why it matters
---------------
-All traffic of that port stops; peers see exhausted retries about half a minute later.
-
-How it decides
---------------
-The event decides; its host is where to look. A port that came back is link-flap. Without errors on the same device
-near in time it is a warning, since nothing that the job reports came from it.
-
-What to do
-----------
-Look at link, cable, transceiver and switch port of the NICs named.
-
-False positives
----------------
-Ports that were taken down on purpose and are not used by the job; logs that end before the port came back.
-
-References
-----------
-ibv_get_async_event(3), IBV_EVENT_PORT_ERR; NCCL troubleshooting guide, networking.
-"""
+"""An InfiniBand port went down while the job ran and did not come back."""
 
 from __future__ import annotations
 
@@ -35,18 +9,14 @@ from typing import Final
 from nccl_insight.facts.links import Flap, failed_after, flaps
 from nccl_insight.facts.settings import named
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-CAUSED_BY = ("ib-device-fatal",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the devices that stayed down."""
+    run = ctx.run
     down = [flap for flap in flaps(run) if not flap.back]
     if not down:
         yield from _came_back(run)

@@ -1,55 +1,22 @@
-"""The hosts may be on InfiniBand fabrics that are not connected.
-
-What it finds
--------------
-InfiniBand connections between hosts that get no acknowledgement, as when a cloud places machines on
-separate fabrics.
-
-Why it matters
---------------
-Ethernet between such hosts works, InfiniBand never will, until they are placed together.
-
-How it decides
---------------
-A hint, never a verdict: it accompanies ib-completion-retry-exceeded when no port or device event explains
-that.
-
-What to do
-----------
-Run ib_write_bw or ibping between the two hosts; if nothing gets through, have both in one placement
-group, availability set or partition (P_Key).
-
-False positives
----------------
-All other reasons for lost packets.
-
-References
-----------
-stas00/ml-engineering, debug; Azure HPC documentation on InfiniBand and availability sets.
-"""
+"""The hosts may be on InfiniBand fabrics that are not connected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nccl_insight.facts.errors import present
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._hints import hint
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.INFO
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-CONFIDENCE = Confidence.LOW
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """A candidate beside unacknowledged packets that no event explains."""
+    run = ctx.run
     if present(run) & {"ib-port-error", "ib-device-fatal"}:
         return
     yield from hint(
-        run,
+        ctx,
         ("ib-completion-retry-exceeded",),
         "one-fabric",
         "Possible cause: the two hosts are not on one InfiniBand fabric",

@@ -1,34 +1,4 @@
-"""RDMA connections go through host memory: GPUDirect RDMA is not used.
-
-What it finds
--------------
-Network connections over RDMA without /GDRDMA, or lines that say that GPUDirect is off for every way from a
-GPU to a NIC.
-
-Why it matters
---------------
-Each message is copied to host memory and back. Large messages lose about half of the bandwidth between nodes
-and latency grows.
-
-How it decides
---------------
-Connections of RDMA networks are counted by host with and without GDRDMA. Hosts without it among hosts that
-have it, or its absence on NVIDIA NICs next to NVLink GPUs, are a warning. When the user switched it off, or
-when nothing shows that the hardware could do it, it is reported as a note. Proxied connections (PXN, ``IB/1(1)``)
-count by their own flag. Without any connection line only explicit statements count.
-
-What to do
-----------
-The first candidate is the one that the log supports best; each has the command that tells it apart.
-
-False positives
----------------
-GeForce cards and NICs without peer memory support cannot do GPUDirect.
-
-References
-----------
-NCCL user guide, GPU troubleshooting; NVIDIA/nccl issue 1151; NVIDIA/nccl-tests issue 245.
-"""
+"""RDMA connections go through host memory: GPUDirect RDMA is not used."""
 
 from __future__ import annotations
 
@@ -44,19 +14,14 @@ from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("connections", "gdr", "errors", "unknown")
-SPEAKS = True
-SOURCES = ("NCCL user guide: GPUDirect", "NVIDIA/nccl#1151", "NVIDIA/nccl-tests#245")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that differ, else one for the whole run."""
+    run = ctx.run
     hosts = gdr_by_host(run)
     without = hosts.filter(pl.col("without") > 0)
     if hosts.is_empty():

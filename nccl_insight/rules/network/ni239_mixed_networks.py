@@ -1,33 +1,4 @@
-"""Ranks of one communicator chose different networks.
-
-What it finds
--------------
-A communicator in which some processes use another network than the rest: InfiniBand here, sockets there, or
-a plugin against the built-in network.
-
-Why it matters
---------------
-NCCL cannot join different networks: connections fail, hang or exchange garbage. The odd node is the one to
-repair.
-
-How it decides
---------------
-The network that each process reports ("Using network") is compared with the majority of its communicator;
-hosts of which every rank differs are named.
-
-What to do
-----------
-Compare the odd host with a good one: RDMA devices in the container, the plugin library, NCCL_NET and
-NCCL_IB_DISABLE.
-
-False positives
----------------
-Communicators on one host, where the network is not used, are left out.
-
-References
-----------
-NCCL source init.cc (local net device counts); NCCL user guide, NCCL_NET.
-"""
+"""Ranks of one communicator chose different networks."""
 
 from __future__ import annotations
 
@@ -40,20 +11,16 @@ from nccl_insight.facts.networks import member_networks, process_networks, used_
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import subject
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("processes",)
-SOURCES = ("NCCL user guide: NCCL_NET",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each odd network of the job, at the largest communicator that shows it."""
+    run = ctx.run
     wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}
     found: dict[tuple[str, str, tuple[str, ...]], Outlier] = {}
     for odd in _odd(run, [c for c in wide if c]):

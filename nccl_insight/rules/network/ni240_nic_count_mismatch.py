@@ -1,31 +1,4 @@
-"""A host lists fewer NICs than the other hosts of its communicator.
-
-What it finds
--------------
-Hosts whose list of RDMA devices is shorter than the majority's, and NCCL's own message about mixed counts.
-
-Why it matters
---------------
-A lost NIC costs its share of the node's bandwidth, and all ranks wait for the slowest node. NCCL 2.30 and
-later refuse such a communicator.
-
-How it decides
---------------
-The number of distinct devices of the network in use, host by host, against the most frequent count. Socket
-interfaces are not counted: their number rarely matters.
-
-What to do
-----------
-On the short host: ``ibv_devinfo -l``, ``ibstat``; look for ports that are down, or for another NCCL_IB_HCA.
-
-False positives
----------------
-Clusters with nodes of different builds.
-
-References
-----------
-NCCL source init.cc, local net device counts; NCCL user guide, NCCL_IGNORE_NET_MISMATCH.
-"""
+"""A host lists fewer NICs than the other hosts of its communicator."""
 
 from __future__ import annotations
 
@@ -37,20 +10,14 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import rdma_expr
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import ports_missing
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("net_devices", "errors", "diagnostics")
-SPEAKS = True
-SOURCES = ("NCCL user guide: NCCL_IGNORE_NET_MISMATCH",)
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the short hosts, else one for NCCL's message."""
+    run = ctx.run
     counted = (
         nics(run)
         .filter(rdma_expr("network") & pl.col("host").is_not_null() & pl.col("listed"))

@@ -1,34 +1,4 @@
-"""Several GPUs send over one NIC while other NICs of the host are idle.
-
-What it finds
--------------
-A host of which two or more GPUs send their channels over the same NIC although further NICs of the same kind
-carry nothing.
-
-Why it matters
---------------
-A NIC per GPU is what such machines are built for; sharing one halves the bandwidth of both GPUs.
-
-How it decides
---------------
-Sending RDMA connections of rings and trees (not those of send/recv) are counted by host and NIC; a NIC counts as
-shared when different ranks use it for different channels. Idle are listed NICs of the same network and link
-layer that no connection of the host uses. It is a warning when three GPUs or more of a host use a single NIC,
-or when fewer than half of the hosts do it; else NCCL may have had its reasons, and it is reported as a note. PXN routes
-through the NIC's own GPU and is left out. Fewer NICs than GPUs in the machine is not a fault.
-
-What to do
-----------
-Look at ``nvidia-smi topo -m`` and at NCCL_IB_HCA, NCCL_CROSS_NIC and CUDA_VISIBLE_DEVICES order.
-
-False positives
----------------
-Jobs that use a few GPUs of a large host leave NICs idle on purpose when these are far from the GPUs.
-
-References
-----------
-NCCL user guide, NCCL_CROSS_NIC and NCCL_IB_HCA.
-"""
+"""Several GPUs send over one NIC while other NICs of the host are idle."""
 
 from __future__ import annotations
 
@@ -39,19 +9,14 @@ import polars as pl
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural, rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("connections",)
-SOURCES = ("NCCL user guide: NCCL_IB_HCA, NCCL_CROSS_NIC",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all hosts that share a NIC."""
+    run = ctx.run
     load = nic_load(run).filter(pl.col("host").is_not_null())
     if load.is_empty():
         return

@@ -1,30 +1,4 @@
-"""The network that NCCL_NET asks for is not there.
-
-What it finds
--------------
-NCCL stopping because no network of the requested name could be initialized.
-
-Why it matters
---------------
-NCCL does not fall back when a network is asked for by name: init fails.
-
-How it decides
---------------
-The message decides; the value of NCCL_NET is added where NCCL printed it.
-
-What to do
-----------
-Correct the name (IB, Socket, or the plugin's own name), make the device or plugin available in the
-container, or unset NCCL_NET.
-
-False positives
----------------
-None known.
-
-References
-----------
-NCCL user guide, NCCL_NET; NVIDIA/nccl src/plugin/net.cc.
-"""
+"""The network that NCCL_NET asks for is not there."""
 
 from __future__ import annotations
 
@@ -33,33 +7,18 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import value_of
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors",)
-SPEAKS = True
-CAUSED_BY = (
-    "ib-open-device-failed",
-    "ib-libibverbs-missing",
-    "ofi-plugin-init-failed",
-    "efa-provider-missing",
-    "net-plugin-load-failed",
-)
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines, with the setting where NCCL printed it."""
+    run = ctx.run
     asked = value_of(run, "NCCL_NET")
     plugins = run.table("plugins")
     others = (plugins["kind"].cast(pl.String) == "net") & (plugins["outcome"].cast(pl.String) == "loaded")
     doubtful = asked is None and bool(others.any())
-    yield from report(
-        run,
-        "forced-network-unavailable",
+    yield from ctx.report(
         f"The network that was asked for is not available{f' (NCCL_NET={asked})' if asked else ''}",
         'echo "$NCCL_NET $NCCL_NET_PLUGIN"; ibv_devinfo -l; ldconfig -p | grep nccl-net   # inside the container',
         explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no device of "

@@ -1,31 +1,4 @@
-"""A NIC runs at a lower speed than its peers.
-
-What it finds
--------------
-Devices whose speed, as NCCL lists it, is below the majority of the same network.
-
-Why it matters
---------------
-A port that came up at a lower rate (HDR instead of NDR, one lane of four) slows every channel that uses it, and
-all ranks wait.
-
-How it decides
---------------
-The speeds in NCCL's device lines ("NET/IB: [0] mlx5_0:.. speed=400000") or in device tables, host by host,
-against the most frequent speed of the network. Management ports of another link layer are left out.
-
-What to do
-----------
-``ibstat`` or ``ethtool`` on the named host: rate, width, error counters; reseat or replace the cable.
-
-False positives
----------------
-Machines that are built with NICs of two speeds: then many hosts show them, and nothing is said.
-
-References
-----------
-NCCL source transport/net_ib.cc.
-"""
+"""A NIC runs at a lower speed than its peers."""
 
 from __future__ import annotations
 
@@ -36,20 +9,15 @@ import polars as pl
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import ports_differ
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("net_devices", "diagnostics")
-SPEAKS = True
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each network with slow devices."""
+    run = ctx.run
     known = nics(run).filter(
         rdma_expr("network") & (pl.col("speed_gbit") > 0) & pl.col("link_layer").is_in(["IB", "RoCE"])
     )

@@ -1,51 +1,20 @@
-"""A port of a NIC went down and came back.
-
-What it finds
--------------
-A port error event followed by port active on the same device of the same host.
-
-Why it matters
---------------
-Within the retry time of the queue pairs (about half a minute by default) a flap costs only that time. Many flaps
-are a sign of a bad cable, transceiver or switch port.
-
-How it decides
---------------
-Events are paired by host and device. One or two flaps of a job that went on are noted; three or more, or errors on
-the same device within a minute of a flap, are a warning.
-
-What to do
-----------
-Look at the link's error counters when the job is over.
-
-False positives
----------------
-Switch maintenance.
-
-References
-----------
-ibv_get_async_event(3), IBV_EVENT_PORT_ERR and PORT_ACTIVE; NCCL 2.23 release notes; NCCL_IB_TIMEOUT.
-"""
+"""A port of a NIC went down and came back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from nccl_insight.facts.links import failed_after, flaps
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.MONITOR
-NEEDS = ("errors",)
-CAUSED_BY = ("ib-device-fatal",)
 _MANY = 3
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each device that came back."""
+    run = ctx.run
     for flap in flaps(run)[:5]:
         if not flap.back:
             continue

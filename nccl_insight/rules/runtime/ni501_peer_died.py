@@ -1,31 +1,4 @@
-"""A peer process exited.
-
-What it finds
--------------
-Connections that a peer closed or reset, broken pipes, ncclRemoteError.
-
-Why it matters
---------------
-It says that the fault is somewhere else: the rank at the other end stopped first.
-
-How it decides
---------------
-The messages decide that a peer is gone, never why. Any failure in the log that can stop a process is
-taken as the cause; without one the peers named in the messages are where to look.
-
-What to do
-----------
-Look at the log and exit status of the ranks that are not among the reporters, and of the hosts named as
-peers: exceptions, OOM killer, preemption, Xid.
-
-False positives
----------------
-Connections closed in the course of an orderly end of the job: noted where every rank destroyed its communicators.
-
-References
-----------
-NCCL user guide, ncclRemoteError; NVIDIA/nccl src/misc/socket.cc.
-"""
+"""A peer process exited."""
 
 from __future__ import annotations
 
@@ -38,27 +11,21 @@ from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._closed import accepting, in_order
-from nccl_insight.rules._errors import Trouble, report
-from nccl_insight.rules._faults import ANY
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks
-
-CLASS = "S"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-CAUSED_BY = ANY
-
 
 # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
 _STORE: Final = ("c10d_store_lost", "watchdog_dump_flag", "elastic_store_lost")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for closed connections, with the peers named."""
+    run = ctx.run
     lost = (
         causes(run)
         .filter(pl.col("cause") == "peer-died")
@@ -67,7 +34,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     if lost.is_empty():
         return
     if lost["message"].is_in(list(_STORE)).all():
-        yield from _store_gone(run, Trouble(lost))
+        yield from _store_gone(ctx, Trouble(lost))
         return
     found = Trouble(lost)
     named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
@@ -76,9 +43,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     peers = [p for p in named_peers.to_list() if p]
     where = f" by {named(peers)}" if peers else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
-    yield from report(
-        run,
-        "peer-died",
+    yield from ctx.report(
         f"A connection was closed{where}: a peer process exited",
         "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
         "of the peers",
@@ -104,13 +69,11 @@ def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(ranks) if len(ranks) == 1 else ()
 
 
-def _store_gone(run: Run, found: Trouble) -> Iterator[Hit]:
+def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it."""
     address = found.value("c10d_remote")
     where = f" at {address}" if address else ""
-    yield from report(
-        run,
-        "peer-died",
+    yield from ctx.report(
         f"torch's store{where} is gone: the process that kept it, mostly rank 0, has ended",
         "read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
         explanation="Ranks that are still there when the store goes away print these lines, also at the end of a job "

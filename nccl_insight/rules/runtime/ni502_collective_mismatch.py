@@ -1,37 +1,4 @@
-"""Ranks of one communicator issue different collectives.
-
-What it finds
--------------
-NCCL's own complaints (mismatched collective, truncated message, collective mismatch error), call logs
-whose n-th collective differs between ranks in operation, type, count or root, and Flight Recorder dumps in which
-one sequence number of a process group stands for different operations, data types or sizes; time-outs of torch's
-watchdog in one number of a process group that is another operation, or another size, on few ranks.
-
-Why it matters
---------------
-NCCL does not check this in general: the job hangs, aborts or computes wrong results.
-
-How it decides
---------------
-Messages decide; what kernels of NCCL 2.4 to 2.6 conclude from operation counters is a warning, since a transport that
-delivers wrong data has the same effect. Call logs are compared by their order within each rank and communicator, only
-where init
-is in the log and every rank that it holds printed calls; the first difference is reported, with the
-minority named.
-
-What to do
-----------
-Make all ranks issue the same sequence: look at data-dependent branches, uneven last batches, parameters
-used on some ranks only. TORCH_DISTRIBUTED_DEBUG=DETAIL finds the Python line.
-
-False positives
----------------
-Logs that lost lines of some ranks; those that say so are not compared.
-
-References
-----------
-NCCL user guide, collective operations; NVIDIA/nccl src/transport/net_ib.cc and net_socket.cc.
-"""
+"""Ranks of one communicator issue different collectives."""
 
 from __future__ import annotations
 
@@ -43,19 +10,14 @@ from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._dumps import mismatches
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-NEEDS = ("errors", "calls", "flight_recorder")
-SPEAKS = True
-CAUSED_BY = ("version-mix",)
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
 _BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
@@ -65,18 +27,17 @@ _NEXT = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """What NCCL says, what the dumps say, and what the call logs show."""
+    run = ctx.run
     yield from mismatches(run)
     for odd_call in odd_calls(run):
         yield _waits_elsewhere(odd_call)
-    said = trouble(run, "collective-mismatch")
+    said = ctx.lines()
     if said is not None:
         odd = _odd_rank(said)
         guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).all())
-        yield from report(
-            run,
-            "collective-mismatch",
+        yield from ctx.report(
             "NCCL suspects collectives that do not match between ranks"
             if guessed
             else f"Rank {odd} is not in the same collective as the others"

@@ -1,39 +1,4 @@
-"""Ranks of a process group are at different collectives: some never reached what others wait in.
-
-What it finds
--------------
-Flight Recorder dumps in which ranks of a group never issued, or never finished, a collective that the others
-issued or finished; watchdog lines whose sequence numbers differ between ranks; counts of NCCL's RAS that differ and
-no longer move.
-
-Why it matters
---------------
-Everybody else waits for the ranks that are behind. The ranks that report the timeout are usually the waiting
-ones; the cause is on the ranks named here.
-
-How it decides
---------------
-Dumps are matched by process group and sequence number. A rank is *missing* in a collective when others have
-issued it and this rank's last one is earlier. A rank is *behind* when it issued a synchronizing collective that
-others of the group finished long ago and it did not. Ranks that themselves wait for a missing rank in another
-group are not blamed. From watchdog lines the oldest unfinished operation of each rank and the last one it issued
-are compared within one process group: a gap of one decides, because all count alike. RAS counts decide where two
-reports have the same ones, or the log shows that the job stands. Sources that name the same ranks make one finding of
-higher confidence; where they name different ones, the better evidence is told and the other one mentioned.
-
-What to do
-----------
-Look at the named ranks first: Python stack (py-spy dump), dmesg for Xid messages, the rank's own log before the
-timeout. If they run, compare the code path they took with that of the others.
-
-False positives
----------------
-Dumps taken from a running job on request: ranks are then a few operations apart without any fault.
-
-References
-----------
-PyTorch Flight Recorder tutorial; torch.distributed ProcessGroupNCCL watchdog messages.
-"""
+"""Ranks of a process group are at different collectives: some never reached what others wait in."""
 
 from __future__ import annotations
 
@@ -45,23 +10,18 @@ from nccl_insight.facts.flight_recorder import Verdict, verdict
 from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
 from nccl_insight.facts.watchdog import DEFAULT
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._absent import subject, with_others
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("flight_recorder", "errors", "ras", "ras_counts")
-SOURCES = ("PyTorch Flight Recorder", "torch.distributed watchdog messages", "NCCL user guide: RAS")
 
 _NEXT = "py-spy dump --pid <pid>; dmesg -T | grep -i xid   # on the hosts of these ranks, while it hangs"
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of ranks that others wait for, whatever sources name it."""
+    run = ctx.run
     judged = verdict(run)
     if judged is not None and judged.ranks == 1 and not judged.suspects:
         yield CannotJudge(

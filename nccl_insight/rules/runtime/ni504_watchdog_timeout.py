@@ -1,34 +1,4 @@
-"""The framework's watchdog gave up on a collective.
-
-What it finds
--------------
-Time-outs of PyTorch's process group watchdog, with operation, sequence number and ranks.
-
-Why it matters
---------------
-A collective did not finish within the time limit. It is a symptom: the cause is on the rank that did not
-take part, or in the network.
-
-How it decides
---------------
-The watchdog's message decides.
-Any other failure in the log is taken as the cause; the rank that reports
-is usually only waiting.
-
-What to do
-----------
-Compare the last sequence number of all ranks: those that lag behind are where to look. Analyze the flight recorder's
-dumps of all ranks together with the logs. Recent torch keeps it on, and writes to TORCH_FR_DUMP_TEMP_FILE, by default
-~/.cache/torch/comm_lib_trace_rank_<n>; older releases to /tmp/nccl_trace_rank_<n>.
-
-False positives
----------------
-Legitimately long steps (first step, checkpoints, graph capture): raise the time limit.
-
-References
-----------
-PyTorch documentation, distributed (flight recorder); NCCL troubleshooting guide.
-"""
+"""The framework's watchdog gave up on a collective."""
 
 from __future__ import annotations
 
@@ -36,18 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.rules._faults import ANY
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._watchdog import LIST_DUMPS
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-CAUSED_BY = (*ANY, "hang-after-init", "hang-in-init", "rank-missing-in-init", "rank-desync", "peer-died",
-             "collective-stalled", "nvls-multicast-failed", "known-bad-version")  # fmt: skip
+from nccl_insight.rules.context import Context
 
 _TRY = (
     "NCCL_P2P_DISABLE=1 <the same job>   # if it then runs on one host, PCIe ACS or the IOMMU breaks P2P: turn ACS "
@@ -67,9 +28,9 @@ def _first(rows: pl.DataFrame) -> bool:
     return same and told.height > 0 and bool((told["completed_seq"] == -1).all())
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all time-outs."""
-    found = trouble(run, "watchdog-timeout")
+    found = ctx.lines()
     if found is None:
         return
     rows = found.rows
@@ -94,9 +55,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         "place); analyze them together with the logs. None there: run again with TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
         "and TORCH_FR_BUFFER_SIZE=2000"
     )
-    yield from report(
-        run,
-        "watchdog-timeout",
+    yield from ctx.report(
         headline,
         f"{_TRY}; {dumps}" if first else dumps,
         explanation=_NO_DATA

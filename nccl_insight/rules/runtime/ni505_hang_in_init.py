@@ -1,34 +1,4 @@
-"""Init started on all ranks and never finished.
-
-What it finds
--------------
-Communicators whose ranks all printed Init START, none of them Init COMPLETE, in a log that holds nothing
-of them afterwards.
-
-Why it matters
---------------
-The job hangs before its first collective: network set-up, a dead peer, P2P that does not work.
-
-How it decides
---------------
-All ranks are in the log, at least two of them, all started, none finished, and the log is not known to be
-cut. Ranks that printed how far they came are described. In versions
-that print ranks only after the bootstrap, two or more processes that stop after choosing their network count as
-well. A log that shows less is not judged.
-
-What to do
-----------
-Look for the last thing each rank printed; try NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 in turn to find
-the transport that hangs; take a stack with py-spy or gdb.
-
-False positives
----------------
-A log that was copied while init was going on.
-
-References
-----------
-NCCL troubleshooting guide; NVIDIA/nccl issue 394.
-"""
+"""Init started on all ranks and never finished."""
 
 from __future__ import annotations
 
@@ -36,30 +6,15 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._faults import STARTUP
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._init import waiting, waiting_early
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks", "networks")
-CAUSED_BY = (
-    *STARTUP,
-    "bootstrap-connect-refused",
-    "bootstrap-connect-timeout",
-    "ifname-wrong",
-    "rank-missing-in-init",
-    "peer-died",
-    "env-mismatch",
-)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator whose ranks are all there and stuck."""
+    run = ctx.run
     for stuck in waiting(run):
         if stuck.missing:
             continue

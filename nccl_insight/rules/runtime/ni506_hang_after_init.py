@@ -1,33 +1,4 @@
-"""Init finished on all ranks and the first collective did not.
-
-What it finds
--------------
-A watchdog time-out of the very first collective of a process group whose communicator was created.
-
-Why it matters
---------------
-Creation works over TCP and the collective does not: the data path (P2P, InfiniBand, GPUDirect) is what
-hangs.
-
-How it decides
---------------
-The watchdog says that no collective has completed yet (last completed -1 or 0, or sequence 1 timed out),
-and the log shows that init completed. A log that merely ends after Init COMPLETE proves nothing, since
-NCCL prints nothing while it works.
-
-What to do
-----------
-Try NCCL_P2P_DISABLE=1, then NCCL_NET_GDR_LEVEL=0, then NCCL_IB_DISABLE=1: the first that helps names the
-path. On bare metal disable ACS.
-
-False positives
----------------
-A first step that is longer than the watchdog's limit.
-
-References
-----------
-NVIDIA/nccl issue 1027; NCCL troubleshooting guide, GPU Direct and ACS.
-"""
+"""Init finished on all ranks and the first collective did not."""
 
 from __future__ import annotations
 
@@ -39,21 +10,16 @@ from nccl_insight.facts.absent import absences
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import one_sided
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.rules._faults import ANY, others
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._errors import trouble
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("ranks",)
-CAUSED_BY = (*others(ANY, "watchdog-stuck"), "peer-died")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """A watchdog that saw no collective complete, after an init that did."""
+    run = ctx.run
     ranks = run.table("ranks")
     if ranks.is_empty() or not bool(ranks["init_complete"].fill_null(False).all()):
         return
@@ -75,9 +41,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
                 "add NCCL_DEBUG_SUBSYS=INIT,ENV,COLL, or the framework's watchdog output",
             )
         return
-    yield from report(
-        run,
-        "watchdog-timeout",
+    yield from ctx.report(
         "Init completed, but the first collective never finished",
         "ncclras; py-spy dump --native --pid <pid>   # where each rank stands; then run on few nodes with one of these "
         "at a time: NCCL_NVLS_ENABLE=0, NCCL_NET_GDR_LEVEL=LOC, NCCL_P2P_DISABLE=1 (the first that helps names "
@@ -90,5 +54,5 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
 
 def _explained(run: Run) -> bool:
     """Whether the log holds a failure that keeps a collective from completing."""
-    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in(list(ANY)))
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in(list(names("any"))))
     return rows.height > 0 or bool(ends(run)) or bool(one_sided(run))

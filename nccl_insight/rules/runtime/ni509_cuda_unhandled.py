@@ -1,33 +1,4 @@
-"""A CUDA call of NCCL failed.
-
-What it finds
--------------
-CUDA failures inside NCCL that no more specific diagnosis covers: launch failures, illegal memory
-accesses, unknown errors and the like.
-
-Why it matters
---------------
-CUDA errors are often sticky and late: the kernel that caused one ran earlier, in NCCL or in the program.
-
-How it decides
---------------
-The message decides, and what to do depends on the code. Failures that NCCL prints at level INFO were expected and are
-left out; known kinds have their own names. A launch failure after a watchdog's time-out comes from the abort of the
-communicators and is its effect.
-
-What to do
-----------
-Find the first CUDA error of the process. For illegal accesses and asserts run the program under compute-sanitizer on
-one node with a few steps; look for an Xid in dmesg.
-
-False positives
----------------
-An error that an earlier kernel of the program caused: then NCCL is only the messenger.
-
-References
-----------
-CUDA runtime API, error codes; NCCL user guide, error handling.
-"""
+"""A CUDA call of NCCL failed."""
 
 from __future__ import annotations
 
@@ -37,19 +8,11 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.topics import telling, told
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("errors",)
-CAUSED_BY = (
-    "xid-error", "cuda-hardware-error", "fabric-manager-issue", "mnnvl-imex-missing", "cuda-driver-too-old",
-    "cuda-driver-mismatch", "cuda-init-error", "cuda-oom-init", "kernel-sharedmem-limit", "cumem-import-failed",
-)  # fmt: skip
 _RERUN = (
     "run the program under compute-sanitizer on one node for a few steps (kernels are 10 to 100 times slower)"
 )
@@ -105,9 +68,10 @@ _KNOWN = (
 _LATE = ("launch-failure", "illegal-access", "unknown-error", "context-gone")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines, with what is known of that CUDA error; those after a time-out's abort apart."""
-    found = trouble(run, "cuda-unhandled")
+    run = ctx.run
+    found = ctx.lines()
     if found is None:
         return
     late = _after_abort(run, found.rows)
@@ -115,9 +79,9 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
         late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left"
     )
     if first.height:
-        yield from _hit(run, Trouble(first), ())
+        yield from _hit(ctx, Trouble(first), ())
     if late.height:
-        yield from _hit(run, Trouble(late), ("watchdog-timeout", "ib-completion-retry-exceeded"))
+        yield from _hit(ctx, Trouble(late), ("watchdog-timeout", "ib-completion-retry-exceeded"))
 
 
 def _after_abort(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
@@ -139,7 +103,7 @@ _PROGRAM: Final = ("program_cuda_failed", "program_cuda_check", "thc_error", "ro
                    "hip_queue_abort")  # fmt: skip
 
 
-def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
+def _hit(ctx: Context, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
     reason = found.value("error_text") or _quoted(found) or "CUDA error"
     own = bool(found.rows["message"].is_in(["tests_cuda_failure"]).all())
     thrown = bool(found.rows["message"].is_in(["watchdog_terminated"]).any())
@@ -153,9 +117,7 @@ def _hit(run: Run, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
             _XID_FIRST,
         ),
     )
-    yield from report(
-        run,
-        "cuda-unhandled",
+    yield from ctx.report(
         f"A CUDA call inside {where} failed: {reason}",
         step,
         explanation=f"The message stands for {meaning}. CUDA reports errors late, so look for the first one of the "

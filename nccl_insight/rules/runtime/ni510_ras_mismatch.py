@@ -1,31 +1,4 @@
-"""NCCL's RAS report says that ranks of a communicator have launched different numbers of operations.
-
-What it finds
--------------
-MISMATCH entries of a RAS report (text) and unequal collective counts (JSON): which ranks differ and by how much.
-
-Why it matters
---------------
-In a running job ranks are never at exactly the same operation, so a mismatch by itself is normal. It is a trace
-of a fault when the counts no longer move: the ranks with the lower count are the ones the others wait for.
-
-How it decides
---------------
-Counts as reported, per communicator and collective. Ranks with the lowest count are named, unless they are the
-majority: then those that are ahead are.
-
-What to do
-----------
-Ask RAS twice, some seconds apart. Counts that stand still on the ranks that are behind mark a hang.
-
-False positives
----------------
-Any job in progress; RAS of 2.27.0 to 2.27.3 also reports communicators that do not exist.
-
-References
-----------
-NCCL user guide, troubleshooting with RAS.
-"""
+"""NCCL's RAS report says that ranks of a communicator have launched different numbers of operations."""
 
 from __future__ import annotations
 
@@ -35,23 +8,18 @@ import polars as pl
 
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Hit, Ref
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
-
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("ras", "ras_counts")
-SOURCES = ("NCCL user guide: RAS",)
 
 _NEXT = "ncclras -v; sleep 10; ncclras -v   # or: echo verbose status | nc localhost 28028, twice"
 _EXPECTED = "equal counts, or counts that move between two queries"
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator and kind of operation."""
+    run = ctx.run
     rows = run.table("ras").filter(
         pl.col("event").is_in(["mismatch", "mismatch_member"])
         & pl.col("report").is_not_null()

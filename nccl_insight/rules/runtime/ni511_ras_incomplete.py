@@ -1,30 +1,4 @@
-"""NCCL's RAS report lacks data of some processes, or calls them dead.
-
-What it finds
--------------
-INCOMPLETE and DEAD entries of a RAS report, missing ranks in its JSON, PEER_DEAD events of its monitor mode.
-
-Why it matters
---------------
-A process that does not answer RAS has ended, is stopped, or its host cannot be reached.
-
-How it decides
---------------
-Entries as reported. A dead process raises the severity to a warning: RAS declares it so after it could not be
-reached for a minute. Counts that no communicator can have are called what they are.
-
-What to do
-----------
-Look at the named processes on their hosts.
-
-False positives
----------------
-RAS of 2.27.0 to 2.27.3 reports communicators that do not exist, with impossible counts. Jobs that are ending.
-
-References
-----------
-NCCL user guide, troubleshooting with RAS; NVIDIA/nccl issue 1762.
-"""
+"""NCCL's RAS report lacks data of some processes, or calls them dead."""
 
 from __future__ import annotations
 
@@ -36,23 +10,16 @@ from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural, rank_words
-
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.HIGH
-NEEDS = ("ras",)
-SPEAKS = True
-SOURCES = ("NCCL user guide: RAS",)
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all that is missing."""
+    run = ctx.run
     ras = run.table("ras").filter(pl.col("report").is_not_null())
     lost = pl.col("event").is_in(_EVENTS) | ((pl.col("event") == "peer") & (pl.col("status") == "PEER_DEAD"))
     rows = ras.filter(lost)

@@ -1,35 +1,4 @@
-"""Some ranks stopped before a collective that the others issued.
-
-What it finds
--------------
-Call logs in which ranks of a communicator issued fewer collectives than their peers; ranks that print nothing while
-torch's watchdog times out on all others in the same operation; ranks for which a monitored barrier of torch waited.
-
-Why it matters
---------------
-The others wait for them. It is the usual cause of a hang, and these are the ranks to look at.
-
-How it decides
---------------
-Calls are counted by order within each rank and communicator, only where init is in the log, every rank
-that it holds printed calls, the communicator was not destroyed, and the ranks that are ahead agree on
-where they stopped. Otherwise, or when the log is known to be cut, nothing is concluded. A silent rank is named where
-the log shows all ranks of the job, at least half of them time out in one operation of the default group, and they
-agree on it.
-
-What to do
-----------
-Look at the named ranks at that point of the program: an exception, a branch, a data loader that ran dry;
-py-spy dump shows where they are.
-
-False positives
----------------
-A log that ends while the job runs: ranks are then a few calls apart, without a pattern.
-
-References
-----------
-NVIDIA/nccl issues 857, 719 and 1324.
-"""
+"""Some ranks stopped before a collective that the others issued."""
 
 from __future__ import annotations
 
@@ -37,23 +6,15 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._absent import subject, with_others
-from nccl_insight.rules._faults import DEVICE, MEMORY
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural, rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("calls", "errors")
-SPEAKS = True
-CAUSED_BY = (*DEVICE, *MEMORY, "collective-mismatch", "invalid-argument", "algorithm-unavailable")
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
+    run = ctx.run
     for item in absences(run):
         if item.lead.proof == "calls":
             yield with_others(_stopped(item), item)

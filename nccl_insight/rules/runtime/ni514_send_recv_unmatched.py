@@ -1,32 +1,4 @@
-"""A send has no receive, or the reverse.
-
-What it finds
--------------
-Point-to-point calls between two ranks of a communicator whose numbers or sizes do not pair.
-
-Why it matters
---------------
-The unmatched side waits forever.
-
-How it decides
---------------
-The calls of both ranks counted per direction. Only where init of the communicator is
-in the log, both ranks printed calls, and the log is not known to be cut. In Flight Recorder dumps of both ranks: an
-operation that is not finished, of which the peer has none open (or, where both dumps go back to the start, fewer).
-
-What to do
-----------
-Pair the calls in the program: each ncclSend needs an ncclRecv of the same size at the peer, in the same
-group or order.
-
-False positives
----------------
-A log that ends while transfers are under way.
-
-References
-----------
-NCCL user guide, point-to-point communication.
-"""
+"""A send has no receive, or the reverse."""
 
 from __future__ import annotations
 
@@ -38,23 +10,20 @@ from nccl_insight.facts.calls import log_is_cut, sums
 from nccl_insight.facts.flight_recorder.links import pairs_follow
 from nccl_insight.facts.flight_recorder.pairs import unpaired
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Hit, Ref
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("calls", "flight_recorder")
 _NEXT = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "
     "ranks"
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """What the call logs show, and what the dumps do."""
+    run = ctx.run
     if run.has("calls") and not log_is_cut(run):
         yield from _counted(run)
     yield from _recorded(run)

@@ -1,33 +1,4 @@
-"""The NVIDIA driver reported an Xid.
-
-What it finds
--------------
-Kernel messages of the NVIDIA driver (Xid) or of an NVSwitch (SXid) mixed into the log.
-
-Why it matters
---------------
-Many Xids mean that a GPU or NVLink is broken or was reset, which is why the job failed. Others are the echo of a
-program's own error, or news that can wait.
-
-How it decides
---------------
-The number decides (NVIDIA's catalog): hardware Xids (48, 64, 74, 79, 94, 95, 119, 120, 140 ...) are errors;
-those that programs cause (13, 31, 43, 45, 69, 137) are warnings; 63 records a pending row remap, 121 and a
-non-fatal SXid errors that were corrected: they are only noted. 154 says itself what the GPU needs. The GPU's host comes
-from the line's head, its process number, or its bus id where one host only has it.
-
-What to do
-----------
-Hardware: drain the host, wait until it is idle, then diagnose. 13 and 31: run the program under compute-sanitizer.
-
-False positives
----------------
-Old messages of an earlier job in the same kernel log.
-
-References
-----------
-NVIDIA Xid catalog; GPU deployment guide; Fabric Manager guide (SXid fatal and non-fatal).
-"""
+"""The NVIDIA driver reported an Xid."""
 
 from __future__ import annotations
 
@@ -45,16 +16,11 @@ from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._diag import events
-from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.ISOLATE
-NEEDS = ("errors", "diagnostics")
-
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
 
@@ -145,10 +111,11 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
     return None, host or (next(iter(known.ranks_of_host)) if len(known.ranks_of_host) == 1 else None)
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each Xid number and weight, the most severe first, at most five."""
+    run = ctx.run
     yield from _told_by_nccl(run)
-    found = trouble(run, "xid-error")
+    found = ctx.lines()
     if found is None:
         return
     found = Trouble(found.rows.filter(pl.col("level").ne_missing("DIAG")))

@@ -1,32 +1,4 @@
-"""A self-diagnosis of NCCL found something wrong.
-
-What it finds
--------------
-`NCCL DIAG` lines (2.31 and later) that are not OK: peer-to-peer edges that fail, ranks whose network
-bandwidth is far from the median, checks that returned an error.
-
-Why it matters
---------------
-NCCL checks links and settings itself on request; what it finds explains slow or failing jobs.
-
-How it decides
---------------
-NCCL marks problems and notices alike as INFO, so the text decides: failed edges, incomplete sums,
-outliers and error results are warnings, lines marked FAIL or ERROR are errors, summaries of bandwidth and
-complete sums are left out, and other lines are information.
-
-What to do
-----------
-Do what the line says; it names ranks, devices or hosts.
-
-False positives
----------------
-Peer-to-peer edges that the machine does not offer by design.
-
-References
-----------
-NCCL troubleshooting guide, diagnostics (2.31).
-"""
+"""A self-diagnosis of NCCL found something wrong."""
 
 from __future__ import annotations
 
@@ -40,28 +12,26 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
-from nccl_insight.rules._errors import Trouble, report
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("errors", "diagnostics")
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
 # Checks whose findings are properties of a machine that only matter where something else is wrong.
 _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
+    run = ctx.run
     yield from _edges(run)
     yield from slow_pairs(run)
     yield from _ecc(run)
     yield from _inventory(run)
     yield from _ports(run)
     yield from _remarks(run)
-    yield from _unknown(run)
+    yield from _unknown(ctx)
 
 
 def _edges(run: Run) -> Iterator[Hit]:
@@ -199,8 +169,9 @@ def _remarks(run: Run) -> Iterator[Hit]:
     )
 
 
-def _unknown(run: Run) -> Iterator[Hit]:
+def _unknown(ctx: Context) -> Iterator[Hit]:
     """Lines of the diagnostics whose wording is not known."""
+    run = ctx.run
     lines = causes(run).filter(pl.col("level") == "DIAG")
     lines = lines.with_columns(told(lines, "diag-line").alias("_word"))
     said = (pl.col("_word") == "stated").fill_null(False)
@@ -209,9 +180,7 @@ def _unknown(run: Run) -> Iterator[Hit]:
         return
     stated = lines.filter(said)
     severity = Severity.ERROR if stated.height else Severity.INFO
-    yield from report(
-        run,
-        "nccl-diag-failed",
+    yield from ctx.report(
         "NCCL's own diagnosis reports a problem" if stated.height else "NCCL's own diagnosis has a remark",
         _REPEAT,
         explanation="The text of the first line is NCCL's own judgment.",

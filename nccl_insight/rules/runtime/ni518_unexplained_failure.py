@@ -1,32 +1,4 @@
-"""NCCL reported trouble that no diagnosis explains.
-
-What it finds
--------------
-Failing results that reached NCCL's interface, framework exceptions about NCCL, and warnings, when none of
-them is evidence of a known diagnosis.
-
-Why it matters
---------------
-A log with such lines is not healthy, even if the reason is not known here.
-
-How it decides
---------------
-Only where no other failure was recognized in the log. A framework's exception or a failing test is an
-error, and so are result codes that left NCCL through a group call. Codes with which a log ends are a warning, single
-warnings are information. Codes within a log prove nothing: probes that fail print them in healthy jobs, too.
-
-What to do
-----------
-Read the first line; search for its text; report it to nccl-insight so that the next version knows it.
-
-False positives
----------------
-Warnings of NCCL that are harmless and not known as such.
-
-References
-----------
-NCCL user guide, troubleshooting.
-"""
+"""NCCL reported trouble that no diagnosis explains."""
 
 from __future__ import annotations
 
@@ -38,16 +10,11 @@ import polars as pl
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling, told
 from nccl_insight.facts.unread import unread
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._errors import Trouble, cut, report
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, cut
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.LOW
-NEEDS = ("errors",)
-CAUSED_BY = ("env-mismatch", "version-mix", "duplicate-rank")
 _SILENT = {
     BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
@@ -69,8 +36,9 @@ def _named() -> frozenset[str]:
     return frozenset({*(rule.name for rule in discover()), *VAGUE} - {OTHER})
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding, and only where nothing else was recognized."""
+    run = ctx.run
     rows = causes(run).with_columns(
         cause=pl.when(pl.col("cause").is_in(list(_named()))).then("cause").otherwise(pl.lit(OTHER))
     )
@@ -86,17 +54,15 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
     elif unknown.height:
         severity, shown = Severity.INFO, unknown
     elif (trail := _trail(run, rows)) is not None:
-        yield from _only_trail(run, *trail)
+        yield from _only_trail(ctx, *trail)
         return
     else:
         return
     if thrown.height and not unknown.height:
-        yield from _only_thrown(run, Trouble(thrown))
+        yield from _only_thrown(ctx, Trouble(thrown))
         return
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
-    yield from report(
-        run,
-        "unexplained-failure",
+    yield from ctx.report(
         f"NCCL reports trouble of an unknown kind: {cut(found.text, 70)}",
         "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search for the text of "
         "the first line",
@@ -133,12 +99,10 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
     return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 and not done else None
 
 
-def _only_trail(run: Run, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
+def _only_trail(ctx: Context, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
     """Result codes on the way out of a call, and not a line that says why."""
     severity = Severity.ERROR if reached else Severity.WARNING
-    yield from report(
-        run,
-        "unexplained-failure",
+    yield from ctx.report(
         "A call of NCCL failed, and only the trail of its result codes says so"
         if reached
         else "A function of NCCL failed, and only its result codes say so",
@@ -164,12 +128,10 @@ _USUAL: Final = {
 }
 
 
-def _only_thrown(run: Run, found: Trouble) -> Iterator[Hit]:
+def _only_thrown(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """An exception that quotes NCCL's result, and not a line of NCCL that says why."""
     said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
-    yield from report(
-        run,
-        "unexplained-failure",
+    yield from ctx.report(
         f"NCCL failed{f' ({said})' if said else ''} and the log does not say why",
         "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason"
         + (f"; usual reasons: {usual}" if (usual := _USUAL.get(said)) else ""),

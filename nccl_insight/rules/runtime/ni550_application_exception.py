@@ -1,33 +1,4 @@
-"""The program itself failed first.
-
-What it finds
--------------
-A Python exception of a rank that is not the echo of NCCL, torch's process group or a launcher: a traceback,
-torch.OutOfMemoryError, a dead DataLoader worker, torch elastic's "Root Cause (first observed failure)".
-
-Why it matters
---------------
-Most errors that look like NCCL's are the echo of such an exception: the rank that raised it is gone, and its peers
-report closed connections, retries that ran out and time-outs.
-
-How it decides
---------------
-The first exception counts, by clock or by line. Exceptions that quote NCCL, the process group, a store or a lost
-connection are echoes and left out. An exit code without a text counts only where neither NCCL nor torch reported a
-failure of that rank. In a run that went on and closed its communicators an exception was handled, and is only noted.
-
-What to do
-----------
-Read the traceback of the named rank; everything that other ranks report after it follows from it.
-
-False positives
----------------
-Exceptions that the program prints and survives, in a log that ends soon after for another reason.
-
-References
-----------
-PyTorch documentation, torch.distributed.elastic (error propagation); CPython traceback format.
-"""
+"""The program itself failed first."""
 
 from __future__ import annotations
 
@@ -37,8 +8,7 @@ import polars as pl
 
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._faults import ECHOES
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outside import (
     FAILED,
     KILLED,
@@ -53,13 +23,10 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("tracebacks", "errors")
-SOURCES = ("torch.distributed.elastic error propagation",)
 _NEAR_END = 40
 _PATH_MOST = 48
 _TEXT_MOST = 120
@@ -79,13 +46,14 @@ _ALONE = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding: the first exception, with all ranks that raised the same."""
+    run = ctx.run
     found = of_kind(run, FAILED)
     raised = [e for e in found if e.exception]
     weak = [e for e in found if not e.exception and not own_failures(run, e)]
     # Open MPI's first words, which the line with the rank follows where it was not cut off.
-    if any(e.message not in _VAGUE for e in ends(run)) or loud_besides(run, (FAILED, *ECHOES)):
+    if any(e.message not in _VAGUE for e in ends(run)) or loud_besides(run, (FAILED, *names("echo"))):
         weak = [e for e in weak if e.message not in _VAGUE]
     if raised:
         first = first_of(raised)

@@ -1,34 +1,4 @@
-"""A process of the job was killed from outside.
-
-What it finds
--------------
-Processes that the kernel's or a container's OOM killer, Slurm, Kubernetes, Ray or somebody's signal 9 ended.
-
-Why it matters
---------------
-The killed process says nothing itself. Its peers report broken connections, exhausted InfiniBand retries, EFA errors
-or time-outs, which look like a network fault and are none.
-
-How it decides
---------------
-The line of the kernel, launcher or scheduler decides, and the rank and host are those in the line, never the
-reporter's. Lines that say that memory ran out come before a bare signal 9, which launchers also send to the rest of a
-job after its first failure. Where every rank in the log closed its communicators later, no rank was killed: then it is
-noted only.
-
-What to do
-----------
-Look at the memory of that host at that time; lower host memory use (DataLoader workers, pinned memory, checkpoints in
-memory) or raise the limit of the job.
-
-False positives
----------------
-A process on the same host that is not part of the job.
-
-References
-----------
-Linux mm/oom_kill.c; slurm.conf(5); Kubernetes container states; Open MPI mpirun(1).
-"""
+"""A process of the job was killed from outside."""
 
 from __future__ import annotations
 
@@ -37,7 +7,7 @@ from collections.abc import Iterator
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import End
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules._outside import (
     CRASHED,
@@ -56,12 +26,7 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
-from nccl_insight.tables.run import Run
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors", "tracebacks", "endings")
+from nccl_insight.rules.context import Context
 
 
 def _of_one_time(found: list[End]) -> list[End]:
@@ -71,8 +36,9 @@ def _of_one_time(found: list[End]) -> list[End]:
     return [e for e in found if e.ranks or first is None or e.time_s is None or e.time_s > first - SKEW_S]
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding: those killed for memory, else the first one killed."""
+    run = ctx.run
     found = of_kind(run, KILLED)
     if not found:
         return

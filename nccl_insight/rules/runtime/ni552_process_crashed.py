@@ -1,31 +1,4 @@
-"""A process of the job crashed.
-
-What it finds
--------------
-Processes that died of a signal of their own: segmentation fault, bus error, illegal instruction, floating point
-exception, abort, with or without a stack between NCCL's lines.
-
-Why it matters
---------------
-The peers only report that a connection broke or that a collective timed out.
-
-How it decides
---------------
-Lines of launchers, the kernel and signal handlers decide; rank and host are those in the line. An abort is also the
-way in which torch's watchdog and C++ exceptions end a process, so it is a cause only where nothing else failed before.
-
-What to do
-----------
-Look at the stack (gdb, core dump, PYTHONFAULTHANDLER=1); a bus error is often a full /dev/shm.
-
-False positives
----------------
-Crashes while a process was already ending.
-
-References
-----------
-signal(7); Open MPI opal_signal; Python faulthandler.
-"""
+"""A process of the job crashed."""
 
 from __future__ import annotations
 
@@ -35,8 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from nccl_insight.facts.ends import End
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._faults import ANY, others
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outside import (
     ABORT,
     CRASHED,
@@ -53,12 +25,10 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors", "endings")
 _NAMES = {
     4: "an illegal instruction",
     6: "an abort",
@@ -91,7 +61,7 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
         "this one is in its own log, in the kernel's or with the scheduler."
         + (" The network between them is the other possibility." if leader else ""),
         confidence=Confidence.LOW if leader else Confidence.MEDIUM,
-        caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
+        caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
     )
 
 
@@ -115,9 +85,10 @@ def _open(end: End) -> bool:
     return _signal(end) is None and end.exit_code is None
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding: the first crash that is not an abort, else the first abort."""
     # Who lost a process, and knows not of what, tells the death that another witness explains.
+    run = ctx.run
     killed = {rank for e in of_kind(run, KILLED) if e.strong for rank in e.ranks}
     found = [e for e in of_kind(run, CRASHED) if not (_open(e) and killed.issuperset(e.ranks) and killed)]
     if not found:
@@ -149,7 +120,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             explanation="The process ended silently: killed when memory ran out, by a person or script, or crashed. "
             "Its own log and the kernel's tell which. What its peers report follows from it.",
             confidence=Confidence.MEDIUM,
-            caused_by=(*before, *others(ANY, "process-crashed"), "watchdog-timeout"),
+            caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
         )
     else:
         hit = _crashed(first, chosen, bool(hard), before)
@@ -179,5 +150,5 @@ def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, .
         explanation="The process died of a signal. What its peers report follows from it."
         + (" A bus error is often a full /dev/shm." if number == 7 else ""),
         confidence=Confidence.HIGH if hard else Confidence.MEDIUM,
-        caused_by=before if hard else (*others(ANY, "process-crashed"), "watchdog-timeout"),
+        caused_by=before if hard else (*names("any", "-process-crashed"), "watchdog-timeout"),
     )

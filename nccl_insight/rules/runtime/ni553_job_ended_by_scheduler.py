@@ -1,33 +1,4 @@
-"""The scheduler ended the job.
-
-What it finds
--------------
-Time limits, preemption, lost nodes, cancellation and evictions, as Slurm, PBS, LSF, Kubernetes and torch elastic say
-them.
-
-Why it matters
---------------
-Everything that NCCL reports afterwards is noise of processes being ended.
-
-How it decides
---------------
-The line decides. One that gives a reason (time limit, preemption, node failure) is the cause, unless another failure
-came more than a minute before it. A step that is cancelled without a reason is usually the launcher cleaning up after
-a failed rank: then it is only noted. Where every rank had closed its communicators before, an end for a reason is a
-warning, and a cancelled job is noted.
-
-What to do
-----------
-Ask the scheduler for the reason; raise the limit or save checkpoints before it.
-
-False positives
----------------
-A job that hung long before the time limit: look for the first rank that stopped.
-
-References
-----------
-slurmstepd; Slurm scancel(1); Kubernetes node-pressure eviction; LSF termination reasons.
-"""
+"""The scheduler ended the job."""
 
 from __future__ import annotations
 
@@ -40,9 +11,8 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._closed import after_the_close
-from nccl_insight.rules._faults import ECHOES, STARTUP
 from nccl_insight.rules._outside import (
     BARE,
     CRASHED,
@@ -61,21 +31,19 @@ from nccl_insight.rules._outside import (
     strong_before,
     times_of,
 )
+from nccl_insight.rules.context import Context
+from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.RETRY
-NEEDS = ("errors", "endings")
-SPEAKS = True
 _BEFORE_S = 60.0
 _PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
-_FAULTS = (*STARTUP, "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
+_FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding."""
+    run = ctx.run
     found = of_kind(run, ENDED)
     if not found:
         return
@@ -195,7 +163,7 @@ def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
 
 def _seen(run: Run, begin: float | None) -> float | None:
     """When a lost node was first missed: by its peers, minutes before the scheduler notices."""
-    rows = causes(run).filter(pl.col("cause").is_in(list(ECHOES)) & pl.col("loud"))
+    rows = causes(run).filter(pl.col("cause").is_in(list(names("echo"))) & pl.col("loud"))
     return min([t for t in (*rows["time_s"].drop_nulls().to_list(), begin) if t is not None], default=None)
 
 
@@ -204,6 +172,8 @@ def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:
     if time_s is None:
         return ()
     rows = causes(run).filter(
-        pl.col("cause").is_in(list(_FAULTS)) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
+        pl.col("cause").is_in(list(names(*_FAULTS)))
+        & pl.col("loud")
+        & (pl.col("time_s") < time_s - _BEFORE_S)
     )
     return tuple(sorted(set(rows["cause"].to_list())))

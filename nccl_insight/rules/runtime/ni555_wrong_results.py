@@ -1,33 +1,4 @@
-"""A checker found wrong data.
-
-What it finds
--------------
-Wrong values in the results of collectives: nccl-tests' #wrong above 0, "Out of bounds values : n FAILED".
-
-Why it matters
---------------
-Silent data corruption is the most serious thing that a test of communication can find: training goes on with wrong
-gradients and nobody is told.
-
-How it decides
---------------
-The checker's own figures decide: those of nccl-tests, and lines of a test program that name a collective or a sending
-rank with two values that differ ("expected 1.0, got 7.0"), or an assertion that an all-reduce of ones did not give the
-number of ranks.
-
-What to do
-----------
-Take the machine out of production and narrow it down: one host at a time, NVLink only, one NIC at a time; known NCCL
-bugs (2.18.1 with Tree/LL128) are excluded by the version.
-
-False positives
----------------
-Sums of low precision over many ranks in old versions of nccl-tests.
-
-References
-----------
-NVIDIA/nccl-tests doc; NCCL release notes 2.18.3.
-"""
+"""A checker found wrong data."""
 
 from __future__ import annotations
 
@@ -36,15 +7,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, plural, rank_words
-
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.ISOLATE
-NEEDS = ("benchmarks", "benchmark_runs", "value_checks")
-SOURCES = ("NVIDIA/nccl-tests",)
 
 _PATHS = (
     "run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, NCCL_NET_GDR_LEVEL=LOC and "
@@ -56,8 +22,9 @@ _CANDIDATES = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all rows with wrong values, one for the checks of the program."""
+    run = ctx.run
     yield from _checks(run)
     rows = run.table("benchmarks").filter(pl.col("wrong").fill_null(0) > 0)
     if rows.is_empty():

@@ -1,30 +1,4 @@
-"""CUDA reported broken hardware.
-
-What it finds
--------------
-CUDA errors that mean hardware: 214 (uncorrectable ECC error), 220 (uncorrectable NVLink error), "GPU is lost", from
-NCCL's lines or from a Python exception; uncorrectable hardware errors that the amdgpu driver resets a GPU for.
-
-Why it matters
---------------
-The job fails again on this GPU until it is reset or replaced. What other ranks report follows from it.
-
-How it decides
---------------
-The CUDA code or its text decides.
-
-What to do
-----------
-Drain the host, wait until it is idle, then diagnose and reset the GPU.
-
-False positives
----------------
-None known.
-
-References
-----------
-CUDA runtime API, cudaErrorECCUncorrectable (214), cudaErrorNvlinkUncorrectable (220); NVIDIA Xid catalog.
-"""
+"""CUDA reported broken hardware."""
 
 from __future__ import annotations
 
@@ -33,16 +7,10 @@ from collections.abc import Iterator
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import telling
-from nccl_insight.model import Action, CannotJudge, Hit, Ref, Severity
-from nccl_insight.rules._errors import report, trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.ISOLATE
-NEEDS = ("errors", "tracebacks")
-CAUSED_BY = ("xid-error",)
 _NEXT = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; "
     "drain it, wait "
@@ -54,15 +22,14 @@ _NEXT_AMD = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
-    found = trouble(run, "cuda-hardware-error")
+    run = ctx.run
+    found = ctx.lines()
     if found is not None:
         reason = found.value("error_text") or found.text
         amd = "kernel_amdgpu" in found.rows["message"].to_list()
-        yield from report(
-            run,
-            "cuda-hardware-error",
+        yield from ctx.report(
             f"{'The amdgpu driver' if amd else 'CUDA'} reported broken hardware: {reason}",
             _NEXT_AMD if amd else _NEXT,
             explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "

@@ -1,32 +1,4 @@
-"""PCIe peer-to-peer may hang because ACS or an IOMMU redirects it.
-
-What it finds
--------------
-Jobs that stop in their first collective with P2P connections over PCIe, and NCCL's own hint about ACS.
-
-Why it matters
---------------
-With ACS on, transfers between PCIe devices go through the root complex; on many machines they stall or
-corrupt there.
-
-How it decides
---------------
-A candidate, never a verdict: it needs a hang after init (hang-after-init) with P2P connections on GPUs
-without NVLink in the log, or NCCL's hint. The ACS setting itself is not in the log.
-
-What to do
-----------
-Run once with NCCL_P2P_DISABLE=1. If that works, disable ACS on bare metal (or IOMMU pass-through), and
-check with nvbandwidth.
-
-False positives
----------------
-All other reasons for a hang on a P2P path.
-
-References
-----------
-NCCL troubleshooting guide, GPU Direct and ACS; NVIDIA/nccl issue 1027.
-"""
+"""PCIe peer-to-peer may hang because ACS or an IOMMU redirects it."""
 
 from __future__ import annotations
 
@@ -36,20 +8,15 @@ import polars as pl
 
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import trouble
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "F"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-CONFIDENCE = Confidence.LOW
-NEEDS = ("connections",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """P2P over PCIe together with a first collective that never finished."""
+    run = ctx.run
     p2p = run.table("connections").filter(
         (pl.col("transport").cast(pl.String) == "P2P")
         & ~pl.col("method").fill_null("").str.contains("(?i)mnnvl")

@@ -1,31 +1,4 @@
-"""NVLink SHARP multicast could not be set up.
-
-What it finds
--------------
-CUDA failures in NCCL's NVLS code and failures to bind multicast memory.
-
-Why it matters
---------------
-Depending on the version, init fails or NVLS is left out, which makes all-reduce on NVSwitch machines
-slower.
-
-How it decides
---------------
-The message, or a CUDA failure reported from nvls.cc. Printed at level INFO NCCL continued without NVLS:
-then it is a warning.
-
-What to do
-----------
-Check Fabric Manager and NVSwitch health on the host; NCCL_NVLS_ENABLE=0 gets the job running meanwhile.
-
-False positives
----------------
-CUDA failures that are not about multicast (initialization, memory) are reported under their own names.
-
-References
-----------
-NVIDIA/nccl issues 976 and 1488; pytorch/pytorch issue 177472; NCCL user guide, NCCL_NVLS_ENABLE.
-"""
+"""NVLink SHARP multicast could not be set up."""
 
 from __future__ import annotations
 
@@ -36,28 +9,22 @@ import polars as pl
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-NEEDS = ("errors",)
-SPEAKS = True
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines; where NVLS failed on some ranks only and all hang, those ranks."""
+    run = ctx.run
     sided = one_sided(run)
     hanging = trouble(run, "watchdog-timeout")
     if sided is not None and hanging is not None:
         ranks, hosts = sided
         words = rank_words(ranks)
-        yield from report(
-            run,
-            "nvls-multicast-failed",
+        yield from ctx.report(
             f"NVLS failed on {words}{' on ' + named(hosts) if hosts else ''} only, and all ranks hang",
             "NCCL_NVLS_ENABLE=0 <the same job>   # works around it; update to NCCL 2.29; systemctl status "
             "nvidia-fabricmanager; dmesg -T | grep -i xid   # on the host named",
@@ -71,9 +38,7 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             quiet=Severity.ERROR,
         )
         return
-    yield from report(
-        run,
-        "nvls-multicast-failed",
+    yield from ctx.report(
         "NVLink SHARP (NVLS) multicast could not be set up",
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 -i fabric   # on the hosts named; "
         "meanwhile NCCL_NVLS_ENABLE=0",

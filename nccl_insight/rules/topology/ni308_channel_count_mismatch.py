@@ -1,32 +1,4 @@
-"""Ranks of one communicator have different numbers of channels.
-
-What it finds
--------------
-Ranks or hosts whose line "N coll channels, ..." differs from the majority of their communicator.
-
-Why it matters
---------------
-Channels carry the bandwidth. A rank with fewer channels has lost a NIC or a link, or runs with other settings;
-NCCL expects all ranks to agree.
-
-How it decides
---------------
-The counts that every rank prints (collective, NVLS, point-to-point) against the majority of the
-communicator, hosts first.
-
-What to do
-----------
-Compare settings (NCCL_MIN/MAX_NCHANNELS, CTAS) and topology (``nvidia-smi topo -m``) of the odd host with a
-good one.
-
-False positives
----------------
-None known: NCCL takes the minimum over the ranks before it prints the line.
-
-References
-----------
-NCCL source init.cc; nccl-doctor rule ALGO-04.
-"""
+"""Ranks of one communicator have different numbers of channels."""
 
 from __future__ import annotations
 
@@ -34,14 +6,10 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("channel_counts",)
 _FACTS = (
     ("coll_channels", "collective channels"),
     ("nvls_channels", "NVLS channels"),
@@ -51,8 +19,9 @@ _FACTS = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of odd ranks, for the first count that differs."""
+    run = ctx.run
     counts = unambiguous(run, run.table("channel_counts")).join(
         rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left"
     )

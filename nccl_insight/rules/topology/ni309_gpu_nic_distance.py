@@ -1,34 +1,4 @@
-"""A GPU reaches its NIC through the CPU.
-
-What it finds
--------------
-Graphs of which the way between nodes has type PHB, NODE or SYS: over the host bridge, across the CPU, or across
-sockets.
-
-Why it matters
---------------
-Such a way carries 8-25 GB/s and rules GPUDirect out by default; behind a PCIe switch (PIX, PXB) or by PXN the NIC
-runs at full speed.
-
-How it decides
---------------
-The graphs that NCCL found (subsystem GRAPH) for communicators over several hosts on RDMA. SYS and NODE are a
-warning, and so is a host that is worse than the majority; PHB alone is information, since many servers and
-virtual machines have nothing better.
-
-What to do
-----------
-``nvidia-smi topo -m`` shows the distances. In virtual machines give NCCL the real topology with NCCL_TOPO_FILE.
-
-False positives
----------------
-Machines with a coherent link between CPU and GPU (C2C) reach the NIC through the CPU at full speed; NCCL gives
-their ways other names.
-
-References
-----------
-NCCL user guide, NCCL_TOPO_FILE; NVIDIA/nccl issue 1667.
-"""
+"""A GPU reaches its NIC through the CPU."""
 
 from __future__ import annotations
 
@@ -42,20 +12,16 @@ from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("graphs",)
-SOURCES = ("NVIDIA/nccl#1667", "NCCL user guide: NCCL_TOPO_FILE")
 _FAR = ("PHB", "NODE", "SYS")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that differ, else one for the whole job."""
+    run = ctx.run
     networks = networks_in_use(run)
     if spans_hosts(run) is not True or (networks and not any(is_rdma(n) for n in networks)):
         return

@@ -1,33 +1,4 @@
-"""Rings cross node boundaries more often than once per node.
-
-What it finds
--------------
-Rings of a communicator over several nodes that leave a node and come back to it.
-
-Why it matters
---------------
-Each crossing costs network bandwidth: a ring that leaves every node twice needs twice the NICs for the same
-speed.
-
-How it decides
---------------
-The order of ranks in each ring ("Channel cc/nn : 0 1 2 ...") and the host of each rank. A ring over n hosts
-needs n crossings. Rings that the log cuts short (more than 20 ranks) are judged from what each rank printed of
-its neighbors, else not at all. Hosts joined by NVLink (MNNVL) count as one node.
-
-What to do
-----------
-Remove a stale NCCL_GRAPH_FILE; check that hosts are told apart correctly (host name, boot id in
-containers); let NCCL order ranks by node.
-
-False positives
----------------
-Several containers on one machine look like several hosts.
-
-References
-----------
-NCCL source graph/rings.cc and graph/connect.cc.
-"""
+"""Rings cross node boundaries more often than once per node."""
 
 from __future__ import annotations
 
@@ -38,17 +9,13 @@ import polars as pl
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import refs, setting
 from nccl_insight.facts.traffic import ring_crossings
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("rings", "ring_neighbours")
+from nccl_insight.model import CannotJudge, Confidence, Hit
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each communicator; says when rings were too short to judge."""
+    run = ctx.run
     wide = {c.comm_id: c for c in comms(run) if len(c.hosts) > 1 and c.nodes != 1}
     wide = {i: c for i, c in wide.items() if c.nodes is None or c.nodes <= len(c.hosts)}
     if not wide:

@@ -1,30 +1,4 @@
-"""The traffic between nodes is spread unevenly over the NICs of a host.
-
-What it finds
--------------
-A host on which one NIC carries at least twice the channels of another NIC in use.
-
-Why it matters
---------------
-The busiest NIC sets the pace of every ring and tree: the others wait.
-
-How it decides
---------------
-Channels of sending RDMA connections (rings and trees, not send/recv) by NIC, for hosts that use two NICs or more.
-The difference must be two channels or more. Connections by PXN count for the NIC's own GPU and are left out.
-
-What to do
-----------
-Look at the GPU-NIC distances (``nvidia-smi topo -m``) and at NCCL_IB_HCA and NCCL_CROSS_NIC.
-
-False positives
----------------
-NICs of different speeds should carry different shares; they are left out when the log shows the speeds.
-
-References
-----------
-NCCL source graph/search.cc.
-"""
+"""The traffic between nodes is spread unevenly over the NICs of a host."""
 
 from __future__ import annotations
 
@@ -36,17 +10,13 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import connections_judgeable
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("connections",)
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the hosts with the largest difference."""
+    run = ctx.run
     uneven_speeds = (
         nics(run)
         .group_by("host", "network")

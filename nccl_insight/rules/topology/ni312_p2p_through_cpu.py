@@ -1,31 +1,4 @@
-"""GPUs of one node reach each other through the CPU although they have NVLink.
-
-What it finds
--------------
-Ring graphs whose way inside the node has type PHB, NODE or SYS on machines of which GPUs have NVLink.
-
-Why it matters
---------------
-One such hop in a ring drops it from hundreds of GB/s to 8-25 GB/s.
-
-How it decides
---------------
-The ring graph (pattern 4) that NCCL found, and NVLinks in the topology. Bridged pairs (two GPUs on a bridge each)
-are built like that: then it is reported as a note. It is a warning when every GPU of the host has NVLink to a switch or
-to most others, or when other hosts of the communicator do better.
-
-What to do
-----------
-``nvidia-smi nvlink -s`` and ``nvidia-smi topo -m``: look for a missing link; use GPUs of one NVLink island.
-
-False positives
----------------
-Jobs on GPUs of two islands of a machine: choose the GPUs of one island.
-
-References
-----------
-NCCL user guide, troubleshooting; hardware documentation of NVLink bridges.
-"""
+"""GPUs of one node reach each other through the CPU although they have NVLink."""
 
 from __future__ import annotations
 
@@ -37,20 +10,17 @@ from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, settings
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("graphs",)
 _FAR = ("PHB", "NODE", "SYS")
 _ENV = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
+    run = ctx.run
     graphs = (
         run.table("graphs")
         .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_intra").is_not_null())

@@ -1,33 +1,4 @@
-"""A GPU has fewer or slower NVLinks than its peers.
-
-What it finds
--------------
-GPUs whose NVLink bandwidth in the topology is below that of the majority, and links that ``nvidia-smi nvlink -s``
-shows as inactive or slower.
-
-Why it matters
---------------
-A lost link takes its share of every collective of that GPU, and all others wait for it.
-
-How it decides
---------------
-The sum of NVLink bandwidths of each GPU (topology dump in the log or topology XML) against the most frequent
-value; active links of ``nvidia-smi nvlink`` output against the other GPUs of the host and against the board, and
-link speeds against the fastest. GPUs at the
-edge of an uneven mesh (V100 servers) have equal sums.
-
-What to do
-----------
-``nvidia-smi nvlink -s`` and ``-e`` on the host; drain it, check cables, bridges and the fabric manager.
-
-False positives
----------------
-Machines with bridges between some of the GPUs only.
-
-References
-----------
-NVIDIA documentation of NVLink; NCCL source graph/topo.cc.
-"""
+"""A GPU has fewer or slower NVLinks than its peers."""
 
 from __future__ import annotations
 
@@ -37,31 +8,26 @@ import polars as pl
 
 from nccl_insight.facts.paths import nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import links_degraded
-from nccl_insight.rules._errors import Trouble, report, trouble
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.ISOLATE
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
-NEEDS = ("topology_links", "nvlinks", "diagnostics", "errors")
-SPEAKS = True
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding from the topology, one from nvidia-smi, one from NCCL's diagnostics."""
+    run = ctx.run
     yield from _topology(run)
     yield from _smi(run)
     yield from links_degraded(run)
-    said = trouble(run, "nvlink-degraded")
+    said = ctx.lines()
     rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
     if rows is not None and rows.height:
-        yield from report(
-            run,
-            "nvlink-degraded",
+        yield from ctx.report(
             "NCCL says that NVLinks are degraded",
             "nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
             explanation="NCCL counts active links only: some links of a GPU are down or slower.",

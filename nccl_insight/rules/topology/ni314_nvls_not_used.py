@@ -1,31 +1,4 @@
-"""NVLink SHARP (NVLS) is available and not used.
-
-What it finds
--------------
-Hosts whose GPUs offer NVLS multicast and whose communicator over more than two GPUs of a node has no NVLS channels.
-
-Why it matters
---------------
-On NVSwitch machines from Hopper on, NVLS raises the bandwidth of all-reduce inside a node from about 360 to
-about 470 GB/s.
-
-How it decides
---------------
-"NVLS multicast support is available" and "0 nvls channels". Settings that switch it off (NCCL_NVLS_ENABLE=0,
-NCCL_ALGO without NVLS) make it a choice. Hosts without NVLS among hosts that have it are a warning.
-
-What to do
-----------
-Look for the fabric manager (``systemctl status nvidia-fabricmanager``) and for messages from nvls.cc.
-
-False positives
----------------
-NCCL leaves NVLS out for communicators that it does not suit, for example few GPUs of a node.
-
-References
-----------
-NCCL user guide, NCCL_NVLS_ENABLE; NCCL source transport/nvls.cc.
-"""
+"""NVLink SHARP (NVLS) is available and not used."""
 
 from __future__ import annotations
 
@@ -36,21 +9,16 @@ import polars as pl
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import both_sides
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import rank_words
 
-CLASS = "P"
-SEVERITY = Severity.INFO
-ACTION = Action.TRIAGE
-NEEDS = ("nvls", "channel_counts")
-SPEAKS = True
-SOURCES = ("NCCL user guide: NCCL_NVLS_ENABLE",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that differ, else one for the run."""
+    run = ctx.run
     counts = (
         unambiguous(run, run.table("channel_counts"))
         .filter(pl.col("nvls_channels").is_not_null())

@@ -1,33 +1,4 @@
-"""Hosts of one NVLink domain do not use multi-node NVLink.
-
-What it finds
--------------
-A communicator over several hosts with "MNNVL 0" although its GPUs report a working fabric of the same
-cluster.
-
-Why it matters
---------------
-Inside an NVL72 rack NVLink joins all trays at 900 GB/s per GPU; without it the trays talk over their NICs at a
-tenth of that.
-
-How it decides
---------------
-"MNNVL busId .. fabric UUID .. state 3" (fabric ready) with the same UUID on several hosts, while the communicator
-says MNNVL 0. NCCL_MNNVL_ENABLE=0 makes it a choice (information).
-
-What to do
-----------
-``nvidia-imex-ctl -N`` must show every node as READY; the channel files in /dev/nvidia-caps-imex-channels must be
-writable for the job.
-
-False positives
----------------
-Racks that are partitioned on purpose have different clique ids and do not fire.
-
-References
-----------
-NCCL user guide, NCCL_MNNVL_ENABLE; NVIDIA IMEX documentation.
-"""
+"""Hosts of one NVLink domain do not use multi-node NVLink."""
 
 from __future__ import annotations
 
@@ -38,18 +9,14 @@ import polars as pl
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("mnnvl",)
-SOURCES = ("NCCL user guide: NCCL_MNNVL_ENABLE",)
 _READY = 3
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the largest domain."""
+    run = ctx.run
     table = run.table("mnnvl")
     fabric = table.filter(
         (pl.col("event") == "fabric")

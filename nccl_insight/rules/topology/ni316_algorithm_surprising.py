@@ -1,32 +1,4 @@
-"""The algorithm or protocol chosen is unusual for the size.
-
-What it finds
--------------
-Collectives above 16 MiB (and 256 KiB per rank) that use the latency protocol LL, or a single channel, or collectives
-below 4 KiB that use Simple, in the tuner's own lines.
-
-Why it matters
---------------
-LL sends four bytes of flag for four bytes of data: half of the bandwidth. Simple needs several microseconds
-more on small messages.
-
-How it decides
---------------
-The lines "AllReduce: N Bytes -> Algo X proto Y channel{Lo..Hi}". When NCCL_ALGO, NCCL_PROTO or channel limits are
-set, the setting is named as the cause and it is reported as a note.
-
-What to do
-----------
-Remove the setting, or update the tuner plugin, and compare with all_reduce_perf at that size.
-
-False positives
----------------
-Simple is NCCL's only protocol for some algorithms (NVLS, CollNet, PAT) and on some links; these are left out.
-
-References
-----------
-NCCL user guide, NCCL_ALGO and NCCL_PROTO; NCCL source graph/tuning.cc.
-"""
+"""The algorithm or protocol chosen is unusual for the size."""
 
 from __future__ import annotations
 
@@ -36,15 +8,10 @@ import polars as pl
 
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_bytes, plural
 
-CLASS = "P"
-SEVERITY = Severity.INFO
-ACTION = Action.CONFIG
-NEEDS = ("tuning_choice",)
-SOURCES = ("NCCL user guide: NCCL_ALGO, NCCL_PROTO",)
 _PINS = (
     "NCCL_ALGO",
     "NCCL_PROTO",
@@ -63,8 +30,9 @@ _CASES = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each kind of surprise."""
+    run = ctx.run
     unusual = choices(run).unusual
     pins = settings(run).filter(pl.col("name").is_in(_PINS))
     for kind, what, usual in _CASES:

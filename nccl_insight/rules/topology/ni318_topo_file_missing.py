@@ -1,30 +1,4 @@
-"""A topology or graph file that was asked for cannot be read.
-
-What it finds
--------------
-NCCL_TOPO_FILE or NCCL_GRAPH_FILE naming a file that does not open.
-
-Why it matters
---------------
-NCCL continues with what it detects; in virtual machines that is often much slower.
-
-How it decides
---------------
-The message decides. The file that NCCL looks for by itself
-(/var/run/nvidia-topologyd/virtualTopology.xml) may be missing and is left out.
-
-What to do
-----------
-Mount the file into the container at the path that the variable names, on every host.
-
-False positives
----------------
-Files that only some hosts need.
-
-References
-----------
-NCCL user guide, NCCL_TOPO_FILE and NCCL_GRAPH_FILE.
-"""
+"""A topology or graph file that was asked for cannot be read."""
 
 from __future__ import annotations
 
@@ -35,14 +9,10 @@ import polars as pl
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
-from nccl_insight.rules._errors import Trouble, report
-from nccl_insight.tables.run import Run
+from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules.context import Context
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("errors", "topo")
 _NEXT = (
     'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the container, on each host '
     "named"
@@ -50,14 +20,13 @@ _NEXT = (
 _WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines, from the errors or from the notes about topology files."""
+    run = ctx.run
     asked = causes(run).filter(pl.col("cause") == "topo-file-missing")
     asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
-        yield from report(
-            run,
-            "topo-file-missing",
+        yield from ctx.report(
             "The requested topology file cannot be read",
             _NEXT,
             explanation=_WHY,

@@ -1,31 +1,4 @@
-"""A host finds slower ways through its topology than the other hosts of its communicator.
-
-What it finds
--------------
-Ranks whose searched graph has another bandwidth inside the node or between nodes than the majority's, at the same
-pattern.
-
-Why it matters
---------------
-All ranks of a communicator go on with the slowest graph: one host with a missing link or NIC lowers everyone.
-
-How it decides
---------------
-The lines "Pattern .., nChannels .., bw intra/inter" (subsystem GRAPH), rank by rank against the majority of the
-communicator, for the same pattern. Only lower values count.
-
-What to do
-----------
-``nvidia-smi topo -m`` and ``ibstat`` on the named host against a good one.
-
-False positives
----------------
-Communicators over nodes with different numbers of ranks have different graphs by nature and are left out.
-
-References
-----------
-NCCL source graph/search.cc.
-"""
+"""A host finds slower ways through its topology than the other hosts of its communicator."""
 
 from __future__ import annotations
 
@@ -35,21 +8,18 @@ import polars as pl
 
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("graphs",)
 _FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
 _RING = 4
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of slower ranks of the ring graph."""
+    run = ctx.run
     per_host = (
         members(run)
         .group_by("comm_id", "host")

@@ -1,33 +1,4 @@
-"""Most collectives are too small to use the bandwidth.
-
-What it finds
--------------
-Jobs in which most collectives of a rank are far below the size at which bandwidth counts.
-
-Why it matters
---------------
-A small collective costs its latency (10-50 us) whatever its size; thousands of them a step cost more than one
-large one.
-
-How it decides
---------------
-Calls in the log, or kernels in a trace: at least 200 collectives of a rank, of which more than half are smaller
-than 64 KiB, barriers and point-to-point calls left out. From traces the small ones must also take more than
-10% of the communication time; if they do not but are 100 or more in each step, it is reported as a note. Kernels of
-unknown size count as small when they run for less than 25 us, which no large message does.
-
-What to do
-----------
-Larger gradient buckets (DDP ``bucket_cap_mb``), fused or coalesced calls, ``ncclGroupStart/End``.
-
-False positives
----------------
-Inference with tensor parallelism sends small messages by nature; look at the time that they take.
-
-References
-----------
-PyTorch DistributedDataParallel, bucket_cap_mb; hardware notes on latency-bound sizes.
-"""
+"""Most collectives are too small to use the bandwidth."""
 
 from __future__ import annotations
 
@@ -37,31 +8,23 @@ import polars as pl
 
 from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import ranks_of
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_ns, plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("calls", "collectives")
-THRESHOLDS = {
-    "small_bytes": 65536.0, "least_calls": 200.0, "share": 0.5, "time_share": 0.1, "per_step": 100.0,
-}  # fmt: skip
-SOURCES = ("PyTorch DDP documentation: bucket_cap_mb",)
 _SHORT_NS = 25_000
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding from traces, else one from the log."""
-    name = "too-many-small-collectives"
-    limit = threshold(run, name, "small_bytes", 64 << 10)
-    least = threshold(run, name, "least_calls", 200)
-    share = threshold(run, name, "share", 0.5)
-    time_share = threshold(run, name, "time_share", 0.1)
-    per_step = threshold(run, name, "per_step", 100)
+    run = ctx.run
+    limit = ctx["small_bytes"]
+    least = ctx["least_calls"]
+    share = ctx["share"]
+    time_share = ctx["time_share"]
+    per_step = ctx["per_step"]
     traced = _traced(run, limit)
     if traced.height:
         bad = traced.filter(

@@ -1,36 +1,4 @@
-"""Communication that compute does not hide takes a large part of the step.
-
-What it finds
--------------
-Ranks whose steps spend much time in NCCL kernels while no compute kernel of the same GPU runs.
-
-Why it matters
---------------
-Only exposed communication costs step time; what runs behind compute is free.
-
-How it decides
---------------
-Interval arithmetic per GPU: union of communication kernels minus union of compute kernels (copies do not count as
-compute), over the recorded steps. Warning from 30% of the step, information from 10%: tensor parallelism
-exposes its communication by design, so a lower share says nothing against a job. Where several ranks were
-traced, the part that is only waiting for the last rank is told separately. Waiting of the stages of a pipeline for each
-other's micro-batches is no communication: without a late rank it is the schedule, and information only. So are, up to
-half of the step, collectives of tensor and expert parallel groups (many per step, of equal sizes or of tokens, each
-between two pieces of compute): the next layer computes on their result.
-
-What to do
-----------
-If most of it is waiting, look for the late rank first. Otherwise overlap with the backward pass (DDP buckets, FSDP
-prefetch), accumulate gradients to synchronize less often, keep tensor parallelism inside the NVLink domain.
-
-False positives
----------------
-Windows that hold start-up or evaluation; inference with tensor parallelism, where nothing can run beside it.
-
-References
-----------
-Interval definitions as in HolisticTraceAnalysis and the PyTorch distributed view.
-"""
+"""Communication that compute does not hide takes a large part of the step."""
 
 from __future__ import annotations
 
@@ -39,33 +7,19 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("steps",)
-THRESHOLDS = {"warning_share": 0.30, "info_share": 0.10}
-CAUSED_BY = (
-    "straggler-rank",
-    "busbw-below-expected",
-    "busbw-outlier",
-    "net-socket-fallback",
-    "gdr-not-used",
-    "p2p-not-available",
-)
-SOURCES = ("HolisticTraceAnalysis: communication-computation overlap",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
-    warn = threshold(run, "exposed-communication", "warning_share", THRESHOLDS["warning_share"])
-    info = threshold(run, "exposed-communication", "info_share", THRESHOLDS["info_share"])
+    run = ctx.run
+    warn = ctx["warning_share"]
+    info = ctx["info_share"]
     every = step_summary(run)
     bad = every.filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
     if bad.is_empty():

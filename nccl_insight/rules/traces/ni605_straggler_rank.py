@@ -1,55 +1,4 @@
-"""One rank arrives last in matched collectives, more often than chance allows.
-
-What it finds
--------------
-A rank for which the others wait: late arrival by its own work, not slow transfer, and not lateness that it inherited
-by waiting for others.
-
-Why it matters
---------------
-Every synchronizing collective runs at the pace of the last rank; its lateness is paid by all GPUs.
-
-How it decides
---------------
-Where the traces of two or more ranks can be replayed, by what mending would gain: the recorded job runs again on its
-own dependencies (streams, launches, collectives, transfers) with the work and the pauses of a rank, of the ranks of a
-host or of a pipeline stage as those of its peers; 1% of the recorded time counts. The finding says what a step would
-then take. The replay must reproduce the recorded time to 2%.
-
-Elsewhere (logs, NCCL Inspector, CPU collectives, traces without GPU activity): collectives are matched over ranks,
-and every process group is judged by itself. The arrival of a rank counts from the moment when the members left the
-group's collective before, on the rank's own clock, less the time in which it was held up by waiting in other groups
-or for another pipeline stage. So only the rank where a delay begins is named, however many groups it passes through.
-The delay a rank causes is its arrival minus the second-last arrival. Per step (per collective when there are fewer
-than four steps) the rank that delays most is counted, and the count is tested against chance (binomial, corrected for
-the number of ranks; 5% over steps, 1% over single collectives, 1 in a million over single collectives of CPU
-processes, which the scheduler makes depend on each other). With four to seven steps the delays themselves are
-compared with random draws of a rank in each step. Rare but large delays are tested among the outlying steps alone.
-Where none of these finds a rank, the excess of each rank over the median of its group is tested step by step (t test,
-0.1%), which also finds several slow ranks that hide each other. The rank must also cost at least 1% of the time, or
-5% where pipeline stages of unequal work are compared; where chance is out of the question, the longest delay by
-another rank is left out of that share (often a profiler that starts late). If no rank passes, the steps with a delay
-far above the usual are counted over all groups of the job (a rank that is late in some steps only; 1%), then whole
-hosts are tested in the same way. Stages of a pipeline that no collective compares are compared by the time of each
-step without its exposed communication. With a single process group and no common clock, arrival is taken from
-durations: all members end together.
-
-Where the traces tell time on the GPU, the reason is told, too: what the rank spends longer on than the others, in the
-median step, among compute (longer kernels, or more of them), idle time until the CPU launches, and copies.
-
-What to do
-----------
-Look at that rank's host: CPU contention, data loading, GPU clocks and throttling (``nvidia-smi -q -d PERFORMANCE``),
-a slower NIC or disk, extra work such as logging or checkpoints.
-
-False positives
----------------
-Pipeline stages with unequal work; a profiler that slows one rank; very short windows.
-
-References
-----------
-Binomial test and t test with Bonferroni correction; arrival definitions as in TraceLens and HolisticTraceAnalysis.
-"""
+"""One rank arrives last in matched collectives, more often than chance allows."""
 
 from __future__ import annotations
 
@@ -58,26 +7,18 @@ from collections.abc import Iterator
 from nccl_insight.facts.late import Straggler
 from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._gains import LATE, Mended, late_hit, mended, replayed, uneven
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, format_ranks
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("collectives", "gpu_work")
-CAUSED_BY = ("alltoall-imbalanced",)
-SOURCES = (
-    "Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025",
-    "binomial test, Bonferroni correction",
-)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per rank that is late; reasons when nothing could be compared."""
+    run = ctx.run
     gains = [one for one in mended(run, LATE) if _late(one)] if replayed(run) else []
     found = arrivals(run)
     if gains:

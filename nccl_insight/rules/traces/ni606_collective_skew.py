@@ -1,35 +1,4 @@
-"""Ranks start their collectives far apart, without one guilty rank.
-
-What it finds
--------------
-Runs in which ranks wait long for each other in collectives while the last to arrive changes.
-
-Why it matters
---------------
-The waiting costs as much as a straggler does, but replacing one node will not help: the load is uneven or jittery.
-
-How it decides
---------------
-Where the traces can be replayed: work spread evenly over the ranks in every step would gain 1% or more, and no rank
-does it alone. Elsewhere: collectives matched over ranks: the mean time that a rank waits for the last one, over the
-recorded time, is 10% or more in at least 20 collectives (lateness that ranks inherit from other groups or a slow link
-taken off), no rank passes the straggler test, and it is not one rank in one or two steps. Waiting that compute covers
-is not counted. CPU collectives (Gloo), where scheduling noise is normal, are reported as information only, and so is
-waiting that is mostly in groups of experts that get unequal numbers of tokens.
-
-What to do
-----------
-Balance the work per rank (sequence lengths, experts, data loading), pin CPU threads, look for garbage collection and
-for jobs that share the machine.
-
-False positives
----------------
-Pipelines, whose stages start apart by design; few collectives in the window.
-
-References
-----------
-TraceLens implicit sync analysis.
-"""
+"""Ranks start their collectives far apart, without one guilty rank."""
 
 from __future__ import annotations
 
@@ -37,36 +6,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nccl_insight.facts.straggler import arrivals, late_hosts
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import LATE, mended, replayed, uneven, uneven_hit
 from nccl_insight.rules._traces import input_of_rank, trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_ns
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("collectives",)
-CAUSED_BY = ("alltoall-imbalanced", "busbw-outlier")
-THRESHOLDS = {"wait_share": 0.10, "least_collectives": 20.0}
-SOURCES = ("TraceLens implicit sync analysis",)
 _ROUTED = 0.5
 _WITHOUT_TIMES = 0.3
 """Records without times (NCCL Inspector) tell time in collectives only, of which waiting is a larger share."""
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a straggler explains the skew and silences it."""
+    run = ctx.run
     late = mended(run, LATE) if replayed(run) else []
     if any(not uneven(one) for one in late):
         return
     found = arrivals(run)
     if found is None or found.stragglers or found.once or late_hosts(run):
         return
-    limit = threshold(run, "collective-skew", "wait_share", THRESHOLDS["wait_share"])
-    least = threshold(run, "collective-skew", "least_collectives", THRESHOLDS["least_collectives"])
+    limit = ctx["wait_share"]
+    least = ctx["least_collectives"]
     times = run.table("collectives")["start_ns"]
     timed = times.null_count() < times.len()
     if found.collectives < least or found.wait_share < (limit if timed else max(limit, _WITHOUT_TIMES)):

@@ -1,36 +1,4 @@
-"""Large collectives reach much less bus bandwidth than their links allow.
-
-What it finds
--------------
-Traced collectives of 16 MiB and more whose bus bandwidth stays below half of what the link reaches in benchmarks.
-
-Why it matters
---------------
-The transfer itself is slow: no better overlap or schedule repairs it.
-
-How it decides
---------------
-What a collective of this operation and size should reach comes from NCCL's own prediction, tuning table or graph in the
-log, else, where the links are known (a group that provably sits on one node of a known GPU model, or a group across
-nodes whose NICs the log lists), from the hardware table: the same figures as ``nccl-insight expect``.
-The shortest duration of each collective over its ranks counts, so that waiting is left out, and
-the median of each operation is judged. Only where all ranks of the group were traced: with one missing, waiting for it
-cannot be told from transfer. Operations are judged by themselves, at the largest sizes. Transfers beside compute, which
-takes SMs and memory bandwidth from them, are left out where five others are there; else the limit is 30%.
-
-What to do
-----------
-Read the transport in the log of the same run (SHM, NET/Socket, missing GDRDMA), compare with nccl-tests on the same
-nodes, look for pinned NCCL_* settings.
-
-False positives
----------------
-Compute kernels that take more than usual of memory bandwidth and SMs from the collective beside them.
-
-References
-----------
-nccl-tests doc/PERFORMANCE.md; NVIDIA data sheets.
-"""
+"""Large collectives reach much less bus bandwidth than their links allow."""
 
 from __future__ import annotations
 
@@ -41,34 +9,23 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.facts.thresholds import threshold
 from nccl_insight.facts.wire import transfers
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_bytes, format_gbps, format_ns, plural, rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("collectives",)
-THRESHOLDS = {"share": 0.5, "least_bytes": float(16 << 20), "least": 5.0}
-CAUSED_BY = (
-    "p2p-disabled-by-env", "p2p-not-available", "p2p-through-cpu", "net-socket-fallback", "net-socket-by-config",
-    "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
-)  # fmt: skip
-SOURCES = ("nccl-tests PERFORMANCE.md", "NVIDIA data sheets")
 _SHOWN: Final = 3
 _BESIDE_SHARE = 0.6
 """Of the limit, where compute runs beside all transfers and takes SMs and memory bandwidth from them."""
 _OPS = ("AllReduce", "AllGather", "ReduceScatter")
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each operation and kind of group, told by the best size of its best group."""
-    least_bytes = threshold(run, "busbw-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
+    run = ctx.run
+    least_bytes = ctx["least_bytes"]
     rows = transfers(run).filter(
         pl.col("op").cast(pl.String).is_in(_OPS)
         & (pl.col("size_bytes") >= least_bytes)
@@ -99,13 +56,13 @@ def check(run: Run) -> Iterator[Hit | CannotJudge]:
             unknown.add(members)
             continue
         alike[str(part["op"][0]), n] += 1
-        found = _judge(run, part, members, n)
+        found = _judge(ctx, part, members, n)
         if found is not None:
             # Groups of one size and with equal links are slow for one reason.
             key = (str(found.best["op"]), n, format_gbps(found.best["expected_gbps"]))
             slow.setdefault(key, []).append(found)
     for (op, n, _), groups in slow.items():
-        yield _hit(run, groups, alike[op, n])
+        yield _hit(ctx, groups, alike[op, n])
     if unknown:
         yield CannotJudge(
             f"the links of {len(unknown)} traced group(s) are not known (node layout, GPU model or NIC speed)",
@@ -129,9 +86,9 @@ class _Slow:
         return ids[0] if len(ids) == 1 else None
 
 
-def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> _Slow | None:
-    least = threshold(run, "busbw-below-expected", "least", THRESHOLDS["least"])
-    limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
+def _judge(ctx: Context, part: pl.DataFrame, members: tuple[int, ...], n: int) -> _Slow | None:
+    least = ctx["least"]
+    limit = ctx["share"]
     kinds = part.filter((pl.col("count") >= least) & pl.col("expected_gbps").is_not_null()).with_columns(
         reached=pl.col("busbw_gbps") / pl.col("expected_gbps")
     )
@@ -142,9 +99,10 @@ def _judge(run: Run, part: pl.DataFrame, members: tuple[int, ...], n: int) -> _S
     return _Slow(members, n, kinds, kinds.sort("reached", "size_bytes", descending=True).row(0, named=True))
 
 
-def _hit(run: Run, groups: list[_Slow], alike: int) -> Hit:
+def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
     """The slow groups, of so many in which the operation was judged."""
-    limit = threshold(run, "busbw-below-expected", "share", THRESHOLDS["share"])
+    run = ctx.run
+    limit = ctx["share"]
     groups = sorted(groups, key=lambda g: -float(g.best["reached"]))
     first, best = groups[0], groups[0].best
     comm_id = first.comm_id if len(groups) == 1 else None

@@ -1,42 +1,4 @@
-"""Some transfers are clearly slower than others of the same operation and size.
-
-What it finds
--------------
-A group, a pair of ranks, an operation, a rank or some occasions whose transfer takes far longer than the others of
-the same size, although nobody arrived late.
-
-Why it matters
---------------
-Equal work on equal links takes equal time; a slow pair, NIC, cable or a neighbor on the network shows up here.
-
-How it decides
---------------
-Where the traces can be replayed, groups, pairs and steps count whose transfers as those of their kind would gain 1%
-or more of the recorded time. Elsewhere, and for operations and ranks, waiting is removed first (shortest duration
-over the matched ranks, or time since the last arrival), and only collectives of which all ranks were traced count.
-Then, among GPU collectives of one operation and size: groups of the same layout whose median bus bandwidth is below
-70% of the other groups' median (60% of the other one where there are only two), told as one node where all slow
-groups have its ranks and no other group across nodes has; nodes of which every pair with two or more other nodes
-sends at less than half of what pairs without it do; pairs that send at less than half the median of the other pairs
-that cross nodes like them; operations that reach less than 40% of another operation of similar size on the same
-ranks; ranks that end more than half later than the others after the last arrival; occasions that take at least twice
-the median and 100 us more, in 5% or more of at least 20 collectives, costing 1% of the recorded time. Compute that
-runs beside a transfer takes bandwidth from it: occasions are compared with such of their kind, and an operation under
-compute with one beside none at 24%.
-
-What to do
-----------
-Group or rank named: check its NIC counters, links and slots (``ibqueryerrors``, ``nvidia-smi nvlink -e``). Occasions
-only: look for other traffic on the fabric, adaptive routing or congestion counters (CNP, PFC).
-
-False positives
----------------
-Other jobs on the same fabric, which are no fault of these links.
-
-References
-----------
-nccl-tests doc/PERFORMANCE.md; TraceLens communication latency (minimum over ranks).
-"""
+"""Some transfers are clearly slower than others of the same operation and size."""
 
 from __future__ import annotations
 
@@ -46,20 +8,15 @@ import polars as pl
 
 from nccl_insight.facts.replay import TRANSFERS
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("collectives",)
-SOURCES = ("nccl-tests PERFORMANCE.md",)
 _TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
@@ -84,8 +41,9 @@ _NEXT = (
 )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """Groups first, then pairs, operations and ranks, then occasions; the first kind that explains is reported."""
+    run = ctx.run
     rows = transfers(run).filter(
         pl.col("source").is_in(_SOURCES)
         # a benchmark's times are those of all its processes together

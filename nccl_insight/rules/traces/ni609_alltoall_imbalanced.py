@@ -1,31 +1,4 @@
-"""All-to-all messages differ strongly in size between ranks.
-
-What it finds
--------------
-All-to-all exchanges in which one part is much larger than the mean (hot experts of a mixture-of-experts model,
-skewed embedding tables).
-
-Why it matters
---------------
-The exchange ends with its largest part; the other links idle.
-
-How it decides
---------------
-From the recorded split sizes of a rank, or from the sizes that the ranks of one matched all-to-all send: the largest
-is at least 2 times the mean in half or more of at least 5 exchanges above 64 KiB.
-
-What to do
-----------
-Balance experts (capacity factor, auxiliary loss, expert placement) or shard the tables by load.
-
-False positives
----------------
-Warm-up steps before routing has settled.
-
-References
-----------
-torch.distributed.all_to_all_single split sizes; Kineto "In split size".
-"""
+"""All-to-all messages differ strongly in size between ranks."""
 
 from __future__ import annotations
 
@@ -33,35 +6,25 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_bytes
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.CONFIG
-NEEDS = ("collectives",)
-THRESHOLDS = {"ratio": 2.0, "share": 0.5, "least": 5.0, "least_bytes": 65536.0}
-SOURCES = ("Kineto communication metadata: In split size",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
+    run = ctx.run
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(["AllToAll", "AllToAllv"])
-        & (
-            pl.col("size_bytes")
-            >= threshold(run, "alltoall-imbalanced", "least_bytes", THRESHOLDS["least_bytes"])
-        )
+        & (pl.col("size_bytes") >= ctx["least_bytes"])
     )
-    ratio = threshold(run, "alltoall-imbalanced", "ratio", THRESHOLDS["ratio"])
+    ratio = ctx["ratio"]
     parts = [p for p in (_by_split(table), _by_rank(table)) if p.height]
     for rows in parts:
         bad = rows.filter(pl.col("ratio") >= ratio)
-        least = threshold(run, "alltoall-imbalanced", "least", THRESHOLDS["least"])
-        share = threshold(run, "alltoall-imbalanced", "share", THRESHOLDS["share"])
+        least = ctx["least"]
+        share = ctx["share"]
         if rows.height < least or bad.height < share * rows.height:
             continue
         worst = bad.sort("ratio", descending=True).row(0, named=True)

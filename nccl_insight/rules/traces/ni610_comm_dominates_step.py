@@ -1,32 +1,4 @@
-"""Communication dominates the step time.
-
-What it finds
--------------
-Ranks whose GPUs spend 20% of the recorded time or more in communication kernels, hidden or not.
-
-Why it matters
---------------
-Communication above 15-20% of the step limits scaling: adding ranks adds more of it.
-
-How it decides
---------------
-Union of the communication kernels of a GPU over its recorded steps, over their duration. A warning if 10% or more
-of the step is also exposed without being on the critical path by design (tensor and expert parallel layers, up to
-half of the step); information otherwise.
-
-What to do
-----------
-Send less (gradient accumulation, bigger micro-batches, mixed precision), send nearer (tensor parallelism inside the
-NVLink domain, hierarchical reduction), or find out why the transfers are slow.
-
-False positives
----------------
-Kernels that wait for other ranks count too; see the waiting share.
-
-References
-----------
-Rule of thumb of the PyTorch and NCCL communities: 10-15% deserves a look, 15-20% is a bottleneck.
-"""
+"""Communication dominates the step time."""
 
 from __future__ import annotations
 
@@ -35,26 +7,18 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_ns
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("steps",)
-THRESHOLDS = {"share": 0.20, "exposed_share": 0.10}
-CAUSED_BY = ("straggler-rank", "collective-skew", "busbw-below-expected", "busbw-outlier")
-SOURCES = ("PyTorch performance notes on distributed training",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
-    limit = threshold(run, "comm-dominates-step", "share", THRESHOLDS["share"])
-    exposed = threshold(run, "comm-dominates-step", "exposed_share", THRESHOLDS["exposed_share"])
+    run = ctx.run
+    limit = ctx["share"]
+    exposed = ctx["exposed_share"]
     bad = step_summary(run).filter(pl.col("comm_share") >= limit).sort("comm_share", descending=True)
     if bad.is_empty():
         return

@@ -1,32 +1,4 @@
-"""What the bandwidth model predicts for the recorded communication, beside what was measured.
-
-What it finds
--------------
-Traces with known sizes and links: the time that the steps' collectives would take at the expected bus bandwidth.
-
-Why it matters
---------------
-It tells how much better links, less data or better overlap could give at most, before anyone tries.
-
-How it decides
---------------
-t = bytes x factor / expected bus bandwidth, factor 2(N-1)/N for AllReduce and (N-1)/N for the gathering operations,
-summed over the traced collectives whose size and links are known; information only. Each collective counts once, and
-only where all its ranks were traced is the shortest duration over ranks (without waiting) called transfer.
-
-What to do
-----------
-Compare the three figures: model, transfer, exposed. Transfer far above the model: slow links. Exposed far above the
-transfer: waiting for late ranks. Exposed near zero: leave it.
-
-False positives
----------------
-None: a figure, not a fault. Small messages take longer than the model says, by their latency.
-
-References
-----------
-nccl-tests doc/PERFORMANCE.md.
-"""
+"""What the bandwidth model predicts for the recorded communication, beside what was measured."""
 
 from __future__ import annotations
 
@@ -36,23 +8,18 @@ import polars as pl
 
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.wire import transfers
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.rules._traces import trace_refs
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context
 from nccl_insight.units import format_gbps, format_ns, plural
 
-CLASS = "I"
-SEVERITY = Severity.INFO
-ACTION = Action.NONE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("collectives",)
-SOURCES = ("nccl-tests PERFORMANCE.md",)
 _LEAST = 5
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the group that moves most."""
+    run = ctx.run
     rows = _once_each(
         transfers(run).filter(
             pl.col("busbw_gbps").is_not_null() & (pl.col("source") == "kernel") & pl.col("src").is_null()

@@ -1,33 +1,4 @@
-"""One rank, late in one or two steps, causes most of the waiting.
-
-What it finds
--------------
-A single long delay of one rank that outweighs all others in its process group, and the step in which it happened.
-
-Why it matters
---------------
-It spoils averages and looks like a slow rank or like jitter, but it is neither: the question is what happened then.
-
-How it decides
---------------
-Where the traces can be replayed: a rank whose work or pauses as those of its peers would gain 1% or more, all of it
-in one step. Elsewhere delays as in the straggler test: own arrival minus the second-last one, by step. One rank's
-delay in one or two steps is at least half of all delay of the group, ten times the median step, and 1% of the
-recorded time.
-
-What to do
-----------
-Look at that step of the named rank in its trace: data loading, a checkpoint, garbage collection, a recompilation,
-a profiler that starts late.
-
-False positives
----------------
-The first recorded step, in which profilers start at different times.
-
-References
-----------
-TraceLens implicit sync analysis (arrival definitions).
-"""
+"""One rank, late in one or two steps, causes most of the waiting."""
 
 from __future__ import annotations
 
@@ -35,24 +6,18 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.late import Once
 from nccl_insight.facts.straggler import arrivals
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import LATE, late_hit, mended, replayed
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, format_ranks
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("collectives",)
-CAUSED_BY = ("straggler-rank", "alltoall-imbalanced")
-SOURCES = ("TraceLens implicit sync analysis",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per rank."""
+    run = ctx.run
     gains = mended(run, LATE) if replayed(run) else []
     if gains:
         yield from (late_hit(run, one) for one in gains if len(one.gain.scenario.steps) == 1)

@@ -1,32 +1,4 @@
-"""All ranks of a group are in the same operation and none finishes it.
-
-What it finds
--------------
-Flight Recorder dumps in which every rank of a process group issued the same collective and none completed it.
-
-Why it matters
---------------
-Nobody is missing and nobody is behind, so looking for a rank that did not come finds none: the transfer itself hangs.
-
-How it decides
---------------
-The first unfinished collective of a group is the same on all ranks that gave a dump, at least two. Where the dumps tell
-starts, it has started on all of them. Dumps of only some members lower the confidence: a rank without a dump may be
-the missing one.
-
-What to do
-----------
-Look at the network between these ranks (link flaps, congestion, firewalls between hosts, port errors), at Xid messages
-of their GPUs, and at other work on the same GPUs that keeps the kernel from running.
-
-False positives
----------------
-Dumps taken on request from a running job: the collective was just under way.
-
-References
-----------
-PyTorch Flight Recorder tutorial.
-"""
+"""All ranks of a group are in the same operation and none finishes it."""
 
 from __future__ import annotations
 
@@ -35,24 +7,17 @@ from collections.abc import Iterator
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.flight_recorder.waits import Stalled
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.rules._faults import ANY
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules._traces import hosts_of
 from nccl_insight.rules._watchdog import stalled
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import capital, format_ranks, plural
 
-CLASS = "F"
-SEVERITY = Severity.ERROR
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("flight_recorder", "errors")
-CAUSED_BY = (*ANY, "rank-desync", "peer-died", "nvls-multicast-failed", "link-flap")
-SOURCES = ("PyTorch Flight Recorder",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the operation that was issued first; the others wait behind it."""
+    run = ctx.run
     judged = verdict(run)
     if judged is None:
         if not absences(run):

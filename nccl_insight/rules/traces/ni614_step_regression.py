@@ -1,35 +1,4 @@
-"""Steps became slower from a moment on and stayed so.
-
-What it finds
--------------
-A step from which all further steps of the recording take longer, and whether the computing of some ranks, the
-computing of all, or communication grew.
-
-Why it matters
---------------
-A job that was fast and became slow has met something new: a throttled GPU, a link at a lower rate, a neighbor on
-the network, a cache that filled up. Averages over the whole run hide it.
-
-How it decides
---------------
-The steps (median over ranks) are cut where the two parts spread least. At least five steps stand on each side, the
-later ones take 15% longer by their medians, and the order of the two parts is no chance (Mann-Whitney test; a jump of
-five times the spread needs fewer steps). A rank is named where its own computing grew by half of the step's growth and
-that of the others did not.
-
-What to do
-----------
-Look at clocks, temperatures and link errors of the named ranks at that time; where communication grew on all
-ranks, look at links and at other jobs on the network.
-
-False positives
----------------
-Inputs that become larger on purpose (a curriculum, longer sequences), and a change of the profiler's own schedule.
-
-References
-----------
-Mann and Whitney 1947, On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other.
-"""
+"""Steps became slower from a moment on and stayed so."""
 
 from __future__ import annotations
 
@@ -37,25 +6,18 @@ from collections.abc import Iterator
 
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.straggler import arrivals
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._gains import LATE, mended, replayed
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ns, plural, rank_words
 
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("steps",)
-THRESHOLDS = {"ratio": 1.15}
-SOURCES = ("Mann-Whitney test",)
 
-
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the run."""
-    found = regression(run, threshold(run, "step-regression", "ratio", THRESHOLDS["ratio"]))
+    run = ctx.run
+    found = regression(run, ctx["ratio"])
     if found is None:
         return
     who = rank_words(found.ranks)

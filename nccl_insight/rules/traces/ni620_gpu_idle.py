@@ -1,32 +1,4 @@
-"""The GPUs of all ranks stand idle for a part of some steps.
-
-What it finds
--------------
-Steps that take longer than the others because every GPU waits for its CPU.
-
-Why it matters
---------------
-Averages hide it: one step of five that waits for the next batch costs as much as a slow rank.
-
-How it decides
---------------
-The traces of the job are replayed with the idle time of these steps as in the other steps: it gains 1% or more of the
-recorded time, and at most half of the steps are such. Or all GPUs stand idle for a quarter of the time, in steps like
-any other.
-
-What to do
-----------
-Look at what the launching threads do there: data loading, checkpoints, evaluation, logging, recompilation, garbage
-collection.
-
-False positives
----------------
-Steps that evaluate or save on purpose.
-
-References
-----------
-Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025.
-"""
+"""The GPUs of all ranks stand idle for a part of some steps."""
 
 from __future__ import annotations
 
@@ -35,23 +7,16 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.facts.replay import IDLE
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, Hit, Severity
+from nccl_insight.model import Hit
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-THRESHOLDS = {"share": 0.25}
-NEEDS = ("gpu_work",)
-SOURCES = ("Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025",)
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit]:
+def check(ctx: Context) -> Iterator[Hit]:
     """One finding for the steps."""
+    run = ctx.run
     if not replayed(run):
         return
     for one in mended(run, {"step"}):
@@ -59,12 +24,13 @@ def check(run: Run) -> Iterator[Hit]:
             why = why_all_idle(run, one.ranks, one.gain.scenario.steps)
             yield slow_steps_hit(run, one, "The GPUs of all ranks stand idle longer", why, _LOOK)
             return
-    yield from _always(run)
+    yield from _always(ctx)
 
 
-def _always(run: Run) -> Iterator[Hit]:
+def _always(ctx: Context) -> Iterator[Hit]:
     """GPUs of all ranks that wait for their CPUs throughout."""
-    limit = threshold(run, "gpu-idle", "share", THRESHOLDS["share"])
+    run = ctx.run
+    limit = ctx["share"]
     rows = run.table("steps").filter(pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0))
     idle = pl.coalesce("idle_host_ns", "idle_ns").sum() / pl.col("duration_ns").sum()
     shares = rows.group_by("rank").agg(share=idle).drop_nulls().sort("rank")

@@ -1,34 +1,4 @@
-"""nccl-tests or a capture measured clearly less than healthy machines of this kind reach.
-
-What it finds
--------------
-Operations whose largest messages stay far below the expected band; GPUs and pairs of GPUs whose copies, as a capture
-measures them, stay far below those of the others of their node.
-
-Why it matters
---------------
-The links carry less than they should: every job on these nodes will be slower.
-
-How it decides
---------------
-The best measured row of at least 64 MiB (threshold `least_bytes`) of each operation, in place or out of place,
-against the lower end of the band that `expect` gives: from NCCL's own model where the log prints it, else from the
-hardware table. Warned below 0.75 of that end (threshold `share`). Nothing is judged where GPU model, nodes or NICs
-are not known. Copies of pinned memory and between GPUs: below 0.7 of the median of at least three of their kind.
-
-What to do
-----------
-Compare with other nodes; read the transport of each pair in the NCCL log; `nccl-insight expect` shows what bounds the
-operation and what a missing NIC or GPUDirect would cost.
-
-False positives
----------------
-Runs under a setting that holds NCCL back on purpose, busy nodes, virtual machines with a part of the NICs.
-
-References
-----------
-`nccl_insight/expectations/*.toml` names the source of each figure.
-"""
+"""nccl-tests or a capture measured clearly less than healthy machines of this kind reach."""
 
 from __future__ import annotations
 
@@ -38,23 +8,11 @@ import polars as pl
 
 from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._traces import trace_refs
+from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_gbps, plural
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-CONFIDENCE = Confidence.MEDIUM
-NEEDS = ("benchmarks",)
-THRESHOLDS = {"share": 0.75, "least_bytes": float(64 << 20)}
-CAUSED_BY = (
-    "p2p-disabled-by-env", "p2p-not-available", "p2p-through-cpu", "net-socket-fallback", "net-socket-by-config",
-    "gdr-not-used", "nvlink-degraded", "env-tuning-pinned", "nic-shared-by-gpus",
-)  # fmt: skip
-SOURCES = ("nccl-tests PERFORMANCE.md", "nccl_insight/expectations/gpus.toml")
 
 
 def _copies(run: Run) -> Iterator[Hit]:
@@ -87,11 +45,12 @@ def _copies(run: Run) -> Iterator[Hit]:
         )
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per operation and number of ranks, and one for host copies and for copies between GPUs."""
+    run = ctx.run
     yield from _copies(run)
-    least = threshold(run, "benchmark-below-expected", "least_bytes", THRESHOLDS["least_bytes"])
-    share = threshold(run, "benchmark-below-expected", "share", THRESHOLDS["share"])
+    least = ctx["least_bytes"]
+    share = ctx["share"]
     rows = efficiency(run).filter((pl.col("size_bytes") >= least) & (pl.col("busbw_gbps") > 0))
     if rows.is_empty():
         return

@@ -1,46 +1,16 @@
-"""A GPU was slower than the others in Acme's burn-in.
-
-What it finds
--------------
-A GPU whose burn-in figure is below 80 % of the best one on its host.
-
-Why it matters
---------------
-The slowest GPU sets the pace of a job.
-
-How it decides
---------------
-Figures of the same burn-in file are compared with one another.
-
-What to do
-----------
-Run the burn-in again on this GPU alone.
-
-False positives
----------------
-A GPU that was in use during the burn-in.
-
-References
-----------
-Acme's runbook, page 3.
-"""
+"""A GPU was slower than the others in Acme's burn-in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Action, CannotJudge, Hit, Ref, Severity
-from nccl_insight.tables.run import Run
-
-CLASS = "P"
-SEVERITY = Severity.WARNING
-ACTION = Action.TRIAGE
-NEEDS = ("acme_burnin",)
+from nccl_insight.model import CannotJudge, Hit, Ref
+from nccl_insight.rules.context import Context
 
 
-def check(run: Run) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each slow GPU."""
-    rows = run.table("acme_burnin").to_dicts()
+    rows = ctx.run.table("acme_burnin").to_dicts()
     best = max(row["tflops"] for row in rows)
     for row in rows:
         if row["tflops"] < 0.8 * best:
