@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight import cli
-from nccl_insight.tables.schema import CONTRACT, SCHEMA
+from nccl_insight.tables.schema import SCHEMA
 from tests.cli import run_cli
 from tests.runs import HEALTHY, TINY_SHM
 
@@ -244,11 +244,3 @@ def test_readme_names_every_command() -> None:
     readme = (ROOT / "README.md").read_text()
     commands = [c.name or c.callback.__name__.replace("_", "-") for c in cli.build_app().registered_commands]
     assert [c for c in commands if f"`{c}" not in readme and f" {c} " not in readme] == []
-
-
-def test_table_documentation_is_complete() -> None:
-    text = (ROOT / "docs" / "tables.md").read_text()
-    for name, columns in CONTRACT.items():
-        assert f"### `{name}`" in text, name
-        for column in columns:
-            assert f"`{column}`" in text, f"{name}.{column}"

@@ -1,62 +1,92 @@
-"""Writes what follows from the schema of the tables.
+"""Writes what follows from the declaration of the tables.
 
-* ``nccl_insight/tables/columns.json``: the columns that the grammar gives to tables
-* the last part of ``docs/tables.md``: all columns beyond those that the page describes by hand
+* the columns below ``-- captured`` of ``nccl_insight/tables/columns.txt``: those that the grammar gives to tables
+* ``docs/tables.md``
 
-Run it after a message got a new column or a reader a new table: ``python tools/columns.py``. A test compares.
+Run it after a message got a new column or a sentence in columns.txt changed: ``python tools/columns.py``. A test
+compares.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 
-from nccl_insight.tables import schema
+from nccl_insight.tables import declared
 from nccl_insight.tables.assemble.derive import derived_columns
+from nccl_insight.tables.declared import CAPTURED, SHARED, Column, Table
 
-FILE = Path(schema.__file__).with_name("columns.json")
+FILE = Path(declared.__file__).with_name("columns.txt")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tables.md"
-MARK = "## Further columns\n"
-_SAID = """
-Columns beyond those above, of the same tables and of others: what the messages of logs capture, and what the readers of
-traces and side files find. They are always there, and null where nothing filled them. This part is made by
-`tools/columns.py`.
+_PREFACE = """# Tables
+
+Every command works on the same tables: `nccl_insight.load(paths).table("connections")` in Python, `nccl-insight tables`
+as files, `nccl-insight query` with SQL (`query --schema connections` shows a part of this page). Names and types are
+public. A table of a run always has all its columns: null is unknown, or that no line or record of the input told.
+Asking for an unknown table or column is an error that says the nearest name. Units are in the names: `_ns`, `_s`,
+`_bytes`, `_gbps` (GB/s, 1e9 bytes per second). Rows read from a log carry `input_id` and `line` (1-based); rows read
+from a trace carry `input_id`. Tables and columns may be added.
+
+`nccl-insight parse` prints one JSON object a record: `input, line, host, pid, tid, dev, rank, level, source, timestamp,
+launcher, message` (the grammar rule, null when none knows the line)`, table, diagnosis, role` (what a line that reports
+a failure means, as in `errors`; else null)`, fields, text`.
+
+This page is made of `nccl_insight/tables/columns.txt` by `tools/columns.py`.
 """
 
 
 def text() -> str:
-    """The JSON file as it should be: tables and columns by name, one column a line."""
-    found = {
-        table: {name: schema.type_name(dtype) for name, dtype in sorted(columns.items())}
-        for table, columns in derived_columns().items()
-    }
-    return json.dumps(found, indent=1) + "\n"
+    """The declaration as it should be: with exactly the columns that rules capture, in the order of their names."""
+    now = {table.name: table for table in declared.tables(FILE.read_text("utf-8"))}
+    found = derived_columns()
+    missing = [Table(name, "", "", {}) for name in sorted(found.keys() - now.keys())]
+    return "\n".join(_section(table, _captured(table, found)) for table in [*now.values(), *missing])
 
 
-def document() -> str:
-    """The page as it should be."""
-    by_hand = DOCUMENT.read_text("utf-8").partition(MARK)[0]
-    parts = [by_hand + MARK + _SAID]
-    for table, columns in sorted(schema.SCHEMA.items()):
-        further = {name: t for name, t in columns.items() if name not in schema.CONTRACT.get(table, {})}
-        if further:
-            listed = ", ".join(f"`{name}` {_shown(dtype)}" for name, dtype in further.items())
-            parts.append(f"**`{table}`**: {listed}\n")
+def _captured(table: Table, found: dict[str, dict[str, pl.DataType]]) -> dict[str, Column]:
+    own = {name for name, column in table.columns.items() if column.block != CAPTURED}
+    said = {name: column.sentence for name, column in table.columns.items()}
+    types = {n: declared.type_name(t) for n, t in found.get(table.name, {}).items() if n not in own}
+    first = [] if own else [name for name in ("input_id", "line") if name in types]
+    order = [*first, *sorted(types.keys() - set(first))]
+    return {name: Column(types[name], said.get(name, ""), CAPTURED) for name in order}
+
+
+def _section(table: Table, captured: dict[str, Column]) -> str:
+    lines = [f"# {table.name}" + (f": {table.row}" if table.row else "")]
+    lines += [table.about] if table.about else []
+    block = declared.CONTRACT
+    kept = {name: column for name, column in table.columns.items() if column.block != CAPTURED}
+    for name, column in (kept | captured).items():
+        if column.block != block:
+            lines.append(f"-- {(block := column.block)}")
+        lines.append(" | ".join(filter(None, (name, column.type, column.sentence))))
+    return "\n".join(lines) + "\n"
+
+
+def document(declaration: str) -> str:
+    """The page that a declaration gives."""
+    declared_tables = {table.name: table for table in declared.tables(declaration)}
+    shared = declared_tables.pop(SHARED).columns
+    parts = [_PREFACE]
+    for name, said in declared.sentences(declaration).items():
+        table = declared_tables[name]
+        parts.append(f"## `{name}`\n")
+        parts += [table.about + "\n"] if table.about else []
+        parts.append("| Column | Type | Meaning |\n|---|---|---|")
+        parts += [
+            f"| `{column}` | {_shown(declared.data_type(told.type, shared))} | {said[column]} |"
+            for column, told in table.columns.items()
+        ]
+        parts[-1] += "\n"
     return "\n".join(parts)
 
 
-def _shown(dtype: pl.DataType | type[pl.DataType]) -> str:
-    return schema.type_name(dtype).replace("enum{", "one of ").removesuffix("}")
+def _shown(dtype: pl.DataType) -> str:
+    return declared.type_name(dtype).replace("enum{", "one of ").removesuffix("}")
 
 
 if __name__ == "__main__":
     FILE.write_text(text(), "utf-8")
-    # The page is made of the new file, which this process read before.
-    if "--page" not in sys.argv:
-        subprocess.run([sys.executable, __file__, "--page"], check=True)
-    else:
-        DOCUMENT.write_text(document(), "utf-8")
+    DOCUMENT.write_text(document(FILE.read_text("utf-8")), "utf-8")

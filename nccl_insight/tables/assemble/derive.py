@@ -1,6 +1,6 @@
 """What columns the tables of logs can have: those that the grammar captures, as the assembly leaves them.
 
-The result is kept in ``tables/columns.json`` (``python tools/columns.py``), because compiling every rule takes longer
+The result is kept in ``tables/columns.txt`` (``python tools/columns.py``), because compiling every rule takes longer
 than reading a small log.
 """
 
