@@ -111,10 +111,11 @@ class Hit:
     network devices that it is about; a link event explains an error of the same device only. ``deliberate``: a person
     or a scheduler did it on purpose: no fault, and yet the cause of all that processes report on their way out.
     ``says_more``: it tells more than each of its lines, so that the help of a line does not take its place.
+    ``steps``: what to do; where there are none, ``next_step`` is taken apart, and without one the page says.
     """
 
     title: str
-    next_step: str
+    next_step: str = ""
     explanation: str = ""
     observed: str = ""
     expected: str = ""
@@ -134,6 +135,7 @@ class Hit:
     devices: tuple[str, ...] = ()
     deliberate: bool = False
     says_more: bool = False
+    steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)

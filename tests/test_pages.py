@@ -9,22 +9,34 @@ import pytest
 
 import nccl_insight.rules
 from nccl_insight.errors import InsightError
+from nccl_insight.model import Step
 from nccl_insight.rules import rule_of
 from nccl_insight.rules.page import Page, pages, read_page
 
 ALL = [page for page in pages(nccl_insight.rules) if not page.module.is_file()]
-HEAD = "class: F\nseverity: error\naction: config\ntitle: T\nexpected: e\ncheck: c\nwhere: w\nfix: f\nsince: 0.2\n"
+HEAD = "class: F\nseverity: error\naction: config\ntitle: T\nexpected: e\nsince: 0.2\nsteps:\n"
 BODY = "Summary.\n\n## Why it matters\n\nText.\n"
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda p: p.code)
-def test_a_page_gives_a_next_step_that_can_be_read(page: Page) -> None:
-    assert page.head["fix"]
+def test_a_page_gives_steps_that_can_be_read(page: Page) -> None:
+    assert page.steps
     assert not page.head["title"].endswith(".")
-    assert bool(page.head["check"]) == bool(page.head["where"])
-    assert not re.search(r"[ \t]{4,}|\n", page.next_step)
+    for step in page.steps:
+        assert not re.search(r"[ \t]{4,}|\n|#", step.text + step.where)
     assert page.summary.endswith(".")
     rule_of(page, "x")
+
+
+def test_steps_of_a_page_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "NI999-x.md"
+    head = f"{HEAD}  - check: c\n    where: w\n  - fix: toolx reset\n    where: then boot\n  - do: wait\n"
+    path.write_text(f"---\n{head}---\n{BODY}")
+    assert read_page(path).steps == (
+        Step("check", "c", "w"),
+        Step("fix", "toolx reset", "then boot"),
+        Step("do", "wait"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +46,7 @@ def test_a_page_gives_a_next_step_that_can_be_read(page: Page) -> None:
         ("NI99-x.md", f"---\n{HEAD}---\n{BODY}", "a page is"),
         ("NI999-x.md", f"{HEAD}\n{BODY}", "a page is"),
         ("NI999-x.md", f"---\n{HEAD}color: red\n---\n{BODY}", "color"),
-        ("NI999-x.md", "---\n" + HEAD.replace("fix: f\n", "") + f"---\n{BODY}", "fix"),
+        ("NI999-x.md", "---\n" + HEAD.replace("since: 0.2\n", "") + f"---\n{BODY}", "since"),
         ("NI999-x.md", f"---\n{HEAD}---\nSummary.\n", "Why it matters"),
         ("NI999-x.md", "---\n" + HEAD.replace("class: F", "class: Q") + f"---\n{BODY}", "'Q'"),
     ],

@@ -27,7 +27,12 @@ class Draft:
     first_s: float | None = None
     last_s: float | None = None
     undecided: bool = False
-    steps: tuple[Step, ...] = ()
+    own_steps: tuple[Step, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What to do: as the line's own help says, else the hit, else its next step taken apart."""
+        return self.own_steps or self.hit.steps or steps_of(self.hit.next_step)
 
     @property
     def name(self) -> str:
@@ -74,8 +79,7 @@ class Draft:
     def finding(self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str) -> Finding:
         """The finished finding."""
         hit, rule = self.hit, self.rule
-        plain = steps_of(hit.next_step)
-        steps = self.steps or plain
+        steps = self.steps
         explanation = hit.explanation or rule.section("Why it matters")
         if self.undecided:
             explanation += (
@@ -85,7 +89,7 @@ class Draft:
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
             confidence=self.confidence, action=self.action, title=hit.title,
             explanation=explanation,
-            next_step=text_of(steps) if steps != plain else hit.next_step,
+            next_step=hit.next_step if steps == steps_of(hit.next_step) else text_of(steps),
             observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),
             hosts=tuple(sorted(set(hit.hosts))), comm_id=hit.comm_id, role=self.role,
             caused_by=self.caused_by, evidence=evidence,

@@ -15,7 +15,6 @@ import polars as pl
 
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
-from nccl_insight.engine.steps import steps_of
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.identity import identities
@@ -59,11 +58,11 @@ _OTHER_PID: Final = re.compile(r"<pid of rank ([0-9]{1,9})>")
 
 def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
     """The drafts with steps that hold no hole."""
-    return [replace(d, steps=_steps(run, d)) for d in drafts]
+    return [replace(d, own_steps=_steps(run, d)) for d in drafts]
 
 
 def _steps(run: Run, draft: Draft) -> tuple[Step, ...]:
-    steps = draft.steps or steps_of(draft.hit.next_step)
+    steps = draft.steps
     if not any("<" in s.text + s.where or _LIVE.search(s.text) for s in steps):
         return steps
     known = _known(run, draft)

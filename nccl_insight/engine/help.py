@@ -14,7 +14,6 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
-from nccl_insight.engine.steps import steps_of
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import Hit, Ref, Step
 from nccl_insight.rules._errors import with_who
@@ -79,7 +78,7 @@ def _told(said: Mapping[str, str], draft: Draft) -> Draft:
     given = [
         Step(kind, said[kind], said["where"] if kind == "check" else "") for kind in ("check", "fix", "do")
     ]
-    told = replace(draft, steps=tuple(step for step in given if step.text))
+    told = replace(draft, own_steps=tuple(step for step in given if step.text))
     if not said["says"]:
         return told
     title = with_who(said["says"], draft.hit.ranks, draft.hit.hosts)
@@ -100,5 +99,5 @@ def _with_offer(draft: Draft, offered: Step | None) -> Draft:
     if offered is None:
         return draft
     name = re.sub(r"^(?:export|set) ([A-Z0-9_]+).*", r"\1", offered.text)
-    steps = draft.steps or steps_of(draft.hit.next_step)
-    return draft if any(name in step.text for step in steps) else replace(draft, steps=(offered, *steps))
+    steps = draft.steps
+    return draft if any(name in step.text for step in steps) else replace(draft, own_steps=(offered, *steps))

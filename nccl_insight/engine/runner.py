@@ -99,7 +99,7 @@ def _said(run: Run, rule: Rule) -> list[Draft]:
     # Worth knowing at most, where the diagnosis is no more than that.
     most = Severity.INFO if rule.finding_class is FindingClass.INFORMATION else Severity.WARNING
     hits = rule.context(run).said(
-        rule.summary.rstrip("."), todo or f"nccl-insight explain {rule.code}", why, most
+        rule.summary.rstrip("."), why, most, todo or f"nccl-insight explain {rule.code}"
     )
     return [Draft(rule, hit, most) for hit in hits]
 

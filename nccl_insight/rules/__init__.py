@@ -84,8 +84,11 @@ class Rule:
         return Context(run, self.name, self.thresholds)
 
     def check(self, run: Run) -> Iterator[Hit | CannotJudge]:
-        """What the check finds in a run, or why it cannot judge."""
-        return self.logic(self.context(run))
+        """What the check finds, or why it cannot judge; a hit without a step of its own has those of the page."""
+        for said in self.logic(self.context(run)):
+            if isinstance(said, Hit) and not (said.next_step or said.steps):
+                said = replace(said, steps=self.page.steps)
+            yield said
 
 
 def _spoken(page: Page, ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -39,7 +39,7 @@ class Context:
     def report(
         self,
         headline: str,
-        next_step: str,
+        next_step: str = "",
         *,
         explanation: str = "",
         observed: str = "",
@@ -79,7 +79,7 @@ class Context:
             devices=devices,
         )
 
-    def said(self, title: str, next_step: str, explanation: str, severity: Severity) -> Iterator[Hit]:
+    def said(self, title: str, explanation: str, severity: Severity, next_step: str = "") -> Iterator[Hit]:
         """What NCCL says itself at WARN or above, where the logic had nothing to add: nothing but the line speaks."""
         rows = causes(self.run).filter(
             (pl.col("cause") == self.name)
@@ -105,7 +105,6 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
         other = head["fatal"]
     yield from ctx.report(
         filled(head["title"], found.first),
-        page.next_step,
         explanation=" ".join(page.sections["Why it matters"].split("\n\n")[-1].split()),
         expected=head.get("expected", ""),
         quiet=Severity(head.get("quiet", "info")),

@@ -18,8 +18,8 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``speaks`` | ``yes``: lines that mean it speak for themselves where its logic is silent |
 | ``title`` | without logic: the finding in one sentence without a full stop; ``{column}`` as in a message's help |
 | ``expected`` | the number or value that a healthy run shows, where the lines show another |
-| ``check``, ``where`` | a command that tells more, as one can paste it, and where to run it |
-| ``fix`` | what to change, as a command or a sentence |
+| ``steps`` | what to do: a list of ``check`` (a command that tells more), ``fix`` (a command that changes) and ``do``
+  (words), each with ``where`` (to run it, or what it shows); a finding of the logic may bring its own |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
@@ -31,20 +31,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from nccl_insight.errors import InsightError
+from nccl_insight.model import Step
 
 HEADINGS: Final = (
     "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
 )  # fmt: skip
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
-_SPOKEN: Final = ("title", "check", "where", "fix", "since")
+_SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
     "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "expected", "lines",
     "quiet", "on_one_host", "fatal",
@@ -62,6 +63,7 @@ class Page:
     name: str
     head: Mapping[str, str]
     body: str
+    steps: tuple[Step, ...] = ()
 
     @property
     def module(self) -> Path:
@@ -84,15 +86,24 @@ class Page:
         shown = {k: v for k, v in self.sections.items() if not k.startswith(("Fires:", "Silent:"))}
         return "\n\n".join([self.summary, *(f"{k}\n{'-' * len(k)}\n{v}" for k, v in shown.items())])
 
-    @property
-    def next_step(self) -> str:
-        """The command, where it runs, and the remedy."""
-        check, fix = self.head["check"], self.head["fix"]
-        return f"{check}   # {self.head['where']}; fix: {fix}" if check else fix
-
     def words(self, key: str, default: str = "") -> tuple[str, ...]:
         """The words of a key of the front matter."""
         return tuple(self.head.get(key, default).replace(",", " ").split())
+
+
+def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:
+    """The keys of front matter, and its steps."""
+    head: dict[str, str] = {}
+    steps: list[Step] = []
+    for line in text.splitlines():
+        key, _, value = line.strip().removeprefix("- ").partition(":")
+        if line.startswith("  - ") and key in ("check", "fix", "do"):
+            steps.append(Step(key, value.strip()))
+        elif line.startswith("    ") and steps and key == "where":
+            steps[-1] = replace(steps[-1], where=value.strip())
+        elif key:
+            head[key] = value.strip()
+    return head, tuple(steps)
 
 
 def read_page(path: Path) -> Page:
@@ -107,9 +118,8 @@ def read_page(path: Path) -> Page:
         raise InsightError(
             f"{path.name}: a page is NI###-name.md and begins with front matter between two ---"
         )
-    pairs = (line.partition(":") for line in parts[1].splitlines() if line.strip())
-    head = {key.strip(): value.strip() for key, _, value in pairs}
-    page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip())
+    head, steps = _front(parts[1])
+    page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps)
     needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
     if wrong := sorted(set(head) - _KEYS) or sorted(needed - set(head)):
         raise InsightError(f"{path.name}: front matter: {', '.join(wrong)} missing or unknown")

@@ -19,7 +19,12 @@ _PAGE: Final = """---
 class: F
 severity: error
 action: config
-{head}---
+{head}steps:
+  - check: <a command that tells more>
+    where: <where it runs: on the host named, inside the container>
+  - fix: <what to change, as a command>
+  - do: <what to do, in words>
+---
 <One sentence that says what this is.>
 
 ## What it finds
@@ -61,9 +66,6 @@ expect: error, host gpu01, line 1
 ```
 """
 _WITHOUT_LOGIC: Final = """title: <the finding in one sentence, without figures>
-check: <a command that tells more>
-where: <where it runs: on the host named, inside the container>
-fix: <what to change, as a command or a sentence>
 since: <the next version>
 """
 _MODULE: Final = '''"""<One sentence that says what this is.>"""
@@ -78,7 +80,7 @@ from nccl_insight.rules.context import Context
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines that the grammar gives this diagnosis."""
-    yield from ctx.report("<the finding in one sentence>", "<a command to run>   # <where>")
+    yield from ctx.report("<the finding in one sentence>")
 '''
 
 

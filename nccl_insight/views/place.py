@@ -13,7 +13,7 @@ from nccl_insight.facts.transports import is_rdma, pairs
 from nccl_insight.tables.run import Run
 
 #: Ways for two ranks to talk, from what hurts most to what hurts least.
-KINDS: Final = ("socket", "rdma", "shm", "p2p_via", "other", "gdr", "p2p")
+KINDS: Final = ("socket", "host_rdma", "shm", "p2p_via", "other", "gdr", "p2p")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _kind(transport: str | None, network: str | None, gdr: bool | None, method: 
     if transport in ("NET", "COLLNET"):
         if is_rdma(network) is False:
             return "socket"
-        return "gdr" if gdr else "rdma"
+        return "gdr" if gdr else "host_rdma"
     return "other"
 
 

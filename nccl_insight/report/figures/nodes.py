@@ -25,7 +25,7 @@ KINDS: Final = (
     Kind("p2p_via", "P2P through a third GPU", SKY, "dashdot", "V"),
     Kind("shm", "SHM (host memory)", ORANGE, "dot", "H"),
     Kind("gdr", "NET with GPUDirect RDMA", GREEN, "solid", "G"),
-    Kind("rdma", "NET, RDMA through host memory", PURPLE, "dash", "N"),
+    Kind("host_rdma", "NET, RDMA through host memory", PURPLE, "dash", "N"),
     Kind("socket", "NET over TCP sockets", RED, "longdash", "S"),
     Kind("other", "other", GREY, "dot", "?"),
 )

@@ -16,8 +16,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "NCCL finds no usable network interface",
-        'ip -brief address; echo "$NCCL_SOCKET_IFNAME $NCCL_SOCKET_FAMILY"   # inside the container, in the '
-        "environment of the ranks",
         explanation="No interface is up with an address, or NCCL_SOCKET_IFNAME (not visible in this log) matches "
         "none; old versions also stop "
         "when the interface has an IPv6 address only.",

@@ -25,8 +25,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "A peer's address cannot be reached: no route to it"
         if unreachable is not None and unreachable.count == found.count
         else "A connection to a peer was refused",
-        "nc -vz <address> <port>; ip -brief address   # while the job runs, and ss -ltnp on the peer; "
-        "then read what the peer logged before",
         explanation="Candidates in this order: the process behind that address has already stopped (look for "
         "its first error); the address belongs to a bridge or virtual interface that others "
         "cannot reach (NCCL_SOCKET_IFNAME); a firewall rejects the port.",

@@ -25,7 +25,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "A stray connection to the bootstrap port broke NCCL's init",
-        "ss -tnp | grep <port>; then update NCCL to 2.27.3 or later   # ask who scans ports on this network",
         explanation="Something connected to the port where NCCL waits for its ranks and went away without NCCL's "
         "greeting. Before 2.27.3 that "
         "ends init; newer versions ignore it.",

@@ -22,7 +22,6 @@ _BRIDGE = (
 _LINK_LOCAL = "169.254."
 # The USB interface of a BMC: by driver, by the address that systemd names it after, or by its maker.
 _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
-_NEXT = "ip -brief address; export NCCL_SOCKET_IFNAME=<interface>   # or ^docker,lo,veth,virbr,br-"
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -72,7 +71,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             title=bridge.titled(
                 f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"
             ),
-            next_step=_NEXT,
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
             "reached at it. NCCL took the wrong "
             "interface there; on a cluster give containers the host's network.",
@@ -141,7 +139,6 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
     hosts = hosts_of(rows)
     return Hit(
         title=f"{', '.join(names[:3])} is {role}{f' ({named(hosts)})' if hosts else ''}",
-        next_step=_NEXT,
         explanation="Loopback, bridge and virtual interfaces have addresses that only this host or its containers "
         "can reach; link-local addresses (169.254.x, the USB interface of a BMC) lead nowhere else. Ranks on other "
         "hosts wait for connections that never come.",

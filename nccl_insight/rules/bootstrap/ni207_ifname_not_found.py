@@ -30,7 +30,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         f"{value} excludes every interface of this host"
         if excludes
         else f"{value} names no interface of this host",
-        'ip -brief address; echo "$NCCL_SOCKET_IFNAME"   # inside the container, on each host named',
         explanation=(
             "NCCL uses only interfaces whose name does not start with one of the values after '^'. "
             if excludes

@@ -42,8 +42,6 @@ def _unchecked(run: Run) -> Iterator[Hit]:
     yield Hit(
         title=f"Damage inside {names[0] if one else plural(paths.len(), 'compressed input')} would not show: "
         f"{'it has' if one else 'they have'} no checksum",
-        next_step="zstd run.log   # writes a checksum unless --no-check is given; python-zstandard: "
-        "ZstdCompressor(write_checksum=True)",
         explanation=f"{'The stream ends' if one else 'The streams end'} where "
         f"{'its' if one else 'their'} blocks say, but nothing tells whether the text is what was written.",
         observed=f"no checksum: {listed}",

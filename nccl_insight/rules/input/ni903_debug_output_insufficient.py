@@ -34,8 +34,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield Hit(
         title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
         f"the log holds {'failures' if warned else 'versions'} only",
-        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same "
-        "job>",
         explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
         "how far init came. Without it "
         "only failures can be judged.",

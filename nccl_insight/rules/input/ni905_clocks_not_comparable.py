@@ -18,7 +18,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             title="The traces have no common clock: start skew is not judged",
             explanation=texts[0],
             observed="no proof of a common clock",
-            next_step="nothing needed; stragglers are judged by durations. For start skew, synchronize clocks by PTP",
             evidence=evidence,
             absence=None if evidence else texts[0],
         )

@@ -20,8 +20,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             title=f"Metadata is missing in the traces: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]),
             observed=plural(len(texts), "gap"),
-            next_step="record with torch 2.3+ (activities CPU and CUDA, record_shapes=True) or export with "
-            "nsys --include-blobs=true",
             evidence=evidence,
             absence=None if evidence else texts[0],
         )

@@ -24,7 +24,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             title=f"An input ends early or is damaged: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]) or "What could be read before the damage was used.",
             observed=plural(len(texts), "damaged input", "damaged inputs"),
-            next_step="copy or export the file again",
             evidence=evidence,
             absence=None if evidence else texts[0],
         )

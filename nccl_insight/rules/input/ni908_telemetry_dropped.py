@@ -21,7 +21,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         title=f"A recorder dropped events: {texts[0]}{more}",
         explanation="Operations that are not in these records may have run; nothing is concluded from their absence.",
         observed=f"{plural(len(texts), 'recorder')} with dropped events",
-        next_step="NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES, larger NCCL_INSPECTOR_*_RING_SIZE, or a shorter dump interval",
         evidence=refs[:5],
         absence=None if refs else texts[0],
     )

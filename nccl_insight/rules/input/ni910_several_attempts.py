@@ -23,6 +23,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             explanation="What the earlier attempts report is listed with them and is no part of the verdict.",
             observed=plural(len(own), "attempt"),
             unit="attempts",
-            next_step="give the lines of one attempt alone to judge it",
             evidence=tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],
         )

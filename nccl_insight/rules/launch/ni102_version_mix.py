@@ -17,11 +17,6 @@ from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import plural, rank_words
 
-_STEP = (
-    "on every host: python -c 'import torch; print(torch.cuda.nccl.version())'; grep -h libnccl "
-    "/proc/<pid>/maps | sort -u"
-)
-
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the communicator that shows it best, else for the job, else from wording."""
@@ -47,7 +42,6 @@ def _members_hit(odd: Outlier) -> Hit:
         explanation="Ranks of one communicator must run the same NCCL release.",
         observed=f"{odd.value} and {odd.majority}",
         expected="one version",
-        next_step=_STEP,
         ranks=odd.ranks,
         hosts=odd.hosts,
         comm_id=odd.comm_id,
@@ -75,7 +69,6 @@ def _unjoined(run: Run) -> Iterator[Hit]:
             explanation="Their start-up messages do not fit each other: init cannot finish.",
             observed=", ".join(numbers[:4]) or "mismatch reported by NCCL",
             expected="one version",
-            next_step=_STEP,
             confidence=Confidence.HIGH if reported.height else Confidence.MEDIUM,
             hosts=hosts_of(versions),
             evidence=evidence,
@@ -88,7 +81,6 @@ def _unjoined(run: Run) -> Iterator[Hit]:
             explanation="The wording of a message changes between releases; the two hosts load different ones.",
             observed=f"wording of {clash.observed}",
             expected=f"wording of {clash.expected} on every host",
-            next_step=_STEP,
             confidence=Confidence.MEDIUM,
             hosts=(clash.host,),
             evidence=clash.evidence,

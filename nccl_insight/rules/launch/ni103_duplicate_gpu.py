@@ -11,11 +11,6 @@ from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-_NEXT = (
-    'echo "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"   # in each rank; then '
-    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
-)
-
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """NCCL's own complaint, else equal bus ids in one communicator."""
@@ -28,7 +23,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from ctx.report(
             f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
-            _NEXT,
             explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "
             "before the communicator is created.",
             expected="a GPU of its own for each rank",
@@ -53,7 +47,6 @@ def _same_bus(run: Run) -> Iterator[Hit]:
         return
     yield Hit(
         title=f"{ranks.height} ranks of one communicator share a GPU on {', '.join(hosts_of(ranks)[:4])}",
-        next_step=_NEXT,
         explanation="The ranks printed the same host and bus id when they started, and none of them finished init.",
         observed=f"bus id {ranks['bus_id'][0]} for ranks {', '.join(map(str, ranks['rank'][:2]))}",
         expected="a GPU of its own for each rank",

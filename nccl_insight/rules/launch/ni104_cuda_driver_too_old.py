@@ -11,11 +11,6 @@ from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-_NEXT = (
-    "nvidia-smi --query-gpu=driver_version --format=csv,noheader; ldconfig -p | grep libcuda.so   "
-    "# inside the container, on each host named"
-)
-
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """CUDA's own statement, else the two versions."""
@@ -25,7 +20,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "The NVIDIA driver is too old for this NCCL's CUDA",
-        _NEXT,
         explanation="CUDA says that the installed driver cannot serve the CUDA runtime in use. Either the host's "
         "driver "
         "is old, or an older libcuda.so (a compat package, a stub) is found first.",
@@ -52,7 +46,6 @@ def _compared(run: Run) -> Iterator[Hit]:
     across = driver // 1000 < major
     yield Hit(
         title=f"The driver supports CUDA {have}, NCCL was built for CUDA {major}.{minor}, and no init completed",
-        next_step=_NEXT,
         explanation="Across major versions this cannot work without the cuda-compat package."
         if across
         else "Within a major version most calls work; newer ones fail as not supported by the installed driver.",

@@ -39,8 +39,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield Hit(
         title=f"{plural(many.height, 'process', 'processes')} created up to {most} communicators over the same "
         f"ranks and destroyed none",
-        next_step="grep -c 'Init COMPLETE' <log>; look for new_group or ncclCommInitRank inside a loop "
-        "of the program",
         explanation="The communicators have the same size and the same own rank, so they probably have the same "
         "members. Each keeps memory and "
         f"connections until it is destroyed.{_bytes(run)}",

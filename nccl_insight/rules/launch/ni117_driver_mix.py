@@ -38,7 +38,6 @@ def _hit(odd: Outlier, words: str) -> Hit:
         explanation="Features that NCCL takes from the driver may differ between these hosts.",
         observed=odd.value,
         expected=odd.majority,
-        next_step="nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on every host",
         confidence=Confidence.HIGH,
         ranks=odd.ranks,
         hosts=odd.hosts,

@@ -51,8 +51,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     came_up &= not bool((lasting["line"].cast(pl.Int64) > end).any())
     yield from ctx.report(
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
-        "start something trivial the same way, as the user of the job and from the host that launches: "
-        "mpirun -np 2 --map-by node hostname, srun -N2 hostname, or ssh to each host",
         explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
         "ranks that never ran.",
         severity=Severity.INFO if came_up else None,

@@ -38,9 +38,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} of one node talk through "
         "host memory or "
         "the network, and every process sees one GPU",
-        next_step="one container with all GPUs of the node, or docker run --ipc=host --pid=host; Slurm: "
-        "--gpus-per-node without "
-        "--gpu-bind, and choose the device with LOCAL_RANK",
         explanation="Each process has only its own GPU in view (CUDA_VISIBLE_DEVICES, a container or a cgroup "
         "per rank), so "
         "NCCL has no peer access between GPUs of the same node.",

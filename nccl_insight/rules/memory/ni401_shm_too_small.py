@@ -29,7 +29,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     where = f" on {named(found.hosts)}" if found.hosts else ""
     yield from ctx.report(
         f"/dev/shm is too small{where}{wanted}",
-        "df -h /dev/shm; ls -l /dev/shm   # inside the container; fix: docker run --shm-size=1g (or --ipc=host)",
         explanation="Each pair of ranks that talks through shared memory needs several MiB in /dev/shm. Stale "
         "nccl-* files of "
         "killed jobs take space too.",

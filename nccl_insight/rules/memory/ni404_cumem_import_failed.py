@@ -23,8 +23,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     traced = None if found is not None or present(run) & _NAMED else _traced(run)
     yield from ctx.report(
         "GPU memory of a peer process could not be mapped",
-        "nvidia-smi -L; readlink /proc/self/ns/ipc   # in each container of the node: all must see the same GPUs; "
-        "or NCCL_CUMEM_ENABLE=0",
         explanation="A process can import a peer's memory only when it sees the peer's GPU. Containers with one "
         "GPU each, separate IPC "
         "namespaces and mixed settings of NCCL_CUMEM_ENABLE break that."

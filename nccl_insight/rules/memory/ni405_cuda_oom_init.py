@@ -29,8 +29,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "A GPU ran out of memory while NCCL allocated buffers",
-        "nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv   # on the hosts named, while the "
-        "job starts",
         explanation="NCCL allocates outside of the framework's memory pool. Either the framework or another "
         "process already "
         "holds the GPU's memory, or there are very many communicators and channels.",

@@ -20,8 +20,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "The locked-memory limit is probably too small for RDMA",
-        "ulimit -l   # in the ranks' own environment, as mpirun or srun start them: srun bash -c 'ulimit -l'; must be "
-        "unlimited",
         explanation="The kernel refused to pin memory. The limit that counts is that of the daemon that started "
         "the ranks (slurmd, sshd, dockerd, orted), not that of your login shell.",
         expected="max locked memory unlimited",

@@ -36,7 +36,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="Copies from pageable memory are staged by the driver and block the thread that asks for them.",
         observed=f"{worst['part']:.1%} of the time in pageable copies",
         expected=f"below {share:.0%}",
-        next_step="pin the host buffers (DataLoader pin_memory=True) and copy with non_blocking=True",
         ranks=ranks,
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(

@@ -12,9 +12,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
     yield from ctx.report(
         "NCCL cannot allocate shared host memory through cuMem",
-        "NCCL_CUMEM_HOST_ENABLE=0 <the same job>; docker run --cap-add SYS_NICE (Kubernetes: "
-        "securityContext.capabilities.add "
-        "SYS_NICE)",
         explanation="The allocation asks for memory of a NUMA node, which a container may refuse. NCCL 2.24 to "
         "2.26.2 fail "
         "on it; later versions fall back.",

@@ -37,7 +37,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             else "Harmless on hosts without RDMA hardware and in jobs on one node."
         ),
         observed="libibverbs.so[.1] cannot be opened",
-        next_step="ldconfig -p | grep libibverbs || apt-get install -y libibverbs1 ibverbs-providers   # in the image",
         severity=Severity.WARNING if matters else Severity.INFO,
         confidence=Confidence.HIGH,
         action=Action.CONFIG if matters else Action.NONE,

@@ -35,8 +35,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="The driver lists the device, ibv_open_device fails: typical of a container started without "
         "/dev/infiniband.",
         observed=f"{plural(max(1, len(devices)), 'device')} not opened",
-        next_step="start the container with --device /dev/infiniband --ulimit memlock=-1 --cap-add IPC_LOCK, "
-        "then check with ibv_devinfo inside it",
         confidence=Confidence.HIGH,
         ranks=ranks_of(rows),
         hosts=hosts,

@@ -34,11 +34,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     towards = f" by {named(peers)}" if peers else ""
     yield from ctx.report(
         f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
-        "rdma statistic show link <device>/1; mlxlink -d <device> -m -c   # on both ends; fix: read the peer's "
-        "own log first: "
-        "where its process or host was gone before, that is the cause; else repair the link, or take the host "
-        "out that is "
-        "named again and again",
         explanation=(
             "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
             "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "

@@ -26,7 +26,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="The numbers are NCCL's path types from one PCIe switch (low) to across sockets (high).",
         observed=f"distance {distance}",
         expected=f"distance of at most {limit}",
-        next_step="nvidia-smi topo -m   # then try NCCL_NET_GDR_LEVEL=SYS and measure",
         confidence=Confidence.HIGH,
         hosts=hosts,
         evidence=refs(far, 3),

@@ -12,10 +12,6 @@ from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 
-_NEXT = (
-    "NCCL_NET_GDR_LEVEL=LOC <the same job>   # if that works, GPUDirect RDMA is the reason; "
-    "sudo lspci -vvv | grep ACSCtl   (SrcValid must be -); lsmod | grep nvidia_peermem"
-)
 _ELSEWHERE = {
     "ib-completion-retry-exceeded", "ib-local-access-violation", "ib-port-error", "ib-device-fatal",
     "collective-mismatch",
@@ -54,7 +50,6 @@ def _hit(
 ) -> Iterator[Hit]:
     yield from ctx.report(
         title,
-        _NEXT,
         explanation="PCIe ACS (or an IOMMU that translates) sends peer-to-peer transfers through the root complex, "
         "where they fail; a missing "
         "or wrong nvidia-peermem has the same effect. One run without GPUDirect RDMA tells.",

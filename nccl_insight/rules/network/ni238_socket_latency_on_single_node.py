@@ -26,7 +26,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         title="The job runs on one node: network Socket is not used between its GPUs",
         explanation="NCCL always picks a network; inside a node it uses NVLink, PCIe or shared memory.",
         observed="network Socket on one node",
-        next_step="nothing to do",
         confidence=Confidence.HIGH,
         hosts=hosts_of(sockets),
         evidence=refs(sockets, 1),

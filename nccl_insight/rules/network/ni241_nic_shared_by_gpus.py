@@ -55,7 +55,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
         unit="NICs",
-        next_step="nvidia-smi topo -m   # which NIC is near which GPU? then check NCCL_IB_HCA and NCCL_CROSS_NIC",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.MEDIUM,
         ranks=ranks,

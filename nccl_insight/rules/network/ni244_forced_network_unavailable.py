@@ -20,7 +20,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     doubtful = asked is None and bool(others.any())
     yield from ctx.report(
         f"The network that was asked for is not available{f' (NCCL_NET={asked})' if asked else ''}",
-        'echo "$NCCL_NET $NCCL_NET_PLUGIN"; ibv_devinfo -l; ldconfig -p | grep nccl-net   # inside the container',
         explanation="NCCL_NET (or a plugin setting) leaves no choice, and that network did not start: no device of "
         "that kind is visible, its library is missing, or the name is misspelt."
         + (" Other processes of this log did start a network." if doubtful else ""),

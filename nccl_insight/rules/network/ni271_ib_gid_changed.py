@@ -22,9 +22,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     harmless = in_order(run) and not loud_besides(run, ("ib-gid-changed",))
     yield from ctx.report(
         f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
-        "show_gids; journalctl -u NetworkManager -u systemd-networkd --since -2h   # on the host named: which "
-        "address "
-        "came or went",
         explanation="Connections keep the address they were made with. If the address behind the GID changed, packets "
         "to it are lost and the peers' retries run out.",
         rows=found,

@@ -17,8 +17,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "A queue of an InfiniBand device reported a fatal event",
-        "read the first error of this rank and of its peers before this line; the event tells of one queue, not "
-        "of the device",
         explanation="Usually an effect of the peer, of memory that was "
         "unmapped while in use, or of an earlier error on the connection.",
         rows=found,

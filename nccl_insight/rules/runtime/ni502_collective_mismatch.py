@@ -21,10 +21,6 @@ from nccl_insight.units import rank_words
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
 _BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
-_NEXT = (
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL <the same job>   # shows "
-    "the differing call"
-)
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -43,7 +39,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             else f"Rank {odd} is not in the same collective as the others"
             if odd is not None
             else "NCCL reports collectives that do not match between ranks",
-            _NEXT,
             severity=Severity.WARNING if guessed else None,
             confidence=Confidence.MEDIUM if guessed else None,
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
@@ -69,7 +64,6 @@ def _waits_elsewhere(found: Odd) -> Hit:
     return Hit(
         title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called} where the others wait in {found.usual} "
         f"(collective {found.seq})",
-        next_step=_NEXT,
         explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
         "ranks named called something else, so that no side can finish.",
         observed=found.called,
@@ -112,7 +106,6 @@ def _differences(run: Run) -> Iterator[Hit]:
         yield Hit(
             title=f"Collective {nth + 1} of a communicator differs: {who} "
             f"{odd['call'][0]}, the others {usual}",
-            next_step=_NEXT,
             explanation="The calls are numbered in the order of the log within each rank. From this one on the "
             "ranks are not in the same collective.",
             observed=str(odd["call"][0]),

@@ -16,8 +16,6 @@ from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
 
-_NEXT = "py-spy dump --pid <pid>; dmesg -T | grep -i xid   # on the hosts of these ranks, while it hangs"
-
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of ranks that others wait for, whatever sources name it."""
@@ -68,7 +66,6 @@ def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
         explanation += " Each of them waits in a send or receive whose partner never came."
     return Hit(
         title=f"{subject(item)} {'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
-        next_step=_NEXT,
         explanation=explanation,
         observed="; ".join(parts),
         caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
@@ -83,7 +80,6 @@ def _not_entered(item: Absent, judged: Verdict) -> Hit:
     return Hit(
         title=f"{subject(item)} issued {where} but never entered it, while ranks "
         f"{format_ranks(stuck.started)} wait in it",
-        next_step=_NEXT,
         explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
         observed=f"not started on ranks {format_ranks(stuck.waiting)}",
@@ -97,7 +93,6 @@ def _undumped(item: Absent, judged: Verdict) -> Hit:
     return Hit(
         title=f"{subject(item)} did not produce a dump, and ranks "
         f"{format_ranks(silent.waiting)} all wait in {where}",
-        next_step=_NEXT,
         explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
         "were only not collected, add them.",
         observed=f"dumps of {plural(judged.ranks, 'rank')}",
@@ -111,7 +106,6 @@ def _from_ras(item: Absent) -> Hit:
     return Hit(
         title=f"{subject(item)} launched {lead.last or 0:,} {op}, the others {lead.seq or 0:,}: "
         f"{'they are' if len(lead.ranks) > 1 else 'it is'} what the others wait for",
-        next_step=_NEXT,
         explanation="RAS counts the operations that each rank has launched. In a running job the counts differ and "
         "move; here the job stands.",
         observed=f"{lead.last or 0:,} {op}",
@@ -161,7 +155,6 @@ def _from_watchdog(item: Absent) -> Hit:
     numbers = "" if lead.world else " The rank numbers are those within the process group."
     return Hit(
         title=title,
-        next_step=_NEXT,
         explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
         f"are behind and the others wait for them.{note}{numbers}",
         observed=f"last of {rank_words(lead.ranks)}: {last if last is not None else 'unknown'}; the others wait in "

@@ -43,9 +43,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "Init completed, but the first collective never finished",
-        "ncclras; py-spy dump --native --pid <pid>   # where each rank stands; then run on few nodes with one of these "
-        "at a time: NCCL_NVLS_ENABLE=0, NCCL_NET_GDR_LEVEL=LOC, NCCL_P2P_DISABLE=1 (the first that helps names "
-        "the path)",
         explanation="The ranks found each other, so launch and bootstrap are right. No collective has completed "
         "since: data does not move on one of the paths.",
         rows=first,

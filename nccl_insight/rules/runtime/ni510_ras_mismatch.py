@@ -13,7 +13,6 @@ from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
 
-_NEXT = "ncclras -v; sleep 10; ncclras -v   # or: echo verbose status | nc localhost 28028, twice"
 _EXPECTED = "equal counts, or counts that move between two queries"
 
 
@@ -60,7 +59,6 @@ def _from_text(part: pl.DataFrame) -> Hit:
     refs = part.select("input_id", "line", "text").iter_rows()
     return Hit(
         title=f"RAS: ranks of communicator {comm} have different {what}{spread}{role}{named}",
-        next_step=_NEXT,
         explanation="A mismatch by itself is normal in a running job. "
         + (
             "The ranks that are listed are the smaller set, which may be ahead."
@@ -89,7 +87,6 @@ def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
         hit = Hit(
             title=f"RAS: ranks of communicator {row['comm_hash']} have launched {observed}; "
             f"{plural(len(behind), 'rank')} at the lowest count: {format_ranks(behind)}",
-            next_step=_NEXT,
             explanation="A mismatch by itself is normal in a running job.",
             observed=observed,
             expected=_EXPECTED,

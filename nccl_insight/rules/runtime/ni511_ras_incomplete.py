@@ -68,7 +68,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         )
     yield Hit(
         title=title,
-        next_step="ps -o pid,stat,etime,cmd -p <pid>   # on the host named; then dmesg -T | tail",
         explanation=(
             "The values that no communicator can have come from a known fault of RAS itself (NCCL 2.27.0 to 2.27.3); "
             "they say nothing about the job."

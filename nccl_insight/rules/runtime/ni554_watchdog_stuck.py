@@ -25,9 +25,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
     yield from ctx.report(
         f"torch's watchdog thread made no progress{span}",
-        "py-spy dump --native --pid <pid>; dmesg -T | grep -i xid; "
-        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800 if the "
-        "process was only busy",
         explanation="A call into CUDA or NCCL, or Python's lock, holds the thread that watches collectives. No "
         "collective was "
         "found to have timed out by this message.",

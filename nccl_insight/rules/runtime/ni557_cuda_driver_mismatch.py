@@ -12,8 +12,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines."""
     yield from ctx.report(
         "The CUDA libraries do not fit the kernel driver",
-        'cat /proc/driver/nvidia/version; nvidia-smi; ldconfig -p | grep -E "libcuda.so|compat"   # on the host, '
-        "and inside the container",
         explanation="User-mode and kernel driver are of different versions (803), or a cuda-compat package is "
         "used on a GPU without forward compatibility (804). A configuration fault: nothing is broken.",
         quiet=Severity.WARNING,

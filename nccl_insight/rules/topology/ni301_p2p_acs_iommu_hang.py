@@ -31,8 +31,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield Hit(
         title="Possible cause: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
-        next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
-        "cat /proc/cmdline | grep -o 'iommu[^ ]*'",
         explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "
         "PCIe switches; in virtual machines "
         "it cannot be, and P2P has to be disabled.",

@@ -14,8 +14,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     size = found.value("clique_size") if found else None
     yield from ctx.report(
         f"MNNVL is available{f' (clique of {size})' if size else ''} but its IMEX channel does not work",
-        "nvidia-imex-ctl -N; ls -l /dev/nvidia-caps-imex-channels   # in the container of each host; or "
-        "NCCL_MNNVL_ENABLE=0",
         explanation="Sharing memory over multi-node NVLink needs the IMEX daemon in state READY on all hosts and a "
         "channel device inside the container.",
         expected="IMEX domain UP and channel0 in the container",

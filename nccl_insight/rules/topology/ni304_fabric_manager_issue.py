@@ -8,11 +8,6 @@ from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 
-_NEXT = (
-    "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -iA3 fabric; dmesg -T | grep -i nvswitch   # "
-    "on the hosts named"
-)
-
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """CUDA's own statement, else a candidate beside NVLS failures."""
@@ -20,7 +15,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if ctx.lines() is not None:
         yield from ctx.report(
             "The GPU fabric is not initialized (CUDA 802): the Fabric Manager is not running or not ready",
-            _NEXT,
             explanation="CUDA refuses work until the Fabric Manager has configured the NVSwitches. Its version has "
             "to be that of the driver.",
             quiet=None,
@@ -32,7 +26,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     stated = nvls.telling("advice", "fabric-manager") is not None
     yield from ctx.report(
         "Possible cause: the Fabric Manager was restarted or is not healthy",
-        _NEXT,
         explanation="NVLS set-up fails like this when the Fabric Manager was restarted without a GPU reset, or "
         "runs in another "
         "version than the driver. The log cannot prove it; the command can.",

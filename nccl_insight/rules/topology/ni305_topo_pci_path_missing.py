@@ -24,7 +24,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     went_on = ranks.join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
     yield from ctx.report(
         "A device's PCI path is missing in /sys",
-        "ls -l /sys/class/pci_bus | head; nvidia-smi --query-gpu=pci.bus_id --format=csv   # inside the container",
         explanation="NCCL reads the PCI tree below /sys to learn how GPUs and NICs are connected. In WSL2, some "
         "virtual machines and containers "
         "without /sys it is not there." + (" Init completed all the same." if went_on else ""),

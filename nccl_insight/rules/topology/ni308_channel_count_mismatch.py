@@ -38,7 +38,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",
             unit="channels",
-            next_step="compare `env | grep NCCL_` and `nvidia-smi topo -m` of the odd host with a good one",
             confidence=Confidence.HIGH,
             ranks=odd.ranks,
             hosts=odd.hosts,

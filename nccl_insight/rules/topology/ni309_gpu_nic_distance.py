@@ -49,7 +49,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",
         observed=kind,
         expected=usual,
-        next_step="nvidia-smi topo -m   # in a virtual machine: set NCCL_TOPO_FILE to the cloud's file",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
         ranks=ranks,

@@ -52,7 +52,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         + ("" if judgeable.yes else f" Not all connections may show: {judgeable.reason}."),
         observed=f"{worst['least']} to {worst['most']} channels per NIC",
         unit="channels",
-        next_step="nvidia-smi topo -m; check NCCL_IB_HCA and NCCL_CROSS_NIC",
         severity=Severity.WARNING if judgeable.yes else Severity.INFO,
         confidence=Confidence.MEDIUM if judgeable.yes else Confidence.LOW,
         hosts=hosts,

@@ -50,7 +50,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         else "The GPUs are bridged in groups; the ring has to leave its group.",
         observed=kind,
         expected="NVL",
-        next_step="nvidia-smi nvlink -s; nvidia-smi topo -m",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
         ranks=ranks,

@@ -13,10 +13,6 @@ from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 
-_NEXT = (
-    'echo "$NCCL_TOPO_FILE $NCCL_GRAPH_FILE"; ls -l "$NCCL_TOPO_FILE"   # inside the container, on each host '
-    "named"
-)
 _WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
 
 
@@ -28,7 +24,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if asked.height:
         yield from ctx.report(
             "The requested topology file cannot be read",
-            _NEXT,
             explanation=_WHY,
             quiet=None,
             rows=Trouble(asked),
@@ -42,7 +37,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     where = f" on {named(hosts)}" if hosts else ""
     yield Hit(
         title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
-        next_step=_NEXT,
         explanation=_WHY,
         observed=str(rows["reason"][0] or "not opened"),
         hosts=hosts,

@@ -49,7 +49,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=f"{float(odd.value):g} GB/s",
             expected=f"{float(odd.majority):g} GB/s",
             unit="GB/s",
-            next_step="nvidia-smi topo -m; ibstat   # on the named host and on a good one",
             confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
             ranks=odd.ranks,
             hosts=odd.hosts,

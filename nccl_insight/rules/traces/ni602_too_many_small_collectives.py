@@ -91,7 +91,6 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         if median is not None
         else f"median duration {format_ns(worst['median_ns'])}",
         expected="mostly above 1 MiB",
-        next_step="raise the bucket size (DDP bucket_cap_mb=25 or more) or fuse the calls, and measure the step again",
         confidence=Confidence.HIGH if sized and not logged else Confidence.MEDIUM,
         severity=None if worst["costly"] else Severity.INFO,
         ranks=ranks,

@@ -45,7 +45,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         f"after the other in {format_ns(worst['duration_ns'])}.",
         observed=f"{worst['overlap_share']:.1%} of communication covered by compute",
         expected=f"{limit:.0%} or more where gradients are synchronized behind the backward pass",
-        next_step="check bucket size, prefetch and streams of the framework; look for blocking waits",
         ranks=ranks,
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(

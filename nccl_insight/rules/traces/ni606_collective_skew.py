@@ -51,7 +51,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed=f"{found.wait_share:.1%} waiting in {found.collectives} matched collectives",
         expected=f"below {limit:.0%}",
         severity=Severity.INFO if found.cpu_only or found.routed >= _ROUTED else None,
-        next_step="compare the work per rank (batch shapes, experts, data loading) and the CPU load of the hosts",
         ranks=tuple(rows["rank"].to_list()),
         evidence=trace_refs(
             (inputs.get(r), f"rank {r}: last in {n} of {c}, waits {format_ns(w or 0)} a collective")

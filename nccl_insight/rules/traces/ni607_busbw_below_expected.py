@@ -123,7 +123,6 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
         f"expected from {best['expected_from']}. {more}" + transport_text(run, comm_id),
         observed=f"{observed} busbw",
         expected=f"{wanted}; warned below {limit:.0%} of it",
-        next_step="grep ' via ' <log>   # transport of each pair; then nccl-tests on the same nodes",
         ranks=members,
         comm_id=comm_id,
         hosts=hosts_of(run, members),

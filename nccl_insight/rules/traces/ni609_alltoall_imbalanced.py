@@ -36,7 +36,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             explanation="The exchange lasts as long as its largest part.",
             observed=f"{worst['ratio']:.1f} times the mean at worst ({format_bytes(worst['size_bytes'] or 0)} in all)",
             expected=f"below {ratio:.0f} times",
-            next_step="balance the routing (experts, tables) and compare split sizes over ranks",
             ranks=ranks,
             hosts=hosts_of(run, ranks),
             evidence=trace_refs(

@@ -57,7 +57,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         f"{format_ns(total)}; without exposed communication it would be {format_ns(total - exposed)}.",
         observed=f"{format_ns(top['wire_ns'])} in collectives",
         expected=f"{format_ns(model)} at {format_gbps(expected.gbps)}",
-        next_step="transfer far above the model: look at links; exposed far above transfer: look for late ranks",
         evidence=trace_refs(
             [(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]
         ),

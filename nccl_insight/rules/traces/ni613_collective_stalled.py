@@ -43,7 +43,6 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
     return Hit(
         title=f"All {plural(len(ranks), 'rank')} have {word} {where} and none finished it",
-        next_step="on their hosts: dmesg -T | grep -iE 'xid|mlx5|link'; then run nccl-tests on these nodes",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
         + (
             ""
