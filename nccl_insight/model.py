@@ -294,6 +294,27 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """One event of the story of a job.
+
+    ``kind``: start, init, last step, sign, cause, gave up, died, effect or end. ``time``: the clock of its line
+    (``2025-06-01 10:00:00``; ``after`` or ``before`` that of a line near by; empty where no line near has one);
+    ``time_s``: the same in seconds since 1970 where it is exact; ``about``: worked out from other lines. ``anchor``: of
+    the finding that it is.
+    """
+
+    kind: str
+    text: str
+    time: str = ""
+    time_s: float | None = None
+    about: bool = False
+    evidence: Evidence | None = None
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
 class RanksApart:
     """A figure that every rank has one of, and the ranks whose figure stands apart from the others'.
 
@@ -377,6 +398,18 @@ class Job:
     cuda_versions: tuple[str, ...] = ()
     driver_versions: tuple[str, ...] = ()
 
+    @property
+    def line(self) -> str:
+        """``64 ranks on 8 nodes, NCCL 2.27.3``; empty when nothing is known."""
+        nodes = f"{self.n_nodes:,} node{'' if self.n_nodes == 1 else 's'}" if self.n_nodes else ""
+        size = nodes
+        if self.nranks is not None:
+            size = f"{self.nranks:,} rank{'' if self.nranks == 1 else 's'}" + (
+                f" on {nodes}" if nodes else ""
+            )
+        versions = "NCCL " + " and ".join(self.nccl_versions) if self.nccl_versions else ""
+        return ", ".join(filter(None, (size, versions)))
+
 
 @dataclass(frozen=True)
 class ToolInfo:
@@ -408,7 +441,7 @@ class Analysis:
     ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
     verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok though nothing was found.
     ``more``: what to add to see more. ``apart``: the ranks that the figures of the report mark.
-    ``outputs``: what host tools say.
+    ``outputs``: what host tools say. ``story``: what happened in which order.
     """
 
     status: str
@@ -431,6 +464,7 @@ class Analysis:
     what_if: tuple[Mend, ...] = ()
     replay: Replayed | None = None
     outputs: tuple[ToolOutput, ...] = ()
+    story: tuple[Moment, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

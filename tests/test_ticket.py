@@ -1,4 +1,4 @@
-"""What people paste: the filled issue form, five lines for a chat, SARIF."""
+"""What people paste: the filled issue form, a few lines for a chat, SARIF."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def test_what_the_inputs_do_not_tell_is_asked_for_not_made_up() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(samples.ALL))
-def test_a_chat_gets_five_lines_at_most(name: str) -> None:
+def test_a_chat_gets_eleven_lines_at_most(name: str) -> None:
     analysis, _ = samples.ALL[name]()
     lines = ticket.chat(analysis).splitlines()
-    assert 2 <= len(lines) <= 5
+    assert 2 <= len(lines) <= 11
     assert max(map(len, lines)) <= 540
     assert "|" not in lines[1]
 
@@ -114,8 +114,11 @@ def test_a_chat_says_cause_line_and_step() -> None:
     lines = ticket.chat(nccl_insight.analyze(TINY_SHM)).splitlines()
     assert lines[0].startswith("FAIL: /dev/shm is too small")
     assert "4 ranks on 1 node, NCCL 2.27.7" in lines[1]
-    assert ":114 (ranks 0-3 on node00): " in lines[2]
-    assert lines[3].startswith("Next: check: df -h /dev/shm")
+    assert any(
+        line.startswith("cause: /dev/shm is too small") or " cause: /dev/shm" in line for line in lines
+    )
+    assert ":114 (ranks 0-3 on node00): " in lines[-3]
+    assert lines[-2].startswith("Next: check: df -h /dev/shm")
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
@@ -144,7 +147,7 @@ def test_hostile_text_stays_text(payload: str) -> None:
         "sub",
         "/sub",
     }
-    assert len(ticket.chat(hostile).splitlines()) <= 5
+    assert len(ticket.chat(hostile).splitlines()) <= 11
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", ticket.chat(hostile))
     jsonschema.validate(json.loads(sarif.render(hostile)), SARIF)
 

@@ -43,6 +43,10 @@ def _render(
         from nccl_insight.report import ticket
 
         return ticket.chat(analysis)
+    if kind == "story":
+        from nccl_insight.report import story
+
+        return story.whole(analysis)
     if kind == "github-issue":
         from nccl_insight.report import ticket
         from nccl_insight.views.platform import platform
@@ -99,12 +103,12 @@ def register(app: typer.Typer) -> None:
             "--output",
             "-o",
             metavar="FORMAT=FILE",
-            help="Write to a file (text, json, md, junit, html, sarif, github-issue, chat); repeatable.",
+            help="Write to a file (text, story, json, md, junit, html, sarif, github-issue, chat); repeatable.",
         ),
         format_: str = typer.Option(
             "text",
             "--format",
-            help="What standard output gets: text, json, md, junit, html, sarif, github-issue, chat.",
+            help="What standard output gets: text, story, json, md, junit, html, sarif, github-issue, chat.",
         ),
         input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
         engine: Literal["local", "ray"] = typer.Option(

@@ -15,7 +15,7 @@ from nccl_insight.errors import UsageError
 from nccl_insight.inputs.find import watched
 from nccl_insight.writing import Outputs, writing
 
-FORMATS: Final = ("text", "json", "md", "junit", "html", "sarif", "github-issue", "chat")
+FORMATS: Final = ("text", "story", "json", "md", "junit", "html", "sarif", "github-issue", "chat")
 _STANDARD_OUTPUT: Final = ("", "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _SUFFIX: Final = {
     ".json": "json",

@@ -26,6 +26,7 @@ from nccl_insight.engine.several import (
     unjudged,
     with_causes,
 )
+from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts.ahead import begun
@@ -95,10 +96,11 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
     status, reasons = merged_status(states)
     last = runs[0] if len(runs) == 1 else run
     seen = progress(last)
+    job = job_of(last)
     return Analysis(
         status=status,
         findings=findings,
-        job=job_of(last),
+        job=job,
         coverage=coverage,
         inputs=inputs,
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_digest()),
@@ -116,6 +118,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         apart=_ranks_apart(last),
         **_replayed(last),
         outputs=outputs_of(run),
+        story=story(last, findings, job),
     )
 
 

@@ -78,13 +78,24 @@ def _of(count: int, total: int) -> str:
     return f"all {total:,}" if count >= total > 1 else f"{count:,} of {total:,}"
 
 
-def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) -> str:
+def init_words(run: Run) -> str:
+    """On how many ranks init completed."""
+    rows = run.table("milestones")
+    return ", ".join(_init_words(run, _ranks_by_step(rows), _world(run)))
+
+
+def _init_words(run: Run, counts: dict[str, int], total: int) -> list[str]:
     several = len(comms(run))
     inits = "inits" if several > 1 else "ranks"
     scope = f" in {plural(several, 'communicator')}" if several > 1 else ""
     parts = [f"init completed on {_of(counts['init_completed'], total)} {inits}{scope}"]
     if counts["init_completed"] < total:
         parts = [f"init started on {_of(counts['init_started'], total)} {inits}{scope}", *parts]
+    return parts
+
+
+def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) -> str:
+    parts = _init_words(run, counts, total)
     connected = counts["connected"]
     parts.append(f"connected: {connected:,} of {total:,}" if connected else "no connection in the log")
     if counts["first_call"]:
@@ -184,33 +195,43 @@ def path_of(run: Run, input_id: int) -> str:
 
 def ending(run: Run) -> str:
     """How the output ends, in words; empty when there is nothing to say."""
-    return run.memo("journey.ending", _ending)
+    text, at = end_of(run)
+    return f"{text} ({path_of(run, at[0])}:{at[1]})" if at else text
 
 
-def _ending(run: Run) -> str:
+def end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
+    """How the output ends, in words, and the input and line that say so; empty when there is nothing to say."""
+    return run.memo("journey.end_of", _end_of)
+
+
+def _end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
     said = endings(run)
     if said.height:
         row = said.row(-1, named=True)
-        place = f"{path_of(run, int(row['input_id']))}:{row['line']}"
         at_end = row["lines"] is None or row["line"] > row["lines"] - _LAST_WORDS
-        return f'{"the output ends with" if at_end else "the log says"} "{str(row["text"])[:100]}" ({place})'
+        words = f'{"the output ends with" if at_end else "the log says"} "{str(row["text"])[:100]}"'
+        return words, (int(row["input_id"]), int(row["line"]))
+    return _end_without_words(run), None
+
+
+def _end_without_words(run: Run) -> str:
     if damaged(run):
         return "the log is cut: its stream is damaged"
     rows = run.table("milestones")
-    if rows.height:
-        ends = set(rows["end"].cast(pl.String).drop_nulls())
-        if ends == {"aborted"}:
-            return "the log ends after all communicators were aborted (ncclCommAbort)"
-        if ends <= {"destroyed", "aborted"}:
-            return "the log ends after all communicators were closed"
-        if "silent" in ends:
-            return _apart(run)
-        if goes_on(run):
-            return "the program's own output goes on"
-        if counts_none(rows, "connected", "first_call"):
-            return "the log ends after init"
-        return "the log stops there"
-    return ""
+    if rows.is_empty():
+        return ""
+    ends = set(rows["end"].cast(pl.String).drop_nulls())
+    if ends == {"aborted"}:
+        return "the log ends after all communicators were aborted (ncclCommAbort)"
+    if ends <= {"destroyed", "aborted"}:
+        return "the log ends after all communicators were closed"
+    if "silent" in ends:
+        return _apart(run)
+    if goes_on(run):
+        return "the program's own output goes on"
+    if counts_none(rows, "connected", "first_call"):
+        return "the log ends after init"
+    return "the log stops there"
 
 
 def counts_none(rows: pl.DataFrame, *steps: str) -> bool:

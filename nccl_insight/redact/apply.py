@@ -11,7 +11,17 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones, ToolOutput
+from nccl_insight.model import (
+    Analysis,
+    Evidence,
+    Finding,
+    InputInfo,
+    Job,
+    JobPart,
+    Milestones,
+    Moment,
+    ToolOutput,
+)
 from nccl_insight.redact.collect import HOST_COLUMNS
 from nccl_insight.redact.names import Names
 from nccl_insight.redact.redactor import Redactor
@@ -131,7 +141,7 @@ def _walk(item: T, redactor: _Prose) -> T:
             )
         elif isinstance(item, ToolOutput) and field.name == "host":
             changes[field.name] = None if value is None else redactor.names.host(value)
-        elif isinstance(item, Finding | Job) and field.name == "hosts":
+        elif isinstance(item, Finding | Job | Moment) and field.name == "hosts":
             changes[field.name] = tuple(redactor.names.host(h) for h in value)
         elif (isinstance(item, Evidence | ToolOutput) and field.name == "input") or (
             isinstance(item, InputInfo) and field.name == "path"

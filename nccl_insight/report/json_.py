@@ -53,6 +53,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             "driver_versions": analysis.job.driver_versions,
         },
         "progress": _progress(analysis.progress),
+        "story": [asdict(moment) for moment in analysis.story],
         "jobs": [
             {
                 "label": part.label,

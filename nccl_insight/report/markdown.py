@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.model import Analysis, Finding, Role, Step
-from nccl_insight.report import words
+from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.units import format_bytes, plural
 
@@ -42,7 +42,14 @@ def render(analysis: Analysis, platform: Sequence[str] = ()) -> str:
 def _journey(analysis: Analysis) -> list[str]:
     """How far the job got, and what else the inputs are."""
     rows = [f"- {escape(line)}" for line in analysis.summary] if analysis.status == "ok" else []
-    if analysis.progress is not None:
+    if story.told(analysis):
+        moments = story.first_screen(analysis.story)
+        rows += [f"**{story.TITLE}**" + (f" ({story.day(moments)})" if story.day(moments) else ""), ""]
+        for row in story.rows(moments):
+            clock, text = f"`{row.clock}` " if row.clock else "", escape(row.text)
+            place = f" ({code_span(row.place)})" if row.place else ""
+            rows.append(f"- {clock}{row.kind}: {f'**{text}**' if row.guilty else text}{place}")
+    elif analysis.progress is not None:
         rows.append(f"- **How far the job got:** {escape(analysis.progress.line)}")
     rows += [f"- {escape(reason)}" for reason in analysis.reasons[1:4]]
     rows += [f"- {escape(words.job_part(part))}" for part in analysis.jobs]

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Role, Severity, Step
-from nccl_insight.report import words
+from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 
@@ -120,7 +120,9 @@ class _Page:
 
     def facts(self, analysis: Analysis, verbosity: int = 0) -> Iterator[str]:
         """How far the job got, why nothing can be said, what was not one job."""
-        if analysis.progress is not None:
+        if story.told(analysis):
+            yield from self._story(analysis)
+        elif analysis.progress is not None:
             yield from self._labelled("progress", analysis.progress.line)
         if analysis.status == "ok":
             for line in analysis.summary[:_JOB_LINES]:
@@ -131,6 +133,21 @@ class _Page:
             yield from self._labelled("judged" if part.judged else "earlier", words.job_part(part))
         yield from self._inputs(analysis)
         yield from self._outputs(analysis, verbosity)
+
+    def _story(self, analysis: Analysis) -> Iterator[str]:
+        """What happened in which order, the cause painted."""
+        moments = story.first_screen(analysis.story)
+        on = story.day(moments)
+        yield "  " + self._paint(f"{story.TITLE.lower()}{f' ({on})' if on else ''}:", "dim")
+        told = story.rows(moments)
+        wide = max(len(row.clock) for row in told)
+        for row in told:
+            head = f"    {row.clock:<{wide}}  " if wide else "    "
+            place = f" ({row.place})" if row.place else ""
+            rest = " " * (len(head) + 11)
+            lines = self._wrap(f"{row.text}{place}", f"{head}{row.kind:<9}  ", rest)
+            kind = self._paint(f"{row.kind:<9}", "error" if row.guilty else "dim")
+            yield from (f"{head}{kind}{lines[0][len(head) + 9 :]}", *lines[1:])
 
     def _outputs(self, analysis: Analysis, verbosity: int) -> Iterator[str]:
         """What host tools say; more of it with ``-v``, or where there is nothing else."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from nccl_insight.model import Analysis, Finding, Role, Severity
-from nccl_insight.report import markdown, words
+from nccl_insight.report import markdown, story, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
 from nccl_insight.views.platform import Platform
 
+_CHAT: Final = 7
 _MOST_FINDINGS: Final = 6
 _MOST_SETTINGS: Final = 60
 _HANGS: Final = (
@@ -63,10 +64,17 @@ def platform(analysis: Analysis, view: Platform, command: str = "") -> list[str]
 
 
 def chat(analysis: Analysis) -> str:
-    """At most five lines without markup for a chat: verdict and cause, the job, the first line, what to do, more."""
+    """At most eleven lines without markup for a chat: verdict and cause, the job, its story, a line, what to do."""
     job = ", ".join(filter(None, (words.job_line(analysis), _one(analysis.job.networks))))
     lines = [f"{words.verdict_word(analysis)}: {words.cause(analysis)}"]
-    if job:
+    if story.told(analysis):
+        lines += [f"Job: {job}"] if job else []
+        moments = [m for m in story.first_screen(analysis.story, _CHAT) if m.kind != "start"]
+        lines += [
+            f"{row.clock}{' ' if row.clock else ''}{row.kind}: {words.shortened(row.text, 160)}"
+            for row in story.rows(moments)
+        ]
+    elif job:
         lines.append(f"Job: {job}" + (f". {_upper(analysis.progress.line)}" if analysis.progress else ""))
     elif analysis.progress:
         lines.append(_upper(analysis.progress.line))
@@ -91,7 +99,7 @@ def chat(analysis: Analysis) -> str:
         f"{rest}{analysis.tool.name} {analysis.tool.version}"
         + ("" if analysis.redacted else ", not redacted")
     )
-    return "\n".join(one_line(line, 500) for line in lines[:5]) + "\n"
+    return "\n".join(one_line(line, 500) for line in lines) + "\n"
 
 
 def _upper(text: str) -> str:
@@ -145,7 +153,9 @@ def _logs(analysis: Analysis) -> list[str]:
 
 def _steps(analysis: Analysis, view: Platform) -> list[str]:
     rows = ["_The command that starts the job:_", "", "```sh", "", "```", "", *_settings(view)]
-    if analysis.progress is not None:
+    if story.told(analysis):
+        rows += ["```mermaid", story.mermaid(story.first_screen(analysis.story)), "```", ""]
+    elif analysis.progress is not None:
         rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
     rows.append("_Is it sporadic? Did it work with an older NCCL?_")
     return rows

@@ -63,16 +63,7 @@ def verdict_counts(analysis: Analysis) -> str:
 
 def job_line(analysis: Analysis) -> str:
     """``64 ranks on 8 nodes, NCCL 2.27.3``; empty when nothing is known."""
-    job = analysis.job
-    parts = []
-    if job.nranks is not None:
-        where = f" on {plural(job.n_nodes, 'node')}" if job.n_nodes else ""
-        parts.append(plural(job.nranks, "rank") + where)
-    elif job.n_nodes:
-        parts.append(plural(job.n_nodes, "node"))
-    if job.nccl_versions:
-        parts.append("NCCL " + " and ".join(one_line(v, 60) for v in job.nccl_versions))
-    return ", ".join(parts)
+    return one_line(analysis.job.line, 200)
 
 
 def coverage_line(analysis: Analysis) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nccl_insight.model import Analysis, Finding, Role, Severity
-from nccl_insight.report import words
+from nccl_insight.report import story, words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.units import plural
@@ -20,7 +20,9 @@ _TITLE, _QUOTED = 220, 260
 def summary(analysis: Analysis, first: Markup | None = None) -> Markup:
     """The hero and the two columns under it; ``first`` is a figure that a run without findings opens with."""
     top = _top(analysis) if analysis.findings or first is None else None
-    left = el("div", first, top, None if _loud(analysis) else to_see_more(analysis), class_="side")
+    left = el(
+        "div", first, top, _story(analysis), None if _loud(analysis) else to_see_more(analysis), class_="side"
+    )
     side = _side(analysis)
     return join([_hero(analysis), el("div", left, side, class_="wrap first" if side else "wrap first one")])
 
@@ -61,7 +63,7 @@ def _hero(analysis: Analysis) -> Markup:
 def _journey(analysis: Analysis) -> list[Markup]:
     """How far the job got; the job in a few lines where it is healthy; why nothing can be said."""
     rows: list[Markup] = []
-    if analysis.progress is not None:
+    if analysis.progress is not None and not story.told(analysis):
         rows.append(el("p", el("strong", "How far the job got: "), one_line(analysis.progress.line, 600)))
     if analysis.status == "ok":
         rows.append(el("p", "; ".join(one_line(line, 300) for line in analysis.summary), class_="job"))
@@ -72,6 +74,30 @@ def _journey(analysis: Analysis) -> list[Markup]:
             command = el("code", one_line(item.command, 500)) if item.command else None
             rows.append(el("p", f"{one_line(item.path, 300)}: {one_line(item.taken_for, 200)} ", command))
     return rows
+
+
+def _story(analysis: Analysis) -> Markup | None:
+    """What happened in which order; the cause is a link to its finding."""
+    if not story.told(analysis):
+        return None
+    moments = story.first_screen(analysis.story)
+    rows = [
+        el(
+            "li",
+            el("span", row.clock, class_="clock"),
+            el("b", row.kind),
+            el(
+                "span",
+                el("a", row.text, href=f"#{row.moment.anchor}") if row.moment.anchor else row.text,
+                el("span", f" {row.place}", class_="src") if row.place else None,
+            ),
+            class_="guilty" if row.guilty else "",
+        )
+        for row in story.rows(moments)
+    ]
+    on = story.day(moments)
+    title = el("h2", story.TITLE, el("span", f" {on}", class_="src") if on else None, id="story")
+    return el("section", title, el("ol", rows, class_="story"), class_="panel", aria_labelledby="story")
 
 
 def _loud(analysis: Analysis) -> bool:
