@@ -50,7 +50,7 @@ def test_an_exception_in_front_of_records_on_the_same_line(tmp_path: Path) -> No
         "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
     )
     said = _said(tmp_path, " ".join([front, record.format(dev=0), record.format(dev=1)]))
-    assert _names(said) == {"unexplained-failure"}
+    assert _names(said) == {"error-propagated"}
 
 
 def test_short_lines_are_not_taken_apart() -> None:

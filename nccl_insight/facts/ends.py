@@ -16,7 +16,7 @@ import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
@@ -25,6 +25,7 @@ from nccl_insight.language.meanings import Witness
 from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.normalise.ends import EFFECT
 from nccl_insight.tables.run import Run
 
 KILLED: Final = "process-killed"
@@ -91,6 +92,7 @@ def _build(run: Run) -> tuple[End, ...]:
     said = pl.coalesce("end_kind", "diagnosis").alias("kind")
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
+    rows = rows if rows.height else _told_to_end(run, errors)
     # torch elastic names the first failure behind the others.
     named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
     others = pl.col("message").is_in(["elastic_failure", "elastic_failure_joined"])
@@ -109,6 +111,14 @@ def _build(run: Run) -> tuple[End, ...]:
     found += _last_words(run, known, found)
     found = joined(sorted(found, key=lambda e: e.order))
     return tuple(_where_peers_lost_it(run, known, found))
+
+
+def _told_to_end(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
+    """Processes that SIGTERM ended, where nothing else says why the job ended: whoever sent it ended the job."""
+    lowered = pl.col("task_end").cast(pl.String).str.to_lowercase()
+    told = (pl.col("signal") == 15) | lowered.str.contains("terminated").fill_null(False)
+    rows = errors.filter((pl.col("end_kind").cast(pl.String) == EFFECT) & told.fill_null(False))
+    return with_time(run, rows.with_columns(kind=pl.lit(ENDED)), *ERROR_STAMPS)
 
 
 # Witnesses of one death speak within this time: a launcher polls its processes, a scheduler its nodes.
@@ -228,13 +238,17 @@ def _interrupted(run: Run, known: Identities, found: Sequence[End]) -> list[End]
 def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
     """What the last lines say by their form, where no line that is known tells why the job ended."""
     tails_ = [t for t in tails(run) if t.failures]
-    if not tails_ or any(e.kind != FAILED for e in found) or unwell(run).height:
+    if not tails_ or any(e.kind != FAILED or e.exception for e in found):
         return []
-    if any(e.exception for e in found):
+    # Lines that only pass a failure on do not tell how a process ended; its signal does.
+    said = set(unwell(run)["cause"].to_list())
+    if said - {CONSEQUENCE}:
         return []
     out: list[End] = []
     for tail in tails_:
-        word = tail.failures[0]
+        word = next((w for w in tail.failures if w.ended or not said), None)
+        if word is None:
+            continue
         place = known.placed(read_tag(word.text), word.input_id)
         kind = word.ended
         out.append(

@@ -4,6 +4,7 @@ complaint, progress, or that a program came to its end. What is known of single 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -38,7 +39,7 @@ _SIGNAL: Final = re.compile(
 )
 _DIED: Final = re.compile(
     r"\b(?:killed|terminated|died|exit(?:ed|s|ing)?|crash(?:ed)?|caught|fatal|ended|abort(?:ed|ing)?|received|got|"
-    r"core dumped|unhandled|stopped)\b",
+    r"core dumped|unhandled|stopped|signaled)\b",
     re.I,
 )
 _CORE: Final = re.compile(
@@ -114,15 +115,36 @@ SIGNALS: Final = frozenset(_NAMES.values())
 _TRACE: Final = re.compile(r"^\++ ")
 # What somebody says of the whole, without a code.
 _STATED: Final = re.compile(
-    r"\b(?:job|task|step|run|training|workflow|script|program|worker|replica\(s\)|replica|container|pod|process|rank|actor|node)"
-    r"s?\b[^\n]{0,60}?\b(?:failed|FAILED|aborted|crashed|died)\b|\bFAILED\s*$",
+    r"\b(?:job|task|step|run|training|workflow|script|program|worker|replica\(s\)|replica|container|pod|process|rank|actor|node|"
+    r"shard|service|engine|executor|server|stage|trial)s?\b[^\n]{0,60}?\b(?:failed|FAILED|aborted|crashed|died)\b"
+    r"|\bFAILED\s*$|^FAILED\b|^=+ (?:.*, )?[1-9][0-9]* failed\b.*=$",
     re.I,
 )
 
 
+# What loggers call the fields of a line that is one JSON object.
+_LEVELS: Final = ("level", "levelname", "severity", "lvl", "log_level")
+_TEXTS: Final = ("message", "msg", "event", "error", "err", "exception", "exc_info", "exc")
+
+
+def plain(text: str) -> str:
+    """A line of a structured log (one JSON object) as words, ``ERROR: message: exception``; others as they are."""
+    if not text.startswith("{") or not text.endswith("}"):
+        return text
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    level = next((said[k] for k in _LEVELS if isinstance(said.get(k), str)), None)
+    inner = said.get("fields")
+    said = {**said, **inner} if isinstance(inner, dict) else said
+    words = [said[k] for k in _TEXTS if isinstance(said.get(k), str)]
+    return ": ".join([level.upper(), *words]) if level and words else text
+
+
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
-    text = text[:_MOST].strip()
+    text = plain(text.strip())[:_MOST]
     if _TRACE.match(text):
         return None
     found = _CODE.search(text)
@@ -130,11 +152,11 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         code = int(next(g for g in found.groups() if g is not None))
         return (EXIT, code, None, None) if code else None
     raised = exception_in(text)
-    if raised is not None:
-        return EXCEPTION, None, None, raised
     signal = _SIGNAL.search(text)
     if signal is not None and _DIED.search(text):
-        return SIGNAL, None, int(signal[1]) if signal[1] else _NAMES[signal[2].upper()], None
+        return SIGNAL, None, int(signal[1]) if signal[1] else _NAMES[signal[2].upper()], raised
+    if raised is not None:
+        return EXCEPTION, None, None, raised
     if _CORE.search(text):
         return SIGNAL, None, 11, None
     if _NONZERO.search(text):
@@ -158,6 +180,7 @@ def ended_well(text: str) -> bool:
     total = _TOTAL.search(text)
     if total is not None and int(total[1]) >= int(total[2]) > 1:
         return True
+    text = plain(text)
     if _GOOD.search(text) is None:
         return False
     return _NEGATIVE.search(_NONE.sub("", text)) is None

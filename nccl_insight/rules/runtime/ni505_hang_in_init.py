@@ -38,6 +38,16 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             evidence=refs(stuck.ranks),
             absence="no Init COMPLETE of this communicator in any input",
         )
+    said = ctx.lines()
+    if said is not None and not any(stuck for stuck in waiting(run)):
+        yield from ctx.report(
+            "NCCL did not become ready within the time limit of a nonblocking call",
+            "py-spy dump --native --pid <pid>   # on every rank, while it waits: the one that stands elsewhere did not "
+            "come; a slow start of many ranks: raise TORCH_NCCL_NONBLOCKING_TIMEOUT",
+            explanation="torch asked NCCL to create or finish a communicator without blocking, and it was not done in "
+            "time: a rank did not come, or its connections were not made.",
+            rows=said,
+        )
     early = waiting_early(run)
     if early.height and any(u.about == "init" for u in unread(run)):
         yield CannotJudge(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import polars as pl
 
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
-from nccl_insight.facts.topics import telling, told
+from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, cut
@@ -24,7 +23,6 @@ _THROWN = (
     "program_cuda_error", "program_system_error", "program_internal_error", "program_invalid_usage",
     "program_invalid_argument", "program_no_library", "julia_nccl_error",
 )  # fmt: skip
-
 
 _SHOWN = 8
 
@@ -47,7 +45,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
-    if thrown.height:
+    if thrown.height and unknown.height:
         severity, shown = Severity.ERROR, pl.concat([unknown, thrown])
     elif reached.height and unknown.height:
         severity, shown = Severity.WARNING, pl.concat([unknown, reached])
@@ -57,9 +55,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield from _only_trail(ctx, *trail)
         return
     else:
-        return
-    if thrown.height and not unknown.height:
-        yield from _only_thrown(ctx, Trouble(thrown))
         return
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
     yield from ctx.report(
@@ -113,32 +108,4 @@ def _only_trail(ctx: Context, traces: pl.DataFrame, reached: bool) -> Iterator[H
         severity=severity,
         quiet=severity,
         rows=Trouble(traces),
-    )
-
-
-# What is behind a result code as a rule, where nothing else is known.
-_USUAL: Final = {
-    "unhandled cuda error": "an Xid of a GPU (dmesg -T | grep -i xid), driver and CUDA that do not fit, GPU "
-    "memory full",
-    "unhandled system error": "a network interface that peers cannot reach (NCCL_SOCKET_IFNAME), a small /dev/shm, "
-    "ulimit -n or -l",
-    "remote error": "another rank died or was killed first: read its output",
-    "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
-    "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
-}
-
-
-def _only_thrown(ctx: Context, found: Trouble) -> Iterator[Hit]:
-    """An exception that quotes NCCL's result, and not a line of NCCL that says why."""
-    said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
-    yield from ctx.report(
-        f"NCCL failed{f' ({said})' if said else ''} and the log does not say why",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason"
-        + (f"; usual reasons: {usual}" if (usual := _USUAL.get(said)) else ""),
-        explanation="The exception passes on NCCL's result code. The reason stands in a line of level WARN, which "
-        "is not "
-        "in this input: NCCL_DEBUG was not set, or its output went elsewhere.",
-        severity=Severity.ERROR,
-        quiet=Severity.ERROR,
-        rows=found,
     )

@@ -32,6 +32,7 @@ _SIGNALS: Final = {
 _FATAL: Final = (4, 6, 7, 8, 9, 11, 15)
 # (words, what): first match wins; words of srun, Slurm, LSF, PBS, Kubernetes, strsignal(3).
 _WORDS: Final[Sequence[tuple[str, str]]] = (
+    ("task failure", EFFECT),
     ("oomkilled", KILLED), ("out of memory", KILLED), ("out_of_memory", KILLED), ("memlimit", KILLED),
     ("sigkill", KILLED), ("killed", KILLED), ("mem ", KILLED), ("memory", KILLED),
     ("sigsegv", CRASHED), ("segmentation", CRASHED), ("sigbus", CRASHED), ("bus error", CRASHED),

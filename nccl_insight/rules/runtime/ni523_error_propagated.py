@@ -1,0 +1,90 @@
+"""Lines printed on the way out after another fault; where they are all there is, nothing says why the job failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.course import course
+from nccl_insight.facts.ends import ends
+from nccl_insight.facts.last_words import tails, unwell
+from nccl_insight.facts.topics import told
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules._errors import Trouble, cut
+from nccl_insight.rules.context import Context
+
+# What is behind a result code as a rule, where nothing else is known.
+_USUAL: Final = {
+    "unhandled cuda error": "an Xid of a GPU (dmesg -T | grep -i xid), driver and CUDA that do not fit, GPU "
+    "memory full",
+    "unhandled system error": "a network interface that peers cannot reach (NCCL_SOCKET_IFNAME), a small /dev/shm, "
+    "ulimit -n or -l",
+    "remote error": "another rank died or was killed first: read its output",
+    "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
+    "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
+}
+_ALONE: Final = (
+    "The line says that something failed elsewhere, and no other line of the inputs says what. The reason is in front "
+    "of it in the output of the process that it is about, which is not here."
+)
+_PASSED_ON: Final = (
+    "The exception passes on NCCL's result code. The reason stands in a line of level WARN, which is not in this "
+    "input: NCCL_DEBUG was not set, or its output went elsewhere."
+)
+
+
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+    """At most one finding; an error only where nothing else is known and the program did not go on."""
+    found = _only(ctx)
+    if found is None:
+        printed = ctx.lines()
+        if printed is None or not printed.loud:
+            return
+        yield from ctx.report(
+            "Ranks report errors on their way out", "look at the first fault: these lines follow from it"
+        )
+        return
+    said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
+    if said:
+        usual = _USUAL.get(said)
+        yield from ctx.report(
+            f"NCCL failed ({said}) and the log does not say why",
+            "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason"
+            + (f"; usual reasons: {usual}" if usual else ""),
+            explanation=_PASSED_ON,
+            severity=Severity.ERROR,
+            rows=found,
+        )
+        return
+    yield from ctx.report(
+        f"The job failed, and the log does not say why: {cut(found.text, 60)}",
+        'grep -n -B2 -A40 -m1 "Traceback" <output of that process>   # its first exception, kill or NCCL WARN is the '
+        'reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
+        explanation=_ALONE,
+        severity=Severity.ERROR,
+        rows=found,
+    )
+
+
+def _only(ctx: Context) -> Trouble | None:
+    """What launchers and frameworks pass on, where nothing else failed and the job did not go on."""
+    found = ctx.lines()
+    if found is None or ends(ctx.run):
+        return None
+    job = course(ctx.run)
+    loud = job.not_stopped(unwell(ctx.run))
+    if loud.is_empty() or bool((loud["cause"] != ctx.name).any()):
+        return None
+    well = {tail.input_id for tail in tails(ctx.run) if tail.good and not tail.words}
+    last = {input_id: line for input_id, (line, _) in job.steps.items()}
+    foreign = (pl.col("host").is_null() & pl.col("pid").is_null()) | pl.col("message").str.starts_with(
+        "tests_"
+    )
+    rows = loud.filter(foreign & ~pl.col("input_id").is_in(list(well)))
+    rows = rows.filter(
+        pl.col("line").cast(pl.Int64)
+        > pl.col("input_id").cast(pl.Int64).replace_strict(last, default=-1, return_dtype=pl.Int64)
+    )
+    return Trouble(rows) if rows.height else None

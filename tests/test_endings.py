@@ -1,0 +1,68 @@
+"""Last lines of other programs behind a healthy log: told by their form, whoever wrote them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_verdict import judge, log
+
+DEAD = {
+    "glibc": ("corrupted double-linked list", "process-crashed"),
+    "sanitizer": ("==77==ERROR: AddressSanitizer: SEGV on unknown address 0x000000000018", "process-crashed"),
+    "spawned": ("Error: process 1 terminated with signal SIGABRT", "process-crashed"),
+    "structured, a signal": (
+        '{"timestamp":"2026-02-13T22:19:41Z","level":"ERROR","fields":{"message":"Shard process was signaled to '
+        'shutdown with signal 9"},"target":"launcher","span":{"rank":1}}',
+        "process-killed",
+    ),
+    "structured, an exception": (
+        '{"event": "training crashed", "level": "critical", "exc_info": "RuntimeError: no key lm_head.weight"}',
+        "application-exception",
+    ),
+    "pytest": ("=================== 1 failed, 11 passed in 336.89s (0:05:36) ===================",
+               "application-exception"),
+    "told to end": ("srun: error: node1: task 0: Terminated", "job-ended-by-scheduler"),
+    "told to end, by code": ("trainer exited with code 143", "job-ended-by-scheduler"),
+    "an engine that was killed": (
+        "(EngineCore pid=310) ERROR 09-20 10:00:00 [multiproc_executor.py:230] Worker proc VllmWorker-1 died "
+        "unexpectedly (exit code: -9), shutting down executor.",
+        "process-killed",
+    ),
+    "passed on": ("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
+                  "(above) for the root cause.", "error-propagated"),
+    "passed on by Slurm": ("slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TASK "
+                           "FAILURE ***", "error-propagated"),
+    "passed on by nccl-tests": (" .. node1 pid 6594: Test failure common.cu:1454", "error-propagated"),
+    "not ready in time": ("RuntimeError: NCCL timeout when waiting for nonblocking call to become successful.",
+                          "hang-in-init"),
+}  # fmt: skip
+WELL = (
+    "WARNING: upload attempt 1/5 failed: ConnectionResetError, retrying in 2s\nupload succeeded after 2 attempts",
+    "args: fail_on_error=False abort_on_nan=True exit_on_missing_checkpoint=True error_injection_rate=0",
+    "Registered signal handler for SIGTERM; job will checkpoint and exit on preemption",
+    '{"level":"info","msg":"checkpoint saved","errors":0,"failed_shards":[],"step":500}',
+    "health check: rank 3 passed, 0 dead, 0 stuck; watchdog armed (timeout 600 s)",
+    "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
+)
+
+
+@pytest.mark.parametrize("case", DEAD)
+def test_a_failing_last_line_is_named(tmp_path: Path, case: str) -> None:
+    line, name = DEAD[case]
+    loud = [
+        f.name for f in judge(tmp_path, [*log(), *line.split("\n")]).findings if f.severity.value == "error"
+    ]
+    assert loud[:1] == [name]
+
+
+@pytest.mark.parametrize("said", WELL)
+def test_a_harmless_line_does_not_alarm(tmp_path: Path, said: str) -> None:
+    lines = log(closed=2)
+    assert judge(tmp_path, [*lines[:-2], *said.split("\n"), *lines[-2:]]).status == "ok"
+
+
+def test_a_failure_that_is_passed_on_in_a_job_that_went_on_is_a_note(tmp_path: Path) -> None:
+    over = [*log(), DEAD["passed on"][0], *(f"step {n} loss 2.1" for n in range(30)), "Training completed."]
+    assert not [f for f in judge(tmp_path, over).findings if f.severity.value == "error"]
