@@ -14,7 +14,7 @@ setup:
 test *args:
     {{python}} -m pytest {{args}}
 
-# columns of messages and readers into the schema and docs/tables.md
+# columns of messages into tables/columns.txt, and docs/tables.md made of that
 columns:
     {{python}} tools/columns.py
 

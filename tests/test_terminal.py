@@ -95,8 +95,13 @@ def test_tables_can_be_listed_described_and_mistyped() -> None:
     run = build_run({"ranks": pl.DataFrame({"rank": [0, 1]})})
     assert overview(run).select("table", "rows").rows() == [("ranks", 2)]
     assert "connections" in overview()["table"]
-    assert dict(columns("steps").iter_rows())["duration_ns"] == "Int64"
-    assert dict(columns("env").iter_rows())["origin"] == "one of environment, config, file, default"
+    assert dict(columns("steps").select("column", "type").iter_rows())["duration_ns"] == "Int64"
+    assert (
+        dict(columns("env").select("column", "type").iter_rows())["origin"]
+        == "one of environment, config, file, default"
+    )
+    meanings = dict(columns("waits").select("column", "meaning").iter_rows())
+    assert meanings["wait_share"] == "Part of the duration that was waiting, 0 to 1."
     with pytest.raises(UsageError, match="did you mean steps"):
         columns("step")
     with pytest.raises(UsageError, match="did you mean ranks"):

@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
             False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
         ),
         of: str | None = typer.Option(
-            None, "--schema", metavar="TABLE", help="The columns of a table and their types."
+            None, "--schema", metavar="TABLE", help="The columns of a table, their types and what they mean."
         ),
         output: str = typer.Option(
             "-", "--output", "-o", metavar="FILE", help="File instead of standard output."

@@ -10,7 +10,7 @@ import polars as pl
 
 from nccl_insight.errors import UsageError
 from nccl_insight.language.load import default_grammar
-from nccl_insight.tables import schema
+from nccl_insight.tables import declared, schema
 from nccl_insight.tables.run import Run, near
 
 # One alternative for each way in which SQL quotes: the parser of polars is of the generic dialect, without backslashes.
@@ -164,7 +164,7 @@ def overview(run: Run | None = None) -> pl.DataFrame:
 
 
 def columns(table: str) -> pl.DataFrame:
-    """Columns of a table: ``column, type``; units stand in the names of the columns.
+    """Columns of a table: ``column, type, meaning``; units stand in the names of the columns.
 
     Raises:
         UsageError: there is no table of that name; the message gives the nearest one.
@@ -173,8 +173,9 @@ def columns(table: str) -> pl.DataFrame:
         raise UsageError(
             f"no table is called {table!r}{near(table, schema.SCHEMA)} (query --tables lists them)"
         )
-    rows = [(name, _type(kind)) for name, kind in schema.SCHEMA[table].items()]
-    return pl.DataFrame(rows, schema={"column": pl.String, "type": pl.String}, orient="row")
+    meant = declared.sentences(declared.declaration())[table]
+    rows = [(name, _type(kind), meant[name]) for name, kind in schema.SCHEMA[table].items()]
+    return pl.DataFrame(rows, schema=["column", "type", "meaning"], orient="row")
 
 
 def _type(kind: pl.DataType | type[pl.DataType]) -> str:
