@@ -33,7 +33,7 @@ from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.facts.thresholds import with_thresholds
+from nccl_insight.facts.thresholds import with_symptom, with_thresholds
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
@@ -54,14 +54,15 @@ def analyze(
         run: the tables.
         policy: what to select, silence and weigh differently; the default judges everything.
         rules: the rules to use, by default all that are installed.
-        symptom: ``hang``, ``slow`` or ``crash``, where the user knows: the next commands are then for that.
+        symptom: ``hang``, ``slow`` or ``crash``, where the user knows: never ok then, and next commands for that.
 
     Raises:
         InsightError: an installed rule module is malformed.
     """
     policy = policy or Policy()
-    if policy.thresholds:
+    if policy.thresholds or symptom:
         run = with_thresholds(Run(run.tables, run.reader, run.inputs), policy.thresholds)
+        run = with_symptom(run, symptom)
     with begun(run):
         return _judged(run, policy, rules, symptom)
 
@@ -73,7 +74,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
     # Without anything to judge, what the readers noted about the inputs is still told.
     judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
     everything = parts(run)
-    runs = [part_run(run, part) for part in everything if part.judged]
+    runs = [with_symptom(part_run(run, part), symptom) for part in everything if part.judged]
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
     notes: list[str] = []

@@ -14,6 +14,7 @@ from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
+from nccl_insight.facts.thresholds import symptom
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.model import Milestones, Progress
@@ -270,6 +271,15 @@ def _without_collectives(run: Run) -> str:
 
 
 def _doubts(run: Run) -> Iterator[str]:
+    yield from _found_doubts(run)
+    if seen := symptom(run):
+        yield f"no cause of {_SEEN.get(seen, seen)} is in the inputs"
+
+
+_SEEN: Final = {"hang": "the hang", "slow": "the slowness", "crash": "the crash"}
+
+
+def _found_doubts(run: Run) -> Iterator[str]:
     measured = run.has("collectives") or run.has("benchmarks")
     nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
     rows = run.table("milestones")

@@ -1,4 +1,4 @@
-"""Numbers of rules that the policy may change."""
+"""Numbers of rules that the policy may change, and what the user says of the job."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from nccl_insight.tables.run import Run
 
 _MEMO: Final = "policy.thresholds"
+_SEEN: Final = "asked.symptom"
 
 
 def _none(_: Run) -> Mapping[str, Mapping[str, float]]:
@@ -22,4 +23,15 @@ def threshold(run: Run, name: str, key: str, default: float) -> float:
 def with_thresholds(run: Run, values: Mapping[str, Mapping[str, float]]) -> Run:
     """A run of which nothing was asked yet, judged with these values of the policy."""
     run.memo(_MEMO, lambda _: values)
+    return run
+
+
+def symptom(run: Run) -> str:
+    """``hang``, ``slow`` or ``crash`` where the user says so, else empty."""
+    return run.memo(_SEEN, lambda _: "")
+
+
+def with_symptom(run: Run, seen: str) -> Run:
+    """A run of which nothing was asked yet, judged as one of which the user saw this."""
+    run.memo(_SEEN, lambda _: seen)
     return run

@@ -77,9 +77,9 @@ def _lspci(out: Output, found: Found) -> str:
 
 
 def _kind(class_: str, name: str) -> str:
-    if re.search(r"^(?:3D|VGA|Display) controller|Processing accelerators", class_) and re.search(
-        r"NVIDIA|AMD|ATI|Intel|Instinct", name
-    ):
+    if re.search(
+        r"^(?:3D|VGA(?: compatible)?|Display) controller|Processing accelerators", class_
+    ) and re.search(r"NVIDIA|AMD|ATI|Intel|Instinct", name):
         return "gpu"
     if re.search(r"Ethernet|Network|Infiniband", class_, re.I):
         return "nic"

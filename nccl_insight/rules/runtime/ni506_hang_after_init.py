@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.facts.absent import absences
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.nvls import one_sided
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.thresholds import symptom
+from nccl_insight.facts.transports import links
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
+
+_PCIE: Final = (
+    "NCCL_P2P_DISABLE=1 <the same job>   # if it then runs, PCIe ACS or an IOMMU breaks P2P: sudo lspci -vvv | grep "
+    "ACSCtl, turn ACS off or boot with iommu=pt"
+)
+_NETWORK: Final = (
+    "NCCL_NET_GDR_LEVEL=LOC <the same job>, then NCCL_IB_DISABLE=1   # the first that helps names the path"
+)
+_EACH: Final = (
+    "NCCL_P2P_DISABLE=1 <the same job>, then NCCL_NVLS_ENABLE=0, then NCCL_IB_DISABLE=1   # the first that helps names "
+    "the path (P2P: PCIe ACS or IOMMU)"
+)
+_STACKS: Final = (
+    "py-spy dump --native --pid <pid>   # of every rank: one that is outside the collective is why"
+)
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -29,7 +51,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.
         return
     if first is None:
-        loud = causes(run).filter(pl.col("loud")).height
+        loud = unwell(run).height
+        if symptom(run) == "hang" and not loud and not _explained(run) and _nobody_went_on(run):
+            yield _silence(run)
+            return
         if (
             not run.has("connections")
             and not run.has("calls")
@@ -53,3 +78,56 @@ def _explained(run: Run) -> bool:
     """Whether the log holds a failure that keeps a collective from completing."""
     rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in(list(names("any"))))
     return rows.height > 0 or bool(ends(run)) or bool(one_sided(run))
+
+
+def _nobody_went_on(run: Run) -> bool:
+    """Whether the log shows no step of the program, no closed communicator and no second call of any rank."""
+    ranks, calls = run.table("ranks"), run.table("calls")
+    if course(run).steps or not ranks["destroyed"].cast(pl.String).eq("no").all() or run.has("benchmarks"):
+        return False
+    return (
+        calls.is_empty() or calls.group_by("host", "pid", "comm").len().filter(pl.col("len") > 1).is_empty()
+    )
+
+
+def _silence(run: Run) -> Hit:
+    """Where to look when a job hangs behind an init that completed: the paths that it connected, likeliest first."""
+    ranks, used = run.table("ranks"), links(run)
+    called = run.has("calls")
+    p2p = used.filter((pl.col("transport") == "P2P") & pl.col("same_host").fill_null(True))
+    nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
+    net = used.filter(pl.col("transport") == "NET").height > 0
+    first, where = (
+        (_PCIE, "P2P between GPUs")
+        if p2p.height and not nvlink
+        else (_NETWORK, "the network")
+        if net
+        else (_EACH, "")
+    )
+    steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
+    return Hit(
+        title=f"Init completed on all {plural(ranks.height, 'rank')}, and nothing of "
+        + ("a collective is seen to finish" if called else "the work is in the log")
+        + (f": the likeliest place is {where}" if where else ""),
+        next_step="; ".join(steps),
+        explanation="NCCL prints nothing while it works, nor while it hangs. With the hang that was seen, it stands in "
+        "or before the first collective: all ranks came, connected and "
+        + ("issued it" if called else "said nothing more")
+        + ", so nobody is missing at launch; what is left is the path that the data takes, or a rank that never calls.",
+        observed=_connected(used),
+        confidence=Confidence.LOW,
+        severity=Severity.WARNING,
+        caused_by=("p2p-acs-iommu-hang",),
+        ranks=ranks_of(ranks),
+        hosts=hosts_of(ranks),
+        evidence=refs(p2p if p2p.height else ranks, 2),
+        absence="no further call, step or end of any rank in the inputs",
+    )
+
+
+def _connected(used: pl.DataFrame) -> str:
+    kinds = used.group_by("transport").len().sort("len", descending=True).drop_nulls()
+    return (
+        ", ".join(plural(n, f"{kind} connection") for kind, n in kinds.iter_rows())
+        or "no connection in the log"
+    )

@@ -1,0 +1,72 @@
+"""What the user saw (``--symptom``) is never ok; silence behind an init is told as a hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nccl_insight
+from nccl_insight.model import Analysis
+from tests.test_verdict import log
+
+CHANNEL = "node1:10{r}:10{r} [{r}] NCCL INFO Channel 00/0 : {r}[{r}] -> {o}[{o}] via {via}"
+CALL = (
+    "node1:10{r}:10{r} [{r}] NCCL INFO AllReduce: opCount {n} sendbuff 0x7f recvbuff 0x7f count 4 datatype 7 op 0 "
+    "root 0 comm 0x{c:x} [nranks=2] stream 0x55"
+)
+
+
+def judge(tmp_path: Path, lines: list[str], symptom: str) -> Analysis:
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n")
+    return nccl_insight.analyze([path], symptom=symptom)
+
+
+def connected(via: str) -> list[str]:
+    lines = log()
+    return [*lines[:3], *(CHANNEL.format(r=r, o=1 - r, via=via) for r in (0, 1)), *lines[3:]]
+
+
+def calls(n: int) -> list[str]:
+    return [CALL.format(r=r, n=n, c=100 + r) for r in (0, 1)]
+
+
+@pytest.mark.parametrize("more", [[], calls(0)])
+def test_silence_behind_init_names_the_path(tmp_path: Path, more: list[str]) -> None:
+    found = [
+        f
+        for f in judge(tmp_path, [*connected("P2P/CUMEM"), *more], "hang").findings
+        if f.severity.value != "info"
+    ]
+    assert [f.name for f in found] == ["hang-after-init"]
+    assert "NCCL_P2P_DISABLE=1" in found[0].next_step
+    assert "ACS" in found[0].next_step
+
+
+def test_a_path_over_the_network_is_tested_as_one(tmp_path: Path) -> None:
+    (found,) = [
+        f for f in judge(tmp_path, connected("NET/IB/0"), "hang").findings if f.name == "hang-after-init"
+    ]
+    assert "NCCL_NET_GDR_LEVEL=LOC" in found.next_step
+    assert "NCCL_P2P_DISABLE" not in found.next_step
+
+
+@pytest.mark.parametrize("symptom", ["", "slow", "crash"])
+def test_silence_is_no_finding_unless_a_hang_was_seen(tmp_path: Path, symptom: str) -> None:
+    analysis = judge(tmp_path, connected("P2P/CUMEM"), symptom)
+    assert analysis.status == "inconclusive"
+    assert not [f for f in analysis.findings if f.name == "hang-after-init"]
+
+
+@pytest.mark.parametrize("more", [[*calls(0), *calls(1)], ["step 1 loss 2.0", "step 2 loss 1.9"]])
+def test_a_job_that_got_further_did_not_hang_in_its_first_collective(tmp_path: Path, more: list[str]) -> None:
+    analysis = judge(tmp_path, [*connected("P2P/CUMEM"), *more], "hang")
+    assert not [f for f in analysis.findings if f.name == "hang-after-init"]
+
+
+def test_a_job_of_which_something_was_seen_is_not_ok(tmp_path: Path) -> None:
+    whole = log(closed=2)
+    assert judge(tmp_path, whole, "").status == "ok"
+    for symptom in ("hang", "slow", "crash"):
+        assert judge(tmp_path, whole, symptom).status == "inconclusive"
