@@ -307,7 +307,7 @@ def test_the_matrix_of_very_many_nodes_has_a_bounded_number_of_cells(tmp_path: P
     run = api.load([str(log)])
     (matrix,) = (f for f in pages.build(api.analyze(run), run) if f.id == "matrix")
     assert matrix.plot is None
-    (cells,) = re.findall(r'<path d="([^"]+)" class="k-rdma"', matrix.svg)
+    (cells,) = re.findall(r'<path d="([^"]+)" class="k-host_rdma"', matrix.svg)
     # Ten neighbors share a cell: each group of them talks inside itself and to the next group.
     assert cells.count("M") == 2 * nodes // 10
     assert "10 neighbors per cell" in matrix.svg

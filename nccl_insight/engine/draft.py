@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from textwrap import shorten
 
 from nccl_insight.engine.steps import steps_of, text_of
 from nccl_insight.facts.clock import clock_text
@@ -12,6 +13,7 @@ from nccl_insight.rules import Rule
 from nccl_insight.rules.natures import nearness
 
 MAX_EVIDENCE = 12
+_TITLE_MOST = 120
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,16 @@ class Draft:
         hit, rule = self.hit, self.rule
         steps = self.steps
         explanation = hit.explanation or rule.section("Why it matters")
+        title = shorten(hit.title, _TITLE_MOST, placeholder=" ...")
+        if title.endswith(" ...") and title != hit.title:
+            explanation = f"{hit.title}. {explanation}"
         if self.undecided:
             explanation += (
                 " Another failure explains the rest as well, and no clock tells which of the two came first."
             )
         return Finding(
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
-            confidence=self.confidence, action=self.action, title=hit.title,
+            confidence=self.confidence, action=self.action, title=title,
             explanation=explanation,
             next_step=hit.next_step if steps == steps_of(hit.next_step) else text_of(steps),
             observed=hit.observed, expected=hit.expected, unit=hit.unit, ranks=tuple(sorted(set(hit.ranks))),

@@ -3,7 +3,6 @@ tells: a moment without a clock says between which stamped lines it stands, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,7 +18,7 @@ from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
 from nccl_insight.model import Evidence, Finding, FindingClass, Job, Moment, Role, Severity
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
-from nccl_insight.readers.embedded.forms import PROGRESS
+from nccl_insight.readers.embedded.forms import step_words
 from nccl_insight.tables.run import Run
 from nccl_insight.units import capital, plural, rank_words
 
@@ -34,11 +33,6 @@ _ENDED: Final = {
     ENDED: "ended from outside",
     FAILED: "ended with an error",
 }
-_SEEN: Final = re.compile(
-    r"(?i)\b((?:step|iter|iteration|epoch|batch|round)s?)\b[\s:=\[#]{0,12}"
-    r"([0-9][0-9,]*(?: *(?:/|of) *[0-9,]+)?)(?![0-9.])"
-)
-_NO_STEP: Final = re.compile(r"WARN|ERROR|NCCL ")
 At = tuple[int, int]
 
 
@@ -260,10 +254,8 @@ def _last_step(run: Run, told: Sequence[_Told], lines: Mapping[At, str]) -> Iter
     """The last step that the program counts, in its own words."""
     rows = run.table("endings").filter(pl.col("kind") == STEP).select("input_id", "line", "text")
     found = {(int(i), int(n)): str(t) for i, n, t in rows.iter_rows()}
-    found |= {at: text for at, text in lines.items() if re.search(PROGRESS, text)}
-    steps = [
-        (at, step) for at, text in found.items() if not _NO_STEP.search(text) and (step := _SEEN.search(text))
-    ]
+    found |= lines
+    steps = [(at, step) for at, text in found.items() if (step := step_words(text))]
     if not steps:
         return
     frame = pl.DataFrame(
@@ -273,9 +265,7 @@ def _last_step(run: Run, told: Sequence[_Told], lines: Mapping[At, str]) -> Iter
     times = with_time(run, frame, "text")["time_s"].to_list()
     best = max(range(len(steps)), key=lambda n: (times[n] is not None, times[n] or 0.0, steps[n][0]))
     at, step = steps[best]
-    yield _Told(
-        Moment("last step", f"{step[1].lower()} {re.sub(' *(/|of) *', ' of ', step[2])}"), at, times[best]
-    )
+    yield _Told(Moment("last step", step), at, times[best])
 
 
 def _stamps(run: Run, lines: Mapping[At, str]) -> dict[int, list[tuple[int, float]]]:

@@ -10,6 +10,7 @@ from nccl_insight.model import Confidence, Coverage, Finding, InputInfo, Severit
 from nccl_insight.tables.run import Run
 from nccl_insight.units import capital, plural
 
+_MOST = 110
 _LOUD = (Severity.ERROR, Severity.WARNING)
 
 
@@ -37,7 +38,11 @@ def status_of(
 def _with_since(finding: Finding) -> str:
     """The title with since when, and how sure where it is not certain; what it says already is not said again."""
     parts: list[str] = []
-    if finding.first_time and finding.first_time not in finding.title:
+    if (
+        finding.first_time
+        and finding.first_time not in finding.title
+        and len(finding.title) + len(finding.first_time) <= _MOST
+    ):
         parts.append(f"since {finding.first_time}")
     if finding.severity is Severity.ERROR and finding.confidence is not Confidence.HIGH:
         parts.append("probable" if finding.confidence is Confidence.MEDIUM else "not certain")

@@ -81,14 +81,12 @@ def late_hit(run: Run, one: Mended) -> Hit:
     )
     stage = scenario.kind == "compute"
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
-    mend = f"as fast as {'their' if len(ranks) > 1 else 'its'} peers"
     if stage:
-        mend = "with even stages"
         does = (
             "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
         )
     return Hit(
-        title=f"{who} {does}{when(run, scenario.steps)}: {mend}, {_saves(one)}",
+        title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
         f"{_stage(stage)}{_only_in(run, scenario.steps)}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
@@ -108,8 +106,7 @@ def uneven_hit(run: Run, one: Mended) -> Hit:
     """Work that is uneven without one guilty rank."""
     scenario = one.gain.scenario
     return Hit(
-        title=f"The work of {rank_words(scenario.ranks)} is uneven, on another rank each time: "
-        f"spread evenly, {_saves(one)}",
+        title=f"The work of {rank_words(scenario.ranks)} is uneven, on another rank each time: {_saves(one)}",
         explanation="Each step waits for the rank that has most to do, and that rank changes: sequence lengths, tokens "
         f"of experts or inputs differ, no rank is slow.{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
@@ -135,7 +132,7 @@ def with_gains(run: Run, hits: Sequence[Hit], look: str) -> list[Hit]:
             made.append(
                 replace(
                     hit,
-                    title=f"{hit.title}: {_saves(one)}",
+                    title=f"{hit.title} ({one.share:.0%} of the time lost)",
                     explanation=f"{hit.explanation}{_hidden(one)}{_proof(run)}",
                 )
             )
@@ -151,7 +148,7 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     hosts = hosts_of(run, scenario.ranks)
     return Hit(
         title=f"{scenario.cause} {'between' if scenario.kind == 'pair' else 'of'} {rank_words(scenario.ranks)} "
-        f"take {slower:.1f} times as long as those of other {others}: as fast as those, {_saves(one)}",
+        f"take {slower:.1f} times as long as other {others}: {_saves(one)}",
         explanation=f"Waiting for late ranks is left out: a transfer takes {format_ns(scenario.took_ns)}, one of the "
         f"others {format_ns(scenario.usual_ns)}.{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(scenario.took_ns)} a transfer",
@@ -168,7 +165,7 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
     """Steps of all ranks that take longer than the others."""
     scenario = one.gain.scenario
     return Hit(
-        title=f"{what}{when(run, scenario.steps)}: as in the other steps, {_saves(one)}",
+        title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in each of {len(scenario.steps)} steps",
         expected="steps of equal length",
@@ -220,7 +217,9 @@ def ordinal(number: int) -> str:
 
 
 def _saves(one: Mended) -> str:
-    return f"a step would take {format_ns(one.after_ns)} instead of {format_ns(one.before_ns)} (-{one.share:.0%})"
+    return (
+        f"a step takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
+    )
 
 
 def _per(run: Run) -> str:

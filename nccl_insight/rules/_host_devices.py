@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from statistics import median
+from textwrap import shorten
 from typing import Final
 
 import polars as pl
@@ -328,7 +329,7 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
             f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")
         ]
         devices = listed(f.device for f in (*facts, *words) if f.device)
-        text = words[0].value if words else ""
+        text = shorten(words[0].value, 70) if words else ""
         name = _named_fault(text) or _named_fault(f" {test} ") or "host-check-failed"
         yield hit(
             name,

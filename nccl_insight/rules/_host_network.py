@@ -219,7 +219,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
     if broken:
         yield hit(
             "link-errors",
-            f"A link has physical errors: {listed((t for _, t in broken), 3)}",
+            f"A link has physical errors: {listed((t for _, t in broken), 1)}",
             [f for f, _ in broken],
             "mlxlink -d <device> -m -c   # on that host: bit error rate and module; then clean or replace cable "
             "and transceiver, or leave the device out",

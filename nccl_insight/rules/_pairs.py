@@ -11,7 +11,7 @@ import polars as pl
 from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ranks, plural
+from nccl_insight.units import format_bytes, format_gbps, format_ranks
 
 LEAST_PER_GROUP: Final = 5
 _PAIR_SHARE: Final = 0.5
@@ -112,8 +112,8 @@ def slow_pairs(run: Run, rows: pl.DataFrame, next_step: str) -> Iterator[Hit]:
     for row in slow.iter_rows(named=True):
         ranks = tuple(sorted((row["src"], row["dst"])))
         yield Hit(
-            title=f"Transfers of {format_bytes(row['size_bytes'])} from rank {row['src']} to rank {row['dst']} reach "
-            f"{format_gbps(row['busbw'])}; the other {row['peers'] - 1} pairs reach {format_gbps(row['usual'])}",
+            title=f"Rank {row['src']} to rank {row['dst']}: {format_bytes(row['size_bytes'])} at "
+            f"{format_gbps(row['busbw'])}, {row['peers'] - 1} other pairs at {format_gbps(row['usual'])}",
             explanation="Time counts from when both ranks were there, so nobody's lateness is in it: the path between "
             "these two ranks is slow.",
             observed=f"{format_gbps(row['busbw'])}",
@@ -155,9 +155,8 @@ def _slow_nodes(
             ranks = tuple(ends["rank"].to_list())
             hits.append(
                 Hit(
-                    title=f"Transfers of {format_bytes(own['size_bytes'][0])} to and from {name} (ranks "
-                    f"{format_ranks(ranks)}) reach {format_gbps(best)} at best; {plural(others.height, 'pair')} of "
-                    f"other nodes {'reach' if others.height > 1 else 'reaches'} {format_gbps(usual)} or more",
+                    title=f"Transfers to and from {name} (ranks {format_ranks(ranks)}) reach "
+                    f"{format_gbps(best)} at best; pairs of other nodes {format_gbps(usual)} or more",
                     explanation="Every path of this node to other nodes is slow and no other one is, so it is the "
                     "node's own NIC, its link or its PCIe path. Time counts from when both ranks were there.",
                     observed=f"{format_gbps(best)} at best",

@@ -45,7 +45,7 @@ def causes(run: Run) -> tuple[Cause, ...]:
     """Reasons for the socket network, the most certain first."""
     found = [
         Cause(
-            "an RDMA device is listed but cannot be opened (device files or capabilities missing in the container)",
+            "an RDMA device is listed but cannot be opened",
             "ls -l /dev/infiniband && ibv_devinfo   # inside the container",
             mentions(run, "device-unopened"),
             True,

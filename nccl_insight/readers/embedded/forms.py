@@ -92,6 +92,11 @@ PROGRESS: Final = (
     r"|\bloss\b['\"]?\s*[:=]?\s*[0-9]"
 )
 _PROGRESS: Final = re.compile(PROGRESS)
+_COUNTED: Final = re.compile(
+    r"(?i)\b((?:step|iter|iteration|epoch|batch|round)s?)\b[\s:=\[#]{0,12}"
+    r"([0-9][0-9,]*(?: *(?:/|of) *[0-9,]+)?)(?![0-9.])"
+)
+_NOT_COUNTED: Final = re.compile(r"WARN|ERROR|NCCL ")
 # That the whole program is through, and what ends before it does.
 _THROUGH: Final = re.compile(
     r"(?i)\b(?:train(?:ing)?|pre-?training|fine-?tuning|run|job|program|script|benchmark|experiment|workflow|pipeline)\b"
@@ -198,6 +203,12 @@ def through(text: str) -> bool:
 def goes_on(text: str) -> bool:
     """Whether a line counts steps or tells a loss: the program went on."""
     return _PROGRESS.search(text) is not None
+
+
+def step_words(text: str) -> str:
+    """The step that a line of progress counts, ``step 7 of 900``; empty where it counts none."""
+    found = _COUNTED.search(text) if _PROGRESS.search(text) and not _NOT_COUNTED.search(text) else None
+    return f"{found[1].lower()} {re.sub(' *(/|of) *', ' of ', found[2])}" if found else ""
 
 
 def says(text: str) -> bool:

@@ -25,8 +25,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
     )
     yield Hit(
-        title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of communicator {worst.comm_id}"
-        + (f" and only parts of {plural(others, 'other communicator')}" if others else ""),
+        title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of a communicator"
+        + (f" and parts of {plural(others, 'other')}" if others else ""),
         explanation="Conclusions from what is absent are lowered or left out for these communicators.",
         observed=plural(worst.ranks_seen, "rank"),
         expected=plural(worst.nranks, "rank"),

@@ -17,12 +17,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     texts, evidence = noted(run, "trace-truncated")
     if texts:
-        names = [text.split(": ", 1)[0] for text in texts[1:]]
-        beyond = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        more = f" (also {', '.join(names[:_NAMED])}{beyond})" if names else ""
+        name = texts[0].split(": ", 1)[0].rsplit("/", 1)[-1]
+        more = f" and {plural(len(texts) - 1, 'other input')}" if len(texts) > 1 else ""
         yield Hit(
-            title=f"An input ends early or is damaged: {texts[0]}{more}",
-            explanation="; ".join(texts[1:6]) or "What could be read before the damage was used.",
+            title=f"{name}{more} {'end' if more else 'ends'} early or {'are' if more else 'is'} damaged",
+            explanation="; ".join(texts[:_NAMED]) + ". What could be read before the damage was used.",
             observed=plural(len(texts), "damaged input", "damaged inputs"),
             evidence=evidence,
             absence=None if evidence else texts[0],

@@ -57,14 +57,13 @@ BUGS = (
     ),
     Bug(
         (2, 24, 0), (2, 26, 3), "cumem-host-alloc-failed", "",
-        "it takes host memory through cuMem, which containers without SYS_NICE and drivers without P2P refuse",
+        "it takes host memory in a way that containers without SYS_NICE refuse",
         "install NCCL 2.26.3 or later, or set NCCL_CUMEM_HOST_ENABLE=0 on all ranks",
         "NCCL user guide: NCCL_CUMEM_HOST_ENABLE",
     ),
     Bug(
         (2, 27, 0), (2, 29, 0), "nvls-multicast-failed", "",
-        "a rank whose NVLS allocation fails goes on without NVLS in silence, and the ranks whose allocation succeeded "
-        "wait for it",
+        "a rank without NVLS memory goes on in silence, and the others wait for it",
         "install NCCL 2.29 or later, or set NCCL_NVLS_ENABLE=0 on all ranks", "NCCL user guide: NCCL_NVLS_ENABLE",
     ),
     Bug(
@@ -105,7 +104,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if found is None:
             continue
         yield Hit(
-            title=f"NCCL {affected[0]} has a known bug that this log shows: {bug.what}",
+            title=f"NCCL {affected[0]} has a known bug: {bug.what}",
             next_step=bug.workaround,
             explanation="Version and symptom both match the report. The finding that the symptom has under its own "
             "name says more.",

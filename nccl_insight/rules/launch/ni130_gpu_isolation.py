@@ -35,9 +35,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     names = hosts_of(rows, "src_host")
     n_pairs = rows.select("src_rank", "dst_rank").n_unique()
     yield Hit(
-        title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} of one node talk through "
-        "host memory or "
-        "the network, and every process sees one GPU",
+        title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} without peer-to-peer copies",
         explanation="Each process has only its own GPU in view (CUDA_VISIBLE_DEVICES, a container or a cgroup "
         "per rank), so "
         "NCCL has no peer access between GPUs of the same node.",

@@ -104,7 +104,7 @@ def _odd_rank(inside: pl.DataFrame) -> _Odd | None:
         & ((pl.col("src_rank") == rank) | (pl.col("dst_rank") == rank))
     )
     return _Odd(
-        f"rank {rank} has SHM only while the other ranks of its host use P2P",
+        f"only rank {rank} of its host has no P2P",
         rows, (rank,), hosts_of(rows, "src_host"), Confidence.MEDIUM,
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     return Hit(
         title="P2P is not available"
         + (f" on {named(hosts)}" if hosts else "")
-        + f": {count} exchange data through host memory (SHM)"
+        + f": {count} use host memory (SHM)"
         + (f"; {odd.why}" if odd else ""),
         explanation=(
             f"This is odd because {odd.why}."

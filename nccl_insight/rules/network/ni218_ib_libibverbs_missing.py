@@ -30,7 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield Hit(
         title="libibverbs is not installed"
         + (f" on {named(hosts)}" if hosts else "")
-        + (": RDMA cannot be used although " + hints[0][0] if matters else ""),
+        + (": no RDMA, although " + hints[0][0] if matters else ""),
         explanation=(
             "NCCL loads libibverbs at run time; without it there is no InfiniBand or RoCE."
             if matters

@@ -91,7 +91,10 @@ def _odd_rank(said: Trouble) -> int | None:
 
 
 def _differences(run: Run) -> Iterator[Hit]:
-    shown = pl.format("{} count {} {} root {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in CALL))
+    root = pl.col(CALL[3]).cast(pl.String)
+    shown = pl.format("{} {} {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in CALL[:3])) + pl.when(
+        root.is_not_null()
+    ).then(" root " + root).otherwise(pl.lit(""))
     differing = sums(run).differing.join(judgeable(run).select("comm_id"), on="comm_id", how="semi")
     first = differing.sort("comm_id").head(5).rows()
     calls = collectives_at(run, first).with_columns(shown.alias("call")) if first else None
@@ -104,8 +107,7 @@ def _differences(run: Run) -> Iterator[Hit]:
         ranks = ranks_of(odd)
         who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
         yield Hit(
-            title=f"Collective {nth + 1} of a communicator differs: {who} "
-            f"{odd['call'][0]}, the others {usual}",
+            title=f"Collective {nth + 1} differs: {who} {odd['call'][0]}, the others {usual}",
             explanation="The calls are numbered in the order of the log within each rank. From this one on the "
             "ranks are not in the same collective.",
             observed=str(odd["call"][0]),

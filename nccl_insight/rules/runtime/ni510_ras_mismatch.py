@@ -58,7 +58,7 @@ def _from_text(part: pl.DataFrame) -> Hit:
     named = f", listed: {rank_words(ranks)}" if ranks and not behind else ""
     refs = part.select("input_id", "line", "text").iter_rows()
     return Hit(
-        title=f"RAS: ranks of communicator {comm} have different {what}{spread}{role}{named}",
+        title=f"RAS: ranks of one communicator have different {what}{spread}{role}{named}",
         explanation="A mismatch by itself is normal in a running job. "
         + (
             "The ranks that are listed are the smaller set, which may be ahead."

@@ -19,7 +19,7 @@ from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
+from nccl_insight.units import rank_words
 from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
@@ -183,8 +183,8 @@ def _hit(kind: _Kind) -> Hit:
     hard = kind.severity is Severity.ERROR
     program = kind.xid in BY_PROGRAM
     return Hit(
-        title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning} "
-        f"({plural(len(lines), 'line')}{', ' + where if where else ''})",
+        title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}"
+        + (f" ({where})" if where else ""),
         next_step=_next_step(kind),
         explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
         if program

@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
     FAILED,
     KILLED,
@@ -29,7 +30,8 @@ from nccl_insight.tables.run import Run
 
 _NEAR_END = 40
 _PATH_MOST = 48
-_TEXT_MOST = 120
+_TEXT_MOST = 80
+_TEXT_LEAST = 50
 # Lines that say of the job that it failed, not how: what does goes before.
 _VAGUE = (
     "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
@@ -120,8 +122,11 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     causes_ = strong_before(run, first, (KILLED, CRASHED))
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
+    who = f"{subject(found)} raised "
+    title = f"{who}{_brief(first.text, max(TITLE_MOST - len(who) - len(place), _TEXT_LEAST))}{place}"
+    when = since(found)
     hit = Hit(
-        title=f"{subject(found)} raised {_brief(first.text)}{place}{since(found)}",
+        title=title + (when if len(title + when) <= TITLE_MOST else ""),
         next_step=step,
         explanation=_ALONE if first.message == LAST_WORDS else _FIRST,
         severity=Severity.INFO if handled else None,
@@ -131,11 +136,11 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     return placed(run, hit, first, found)
 
 
-def _brief(text: str) -> str:
+def _brief(text: str, most: int = _TEXT_MOST) -> str:
     """The exception in a headline: whole sentences, else whole words."""
-    if len(text) <= _TEXT_MOST:
+    if len(text) <= most:
         return text
-    kept = text[:_TEXT_MOST]
+    kept = text[:most]
     whole = kept.rfind(". ")
     return kept[:whole] if whole > 0 else f"{kept.rsplit(' ', 1)[0]} ..."
 

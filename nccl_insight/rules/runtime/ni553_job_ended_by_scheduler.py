@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 
 import polars as pl
 
@@ -97,7 +98,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             deliberate=True,
         )
         return
-    what = f"The job was ended from outside{since([first])}: {first.text.strip('* ').split('. Threshold')[0][:120]}"
+    why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
+    what = f"The job was ended from outside{since([first])}: {shorten(why, 60)}"
     cancelled = not strong and first.message == "slurm_cancelled"
     hangup = not strong and told(said, "hangup").item() is not None
     what = told_to or what

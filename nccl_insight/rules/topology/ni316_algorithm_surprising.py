@@ -46,9 +46,9 @@ def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
     return Hit(
-        title=f"{plural(found.count, 'collective')} with an unusual choice: "
-        f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
-        + (f" because of {named}" if named else ""),
+        title=f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
+        + (f" because of {named}" if named else "")
+        + (f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else ""),
         explanation=f"{named} limits the choice." if named else "No setting explains it; a tuner plugin may.",
         observed=what,
         expected=usual,

@@ -71,8 +71,8 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
     )
     why = why_late(run, late.ranks, late.group_ranks, late.steps, f"on the host of rank {late.rank}")
     return Hit(
-        title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit} and "
-        f"delay{'' if many else 's'} the others by {format_ns(late.delay_ns)} in all",
+        title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit}: "
+        f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
         explanation=f"In the collectives{where}: by chance it would be {chance:.1f} of {late.units}: p = "
         f"{late.p_value:.2g} after correction for the number of ranks. "
         f"Delay is the time from the next-to-last arrival to the last, at most the communication that another rank "
@@ -116,8 +116,8 @@ def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
     every = run.table("trace_clocks")["rank"].drop_nulls().to_list()
     why = why_late(run, host.ranks, every, where=f"on {host.host}")
     return Hit(
-        title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit} "
-        f"and delay the others by {format_ns(late.delay_ns)} in all",
+        title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit}: "
+        f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
         f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
         f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).{why.text}",

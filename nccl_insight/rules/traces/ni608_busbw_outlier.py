@@ -91,9 +91,7 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         return
     for row in slow.iter_rows(named=True):
         ranks = tuple(row["ranks"])
-        others = (
-            f"the other {row['peers'] - 1} groups reach" if row["peers"] > 2 else "the other group reaches"
-        )
+        others = f"the other {row['peers'] - 1} groups" if row["peers"] > 2 else "the other group"
         yield Hit(
             title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])} on ranks "
             f"{format_ranks(ranks)}; {others} {format_gbps(row['usual'])}",
@@ -135,9 +133,8 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
                 continue
             ranks = tuple(row["ranks"])
             yield Hit(
-                title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])}; "
-                f"{top['op']} of {format_bytes(top['size_bytes'])} on the same {plural(len(ranks), 'rank')} reaches "
-                f"{format_gbps(top['busbw'])}",
+                title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])}, "
+                f"{top['op']} {format_gbps(top['busbw'])} on the same {plural(len(ranks), 'rank')}",
                 explanation="The links are the same and waiting for late ranks is left out, so it is this operation: "
                 "its algorithm or protocol, its buffers (not registered), or compute that runs beside it.",
                 observed=f"{format_gbps(row['busbw'])} busbw",

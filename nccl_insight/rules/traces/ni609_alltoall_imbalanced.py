@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.rules._gains import LATE, mended, replayed
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.rules.context import Context
+from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes
 
 
@@ -31,8 +33,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         typical = float(bad.select(pl.col("ratio").median()).item())
         ranks = ranks_of(bad)
         yield Hit(
-            title=f"In {bad.height} of {rows.height} all-to-all exchanges the largest part is {ratio:.0f} times the "
-            f"mean or more (median {typical:.1f} times)",
+            title=f"All-to-all is uneven: the largest part is {typical:.1f} times the mean "
+            f"({bad.height} of {rows.height} exchanges){_costs(run)}",
             explanation="The exchange lasts as long as its largest part.",
             observed=f"{worst['ratio']:.1f} times the mean at worst ({format_bytes(worst['size_bytes'] or 0)} in all)",
             expected=f"below {ratio:.0f} times",
@@ -44,6 +46,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             ),
         )
         return
+
+
+def _costs(run: Run) -> str:
+    """What the one rank that the others wait for costs, where a replay of the traces tells."""
+    late = mended(run, LATE) if replayed(run) else []
+    ranks = late[0].gain.scenario.ranks if late else ()
+    return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
 
 
 def _by_split(table: pl.DataFrame) -> pl.DataFrame:

@@ -41,7 +41,8 @@ def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
     )
     why = why_late(run, (once.rank,), once.group_ranks, once.steps).text if once.steps else ""
     return Hit(
-        title=f"Rank {once.rank} was late once, in {when}, and delayed the others by {format_ns(once.delay_ns)}",
+        title=f"Rank {once.rank} was late once, in {when}, and delayed the others by {format_ns(once.delay_ns)} "
+        f"({once.window_share:.0%} of the time)",
         explanation=f"This is {once.delay_share:.0%} of all delay in the collectives{group} and "
         f"{once.window_share:.0%} of the recorded time; the median {'step' if once.steps else 'collective'} has "
         f"{format_ns(once.usual_ns)}. The rank is not slow otherwise.{why}{first}",
