@@ -62,16 +62,25 @@ def regression(run: Run, least_ratio: float) -> Regression | None:
     by_step = steps.group_by("step").agg(pl.col("duration_ns").median()).sort("step")
     numbers = by_step["step"].to_list()
     times = [float(t) for t in by_step["duration_ns"].to_list()]
+    cut = slower_from(times, least_ratio)
+    if cut is None:
+        return None
+    before, after = statistics.median(times[:cut]), statistics.median(times[cut:])
+    where, ranks = _where(steps, numbers[cut], after - before)
+    return Regression(numbers[cut], cut, len(times) - cut, round(before), round(after), where, ranks)
+
+
+def slower_from(times: list[float], least_ratio: float) -> int | None:
+    """The first of the times from which they stay longer by ``least_ratio``; None where that is chance, or too few."""
+    if len(times) < 2 * _LEAST_SIDE:
+        return None
     cut = _cut(times)
     before, after = statistics.median(times[:cut]), statistics.median(times[cut:])
     if after < least_ratio * before:
         return None
     jump = after - before >= _JUMP * max(_spread(times[:cut]), _spread(times[cut:]))
     chance = larger_by_chance(times[:cut], times[cut:]) * len(times)
-    if chance > (_CHANCE_OF_A_JUMP if jump else _CHANCE):
-        return None
-    where, ranks = _where(steps, numbers[cut], after - before)
-    return Regression(numbers[cut], cut, len(times) - cut, round(before), round(after), where, ranks)
+    return None if chance > (_CHANCE_OF_A_JUMP if jump else _CHANCE) else cut
 
 
 def _cut(times: list[float]) -> int:

@@ -11,7 +11,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.loading.reading import Part
 from nccl_insight.readers import host_tools, ras, side
-from nccl_insight.readers.embedded import endings, tracebacks, value_checks
+from nccl_insight.readers.embedded import endings, progress, tracebacks, value_checks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
 from nccl_insight.readers.forms import form_of
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
@@ -41,6 +41,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
             how="diagonal_relaxed",
         ),
         "endings": endings.scan_lines(lines),
+        "progress": progress.scan_lines(lines),
         "tracebacks": tracebacks.scan_lines(lines),
         "value_checks": value_checks.scan_lines(lines),
         "benchmark_runs": scan_runs(lines),

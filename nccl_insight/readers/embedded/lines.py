@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.readers.embedded import tracebacks, value_checks
+from nccl_insight.readers.embedded import progress, tracebacks, value_checks
 from nccl_insight.readers.embedded.endings import LAST_LINES, ending_lines
 
 _NCCL_TESTS = r"^[^#]{0,60}# |^\s*(?:\S+\s+){0,3}[0-9]+ +[0-9]+ +[a-z0-9]+ "
 
 
 def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
-    """The rows whose text may be of nccl-tests, a traceback or of a job that ends, and the last of each input."""
+    """The rows that may be of nccl-tests, a traceback, counted steps or an end, and the last of each input."""
     text = pl.col(column)
     wanted = text.str.contains(_NCCL_TESTS) | ending_lines(text)
     signs = text.str.contains_any(list(tracebacks.SIGNS))
@@ -20,6 +20,11 @@ def tool_lines(frame: pl.DataFrame, column: str = "_text") -> pl.DataFrame:
     checked = text.str.contains_any(list(value_checks.SIGNS))
     if frame.select(checked.any()).item():
         wanted = wanted | (checked & value_checks.check_lines(text))
+    counted = frame.select(progress.progress_lines(text).alias("_counted"))["_counted"]
+    if counted.any():
+        kept = progress.thinned(frame.with_row_index("_at").filter(counted))
+        at = kept.filter(progress.near(text))["_at"]
+        wanted = wanted | pl.int_range(pl.len()).is_in(at.implode())
     if {"_line", "input_id"} <= set(frame.columns):
         last = pl.when(text.str.contains(r"\S")).then("_line").max().over("input_id")
         wanted = wanted | (pl.col("_line").cast(pl.Int64) > last.cast(pl.Int64) - LAST_LINES)

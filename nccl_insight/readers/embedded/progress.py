@@ -1,0 +1,167 @@
+"""Lines that programs print again and again while they work: a counter, how long a step took or how much it moved.
+
+Any program's: Megatron and NeMo (``iteration 10/ 500 | elapsed time per iteration (ms): 1921.4``), progress bars of
+tqdm, Hugging Face's dictionaries, Lightning, torchtitan, MaxText, Keras, plain ``step 12 loss 2.1 4.1 s``.
+Nothing is known of a program here; a counter with a time, a rate or a stamp is enough.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.readers.embedded.tags import read_tag
+
+# What every such line holds somewhere, so that most lines are dropped by a plain search.
+_MARKS: Final = (
+    "tep", "STEP", "iter", "Iter", "ITER", "poch", "EPOCH", "it/s", "s/it", "batch", "Batch", "update", "'loss'",
+    "valuat", "alidat", "heckpoint", "aving", "arming up", "armup",
+)  # fmt: skip
+_NUMBER: Final = r"([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)"
+_COUNTER: Final = (
+    r"(?i)(?:^|[^a-z_])(?:global[ _]|train(?:ing)?[ _])?(?:steps?|iters?|iterations?|it|batch|updates?)['\"]?\s*"
+    r"[:=#\[(]?\s*"
+    r"([0-9]{1,12})(?:\s*(?:/|of)\s*([0-9]{1,12}))?(?:[^0-9./]|\.(?:[^0-9]|$)|$)"
+)
+_EPOCH: Final = r"(?i)\bepoch['\"]?\s*[:=#\[(]?\s*([0-9]{1,6}(?:\.[0-9]+)?)(?:\s*(?:/|of)\s*([0-9]{1,6}))?"
+_BAR: Final = r"\b([0-9]{1,12})/([0-9]{1,12}) \[((?:[0-9]+:)?[0-9]{1,2}:[0-9]{2})<[^,\]]*"
+# How long one step took, with its unit before or behind the number.
+_TOOK: Final = (
+    (r"(?i)time per iteration \(ms\)\s*[:=]\s*" + _NUMBER, 1e-3),
+    (r"(?i)" + _NUMBER + r" ?ms ?/ ?(?:step|iter(?:ation)?|it|batch)\b", 1e-3),
+    (r"(?i)" + _NUMBER + r" ?s(?:ec(?:onds?)?)? ?/ ?(?:step|iter(?:ation)?|it|batch)\b", 1.0),
+    (
+        r"(?i)\b(?:step|iter(?:ation)?|batch|train_step|elapsed)?[ _]?(?:time|duration|timing|latency)"
+        r"(?:/step)?(?:[ _]?\(?(?:in )?ms\)?\s*['\"]?\s*[:=]?\s*"
+        + _NUMBER
+        + r"|['\"]?\s*[:=]?\s*"
+        + _NUMBER
+        + r" ?ms\b)",
+        1e-3,
+    ),
+    (
+        r"(?i)\b(?:(?:step|iter(?:ation)?|batch|train_step|elapsed)[ _]?)?(?:time|duration|timing|latency|seconds)"
+        r"(?:_s)?(?:/step| ?\(s\)| in s\b)?['\"]?\s*[:=]?\s*"
+        + _NUMBER
+        + r"(?: ?s(?:ec(?:onds?)?)?)?(?:[^0-9:.a-z]|$)",
+        1.0,
+    ),
+    (r"(?:^|[\s|,(])" + _NUMBER + r" ?s(?:ec)?[\s|,)]*$", 1.0),
+)
+_RATE: Final = (
+    r"(?i)"
+    + _NUMBER
+    + r" ?(?:it|iter|steps?|samples?|sentences|tok(?:en)?s?|images?|imgs?|seqs?)/s(?:ec)?\b",
+    r"(?i)\b(?:tokens?|samples?|images?|seqs?|steps?|it)(?:/|_per_| per )s(?:ec(?:ond)?)?\w*(?:/gpu|/device)?"
+    r"['\"]?\s*[:=]?\s*\(?" + _NUMBER,
+    r"(?i)\b(?:tps|throughput(?: per gpu)?(?: \([^)]*\))?|tflops?(?:/s)?(?:/gpu|/device)?|samplespersec|wps)"
+    r"['\"]?\s*[:=]\s*\(?" + _NUMBER,
+)
+_STAMP: Final = (
+    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"|[IWEF][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+    r"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2})"
+)
+# Work between steps, which takes its time.
+_PAUSES: Final = (
+    ("checkpoint", r"(?i)checkpoint|\bsav(?:ing|ed)\b"),
+    ("evaluation", r"(?i)\bevaluat|\bvalidat|\beval\b"),
+    ("warm-up", r"(?i)\bwarm(?:ing)?[ -]?up\b"),
+)
+_MOST: Final = 1000
+# Lines of one piece of a log that are kept; of more, every second, third ... one.
+_PER_PIECE: Final = 4096
+_LAST: Final = 64
+_SCHEMA: Final = {
+    "line": pl.UInt64, "rank": pl.Int32, "series": pl.String, "unit": pl.String, "counter": pl.Float64,
+    "total": pl.Int64, "timestamp": pl.String, "elapsed_s": pl.Float64, "duration_s": pl.Float64, "rate": pl.Float64,
+    "pause": pl.String,
+}  # fmt: skip
+
+
+def progress_lines(text: pl.Expr) -> pl.Expr:
+    """Whether a line may count steps or tell of a pause between them (a cheap test)."""
+    return text.str.contains_any(list(_MARKS))
+
+
+def thinned(frame: pl.DataFrame) -> pl.DataFrame:
+    """Evenly chosen lines and the last ones: a job that prints one per step and rank must not fill the memory."""
+    if frame.height <= _PER_PIECE:
+        return frame
+    last = frame.tail(_LAST)
+    return pl.concat([frame.head(-_LAST).gather_every(-(-frame.height // _PER_PIECE)), last])
+
+
+def near(text: pl.Expr) -> pl.Expr:
+    """Whether a line that may count steps does, or tells of a pause."""
+    found = text.str.contains(_COUNTER) | text.str.contains(_BAR) | text.str.contains(_EPOCH)
+    for _, pattern in _PAUSES:
+        found = found | text.str.contains(pattern)
+    return found
+
+
+def _numeric(text: pl.Expr) -> pl.Expr:
+    return text.str.replace_all(",", "").cast(pl.Float64, strict=False)
+
+
+def _took(text: pl.Expr) -> pl.Expr:
+    said = []
+    for pattern, unit in _TOOK:
+        groups = text.str.extract_groups(pattern).struct
+        found = pl.coalesce(groups.field(str(n + 1)) for n in range(pattern.count(_NUMBER)))
+        said.append(_numeric(found) * unit)
+    return pl.coalesce(said)
+
+
+def _clock_s(text: pl.Expr) -> pl.Expr:
+    """Seconds of ``1:02:03`` or ``02:03``."""
+    parts = text.str.split(":").list.eval(pl.element().cast(pl.Float64)).list.reverse()
+    return (
+        parts.list.get(0) + 60 * parts.list.get(1) + 3600 * parts.list.get(2, null_on_oob=True).fill_null(0.0)
+    )
+
+
+def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``progress`` from ``line, text``: what counts, and pauses between counters that name themselves."""
+    text = pl.col("text")
+    rows = lines.select("line", "text").filter(progress_lines(text))
+    if rows.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    # A bar that was drawn over and over is one line.
+    rows = rows.with_columns(text=text.str.replace_all(r"\x1b\[[0-9;]*[A-Za-z]", "").str.split("\r")).explode(
+        "text"
+    )
+    rows = rows.with_columns(text.str.slice(0, _MOST)).filter(near(text))
+    bar, step, epoch = (text.str.extract_groups(p).struct for p in (_BAR, _COUNTER, _EPOCH))
+    counter = pl.coalesce(bar.field("1"), step.field("1"), epoch.field("1"))
+    total = pl.coalesce(bar.field("2"), step.field("2"), epoch.field("2"))
+    unit = pl.coalesce(
+        pl.when(bar.field("1").is_not_null()).then(pl.lit("it")),
+        pl.when(step.field("1").is_not_null()).then(pl.lit("step")),
+        pl.when(epoch.field("1").is_not_null()).then(pl.lit("epoch")),
+    )
+    rate = pl.coalesce(_numeric(text.str.extract(p)) for p in _RATE)
+    pause = pl.coalesce(pl.when(text.str.contains(p)).then(pl.lit(name)) for name, p in _PAUSES)
+    found = rows.with_columns(
+        unit=unit, counter=counter.cast(pl.Float64, strict=False), total=total.cast(pl.Int64, strict=False),
+        timestamp=text.str.extract(_STAMP), elapsed_s=_clock_s(bar.field("3")), duration_s=_took(text), rate=rate,
+        pause=pause,
+    )  # fmt: skip
+    found = found.filter(pl.col("unit").is_not_null() | pl.col("pause").is_not_null())
+    return _named(found).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+
+
+def _named(rows: pl.DataFrame) -> pl.DataFrame:
+    """With the rank that the tag in front states, and which lines are of one series: alike but for their numbers."""
+    head = pl.col("text").str.slice(0, 120).str.replace(_STAMP, "").str.replace_all("[IWEF][0-9]{4} ", "")
+    rows = rows.with_columns(
+        _tag=head.str.extract(r"^([^A-Za-z]*(?:\[[^\]]{1,40}\]:?|\([^)]{1,60}\)|[0-9]{1,7}:)[^A-Za-z]*)")
+    )
+    ranks = {tag: read_tag(tag).rank for tag in rows["_tag"].drop_nulls().unique()}
+    words = (
+        pl.col("text").str.replace(_STAMP, "").str.extract_all(r"[A-Za-z_]{2,}").list.head(3).list.join(" ")
+    )
+    return rows.with_columns(
+        rank=pl.col("_tag").replace_strict(ranks, default=None, return_dtype=pl.Int32), series=words
+    )

@@ -1,0 +1,75 @@
+"""The steps that the program prints became slower and stayed so, or every n-th stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccl_insight.facts.clock import clock_text
+from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
+from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.rules.context import Context
+from nccl_insight.units import format_ns
+
+_SLOWER = (
+    "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "
+    "which says whose time grew"
+)
+_PAUSES = {
+    "checkpoint": "save less often, or asynchronously (torch.distributed.checkpoint.async_save), or to faster storage",
+    "evaluation": "evaluate less often, or on fewer samples",
+    "": "py-spy record --pid <pid> --duration 60   # on a rank, over such a step: data loader, garbage collection, "
+    "logging, allocator (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+}
+
+
+def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+    """At most one finding for a change, and one for a pause in equal intervals."""
+    changed, paused = shift(ctx.run, ctx["ratio"]), periodic(ctx.run)
+    if changed is not None:
+        yield _changed(changed)
+    if paused is not None:
+        yield _paused(paused, ctx["least_share"])
+
+
+def _cost(one: Series, cost: float) -> str:
+    """A time of one step, or the rate as printed."""
+    return format_ns(cost * 1e9) if one.timed else f"{1 / cost:,.4g}"
+
+
+def _changed(found: Shift) -> Hit:
+    one, row = found.series, found.row
+    at = one.rows["time_s"][row]
+    what = "Steps are slower" if one.timed else "The rate fell"
+    when = f" ({clock_text(at)})" if at is not None else ""
+    times = f"{_cost(one, found.before)} before, {_cost(one, found.after)} after"
+    return Hit(
+        title=f"{what} little by little: {_cost(one, found.before)} at first, {_cost(one, found.after)} at last"
+        if found.gradual
+        else f"{what} from {one.at(row)} on{when}: {times}",
+        explanation="The program's own lines say so. What grows without end is memory that fragments, a cache, a "
+        "list that is searched, or heat."
+        if found.gradual
+        else "The program's own lines say so: something new came at that moment and stayed.",
+        observed=f"{found.after / found.before:.2f} times the time",
+        expected=f"{_cost(one, found.before)} as before",
+        next_step=_SLOWER,
+        ranks=() if one.rank is None else (one.rank,),
+        evidence=(one.ref(row), one.ref(row - 1)),
+        first_s=at,
+    )
+
+
+def _paused(found: Periodic, least_share: float) -> Hit:
+    one = found.series
+    return Hit(
+        title=f"Every {found.every:,} steps one takes {_cost(one, found.slow)} instead of {_cost(one, found.usual)}"
+        + (f": {'an' if found.pause[0] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
+        explanation=f"It costs {found.share:.0%} of the time of all steps."
+        + ("" if found.pause else " No line says what the program does there."),
+        observed=f"{len(found.rows)} such steps",
+        expected=f"{_cost(one, found.usual)}, the median",
+        next_step=_PAUSES.get(found.pause, _PAUSES[""]),
+        severity=Severity.INFO if found.pause or found.share < least_share else None,
+        ranks=() if one.rank is None else (one.rank,),
+        evidence=tuple(one.ref(n) for n in found.rows[:2]),
+    )
