@@ -218,8 +218,10 @@ def side_by_side(good: Side, bad: Side) -> list[Figure]:
     return found
 
 
-def _pair(good: Figure, bad: Figure, told: str = "") -> list[Figure]:
+def _pair(good: Figure | None, bad: Figure | None, told: str = "") -> list[Figure]:
     """The figure of both runs, once where they are the same. ``told``: of the difference."""
+    if good is None or bad is None:
+        return []
     if good.svg == bad.svg:
         said = f"{good.summary} The same in both runs."
         return [replace(good, id=f"both-{good.id}", summary=said, wide=True)]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from nccl_insight.model import Analysis
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.report.figures.nodes import named_ranks
+from nccl_insight.report.figures.nodes import guilty_ranks
 from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
-_NAME = 38
-_RANKS = 64
+_NAME = 34
+_COLUMNS = 24
 
 
 def groups(analysis: Analysis, view: Groups) -> Figure:
@@ -37,7 +37,7 @@ def groups(analysis: Analysis, view: Groups) -> Figure:
         "groups", "How far each rank got, by process group",
         "; ".join(said) + ". Last collective of each rank, relative to the furthest rank of its group.",
         ("Process group", "Ranks", "Furthest collective", "Behind", "Silent"), table[:MAX_ROWS], len(table), (1, 2),
-        "Process groups, those with a rank behind first", svg=_draw(rows, names, named_ranks(analysis)), wide=True,
+        "Process groups, those with a rank behind first", svg=_draw(rows, names, guilty_ranks(analysis)),
     )  # fmt: skip
 
 
@@ -47,75 +47,69 @@ def _behind(row: Group) -> str:
 
 
 def _label(group: Group, by_watchdog: bool) -> str:
-    """The size first, so that a long name can be cut."""
     name = f"process group {group.name}".rstrip() if by_watchdog else group.name
-    return f"{len(group.issued)} ranks: {name}"
+    return f"{name} ({plural(len(group.issued), 'rank')})"
 
 
-def _draw(groups: Sequence[Group], names: Sequence[str], named: frozenset[int]) -> str:
+def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> list[tuple[int, ...]]:
+    """The ranks that tell something, the guilty first, each with those of which the same is told; the others in one."""
+    told: dict[tuple[object, ...], list[int]] = {}
+    others: list[int] = []
+    for rank in sorted({r for g in groups for r in g.issued}):
+        row = tuple(
+            None if rank not in g.issued else "?" if rank in g.silent else g.behind.get(rank, 0)
+            for g in groups
+        )
+        if any(row) or rank in guilty:
+            told.setdefault((*row, rank in guilty), []).append(rank)
+        else:
+            others.append(rank)
+    columns = [tuple(ranks) for ranks in told.values()]
+    columns.sort(key=lambda ranks: (ranks[0] not in guilty, ranks[0]))
+    return [*columns[:_COLUMNS], *([tuple(others)] if others else [])]
+
+
+def _cell(group: Group, ranks: Sequence[int]) -> tuple[str, str, str] | None:
+    """Class, word and tooltip of what a column of ranks is to a group; None where they are not in it."""
+    members = [r for r in ranks if r in group.issued]
+    if not members:
+        return None
+    number, gap = group.issued[members[0]], group.behind.get(members[0], 0)
+    who = rank_words(members)
+    if number is None:
+        return "cell none", "?", f"{who}: nothing"
+    if gap:
+        return "cell late", f"-{gap}", f"{who}: collective {number}, {gap} behind"
+    return "cell done", "=", f"{who}: level"
+
+
+def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int]) -> str:
     rows = groups[:_GROUPS]
-    ranks = sorted({r for g in rows for r in g.issued})
-    if len(ranks) > _RANKS:
-        telling = {r for g in rows for r in (*g.behind, *g.silent)}
-        keep = {r for r in ranks if r in telling or r in named}
-        ranks = sorted([*keep, *(r for r in ranks if r not in keep)][:_RANKS])
+    columns = _columns(rows, guilty)
+    heads = [f"r{format_ranks(ranks, 2)}" for ranks in columns]
     more = f"and {len(groups) - len(rows)} more in the table" if len(groups) > len(rows) else ""
     left, row, top = svg.room([more, *names[:_GROUPS]], _NAME), 28.0, 40.0
-    cell = max(17.0, min(52.0, 900 / max(1, len(ranks))))
-    column = {r: left + cell * n for n, r in enumerate(ranks)}
-    parts = []
-    every = 1 if cell >= 26 else 2
-    for n, (rank, x) in enumerate(column.items()):
-        if n % every == 0 or rank in named:
-            parts.append(
-                svg.text(
-                    x + cell / 2,
-                    top - 12,
-                    f"r{rank}",
-                    "t c s hot" if rank in named else "t c s",
-                    ranks=(rank,),
-                )
-            )
+    parts, x = [], left
+    for ranks, head in zip(columns, heads, strict=True):
+        wide = max(44.0, 7.5 * len(head) + 12)
+        hot = guilty.issuperset(ranks)
+        parts.append(svg.text(x + wide / 2, top - 12, head, "t c s hot" if hot else "t c s", ranks=ranks))
+        for n, group in enumerate(rows):
+            if found := _cell(group, ranks):
+                css, word, said = found
+                y = top + row * n
+                parts.append(svg.rect(x + 1, y, wide - 2, row - 6, css, said, ranks=ranks))
+                late = css == "cell late"
+                parts.append(svg.text(x + wide / 2, y + 17, word, "t c b" if late else "t c s", ranks=ranks))
+        x += wide
     for n, group in enumerate(rows):
-        y = top + row * n
-        parts.append(svg.text(left - 10, y + 18, names[n], "t e hot" if group.behind else "t e", _NAME))
-        for rank, number in group.issued.items():
-            if rank not in column:
-                continue
-            gap = group.behind.get(rank, 0)
-            css, word = (
-                ("cell none", "?")
-                if number is None
-                else ("cell late", f"-{gap}")
-                if gap
-                else ("cell done", "=")
-            )
-            said = f"rank {rank}: " + (
-                "nothing from it"
-                if number is None
-                else f"collective {number}, {gap} behind"
-                if gap
-                else f"collective {number}"
-            )
-            parts.append(svg.rect(column[rank] + 1, y, cell - 2, row - 6, css, said, ranks=(rank,)))
-            if cell >= 20 or gap:
-                parts.append(
-                    svg.text(
-                        column[rank] + cell / 2, y + 17, word, "t c b" if gap else "t c s", ranks=(rank,)
-                    )
-                )
-    height = top + row * len(rows) + 26
+        css = "t e hot" if guilty & group.behind.keys() else "t e"
+        parts.append(svg.text(left - 10, top + row * n + 18, names[n], css, _NAME))
+    height = top + row * len(rows) + 22
     key, wide = svg.legend(
-        left,
-        height - 6,
-        (
-            ("cell done", "= level"),
-            ("cell late", "-n collectives behind"),
-            ("cell none", "? nothing from it"),
-        ),
+        10, height, (("cell done", "= level"), ("cell late", "-n behind"), ("cell none", "? silent"))
     )
-    parts += key
     if more:
-        parts.append(svg.text(left - 10, height - 6, more, "t e s"))
-    width = left + max(cell * len(ranks), wide) + 20
-    return svg.drawing(width, height + 6, "How far each rank got, by process group", parts)
+        parts.append(svg.text(10, height + 22, more, "t s"))
+    size = max(x, 10 + wide) + 10, height + (34 if more else 12)
+    return svg.drawing(*size, "How far each rank got, by process group", [*parts, *key])

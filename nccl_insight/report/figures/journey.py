@@ -29,6 +29,8 @@ def journey(analysis: Analysis) -> Figure | None:
         rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks
     }
     rows = _rows(progress.ranks)
+    if len(rows) == 1:
+        return None  # all alike: the sentence says it
     steps = [
         (key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)
     ]

@@ -11,11 +11,13 @@ from nccl_insight.units import plural
 from nccl_insight.views.node import Node, NodeGpu, NodeNic, Nodes
 
 
-def node_diagram(analysis: Analysis, view: Nodes) -> Figure:
-    """The usual node of the main communicator, and which hosts differ from it."""
+def node_diagram(analysis: Analysis, view: Nodes) -> Figure | None:
+    """The usual node of the main communicator, and which hosts differ from it; None where nothing joins its GPUs."""
     first, odd = view.usual, view.odd_hosts
     named = named_ranks(analysis)
     how = _joined(view)
+    if not (how or first.uses or view.topology):
+        return None
     used = {nic for _, nic in first.uses}
     nics = plural(len(first.nics), "NIC") if first.nics else "no NIC in the inputs"
     said = [f"{plural(len(first.gpus), 'GPU')}, {nics}"]

@@ -9,7 +9,7 @@ from nccl_insight.model import Analysis
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.html.details import environment, gaps, outputs, provenance
 from nccl_insight.report.html.figures import figure_panel, figure_section
-from nccl_insight.report.html.findings import findings
+from nccl_insight.report.html.findings import findings, proof
 from nccl_insight.report.html.markup import el, join
 from nccl_insight.report.html.page import page
 from nccl_insight.report.html.summary import summary
@@ -35,14 +35,18 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
         raise UsageError(f"--js {js}: must be inline, cdn or none")
     figures = figure_set.build(analysis, view.figures)
     interactive = js != "none"
-    first = figures[0] if analysis.status == "ok" and figures and figures[0].svg else None
+    first = proof(analysis, figures)
+    rest = [f for f in figures if f is not first]
     body = join(
         [
-            el("div", summary(analysis, figure_panel(first, interactive) if first else None)),
-            findings(analysis, view.context, figures) if analysis.findings else None,
-            figure_section(
-                figures[1:] if first else figures, interactive=interactive, findings=analysis.findings
+            el(
+                "div",
+                summary(analysis, figure_panel(first, interactive), wide=first.wide)
+                if first
+                else summary(analysis),
             ),
+            findings(analysis, view.context, figures) if analysis.findings else None,
+            figure_section(rest, interactive=interactive, findings=analysis.findings),
             environment(view.environment) if view.environment else None,
             outputs(analysis),
             gaps(analysis, view.notes),

@@ -1,4 +1,4 @@
-"""Figures on the page: a sentence, the plot where scripts run, and always the table behind it."""
+"""Figures on the page: a sentence, a drawing, plotly's figure over it where scripts run, and the table behind it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nccl_insight.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.figures.chart import chart
 from nccl_insight.report.html.findings import related
 from nccl_insight.report.html.markup import Markup, el, prose, table
 from nccl_insight.views.context import FINDINGS
@@ -57,31 +58,15 @@ def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding
 
 def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, heading: str = "h3") -> Markup:
     title_id, text_id = f"fig-{figure.id}", f"say-{figure.id}"
-    plot = pick = None
-    if interactive and figure.plot is not None:
-        plot = el(
-            "div",
-            id=f"plot-{figure.id}",
-            class_=f"plot h-{figure.size}",
-            role="group",
-            aria_labelledby=title_id,
-            aria_describedby=text_id,
-        )
-        pick = _pick(figure)
+    live = interactive and figure.plot is not None
+    drawing = figure.svg or (
+        chart(figure.plot, figure.title, figure.size, wide=figure.wide) if figure.plot else ""
+    )
     grid = None
     if figure.rows:
-        data = table(
-            figure.caption or figure.title,
-            figure.columns,
-            figure.rows,
-            total=figure.total,
-            numeric=figure.numeric,
-        )
-        folded = interactive or bool(figure.svg)
         name = f"Table: {figure.caption or figure.title}"
-        grid = el("details", el("summary", name), data, open=not folded)
-    if interactive and figure.svg:
-        pick = _pick(figure)
+        data = table(name[7:], figure.columns, figure.rows, total=figure.total, numeric=figure.numeric)
+        grid = el("details", el("summary", name), data, open=not drawing)
     return el(
         "figure",
         el(
@@ -90,12 +75,23 @@ def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, h
             el("p", prose(figure.summary), id=text_id, class_="say"),
             about,
         ),
-        pick if figure.svg else None,
-        Markup(f'<div class="scroll" tabindex="0" role="region" aria-label="{figure.id}">{figure.svg}</div>')
-        if figure.svg
+        _pick(figure) if interactive else None,
+        Markup(
+            f'<div class="scroll{" still" if live else ""}" tabindex="0" role="region" aria-label="{figure.id}">'
+            f"{drawing}</div>"
+        )
+        if drawing
         else None,
-        None if figure.svg else pick,
-        plot,
+        el(
+            "div",
+            id=f"plot-{figure.id}",
+            class_=f"plot h-{figure.size}",
+            role="group",
+            aria_labelledby=title_id,
+            aria_describedby=text_id,
+        )
+        if live
+        else None,
         grid,
         class_="fig panel wide" if figure.wide else "fig panel",
     )

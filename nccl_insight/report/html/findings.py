@@ -52,6 +52,14 @@ def related(finding: Finding, figures: Sequence[Figure]) -> tuple[Figure, ...]:
     return tuple(there[name] for name in wanted if name in there)[:_RELATED]
 
 
+def proof(analysis: Analysis, figures: Sequence[Figure]) -> Figure | None:
+    """The figure of the first screen: what shows the first cause, or the machine where nothing is wrong."""
+    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
+    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
+    shown = related(causes[0], figures) if causes else figures[:1] if analysis.status == "ok" else ()
+    return next((f for f in shown if f.svg or (causes and f.plot)), None)
+
+
 def findings(
     analysis: Analysis, context: Mapping[tuple[str, int], str], figures: Sequence[Figure] = ()
 ) -> Markup:

@@ -17,13 +17,20 @@ _STEPS = 3
 _TITLE, _QUOTED = 220, 260
 
 
-def summary(analysis: Analysis, first: Markup | None = None) -> Markup:
-    """The hero and the two columns under it; ``first`` is a figure that a run without findings opens with."""
+def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = False) -> Markup:
+    """The hero and the two columns under it; ``first`` is the figure that shows the cause, or a healthy machine."""
+    loud = _loud(analysis)
     top = _top(analysis) if analysis.findings or first is None else None
     left = el(
-        "div", first, top, _story(analysis), None if _loud(analysis) else to_see_more(analysis), class_="side"
+        "div",
+        None if loud else first,
+        top,
+        first if loud and wide else None,
+        _story(analysis),
+        None if loud else to_see_more(analysis),
+        class_="side",
     )
-    side = _side(analysis)
+    side = _side(analysis, first if loud and not wide else None)
     return join([_hero(analysis), el("div", left, side, class_="wrap first" if side else "wrap first one")])
 
 
@@ -190,8 +197,8 @@ def _steps(finding: Finding) -> list[Markup]:
     return rows
 
 
-def _side(analysis: Analysis) -> Markup | None:
-    panels = [_job(analysis), _coverage(analysis) if analysis.coverage.lines else None]
+def _side(analysis: Analysis, first: Markup | None) -> Markup | None:
+    panels = [first, _job(analysis), _coverage(analysis) if analysis.coverage.nccl_lines else None]
     return el("div", panels, class_="side") if any(panels) else None
 
 

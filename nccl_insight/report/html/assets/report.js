@@ -69,7 +69,7 @@
       e.classList.toggle("lit", !!hit);
     });
     document.querySelectorAll("svg.draw").forEach(function (s) { s.classList.toggle("some", any && !!s.querySelector(".lit")); });
-    Object.keys(drawn).forEach(function (id) { bands(document.getElementById("plot-" + id), id, ranks); });
+    document.querySelectorAll(".plot[data-drawn]").forEach(function (box) { bands(box, box.id.slice(5), ranks); });
   }
   function bands(box, id, ranks) {
     var layout = box._fullLayout;
@@ -179,71 +179,69 @@
     }
     return layout;
   }
-  /* on paper: small type, half a page wide or the whole of it */
-  var PAPER = { half: 318, whole: 676, height: 138 };
-  function small(layout, wide) {
-    layout.width = wide ? PAPER.whole : PAPER.half; layout.height = PAPER.height;
-    layout.font.size = 7.5; layout.margin = { l: 34, r: 8, t: 18, b: 26 };
-    Object.keys(layout).forEach(function (key) { if (/^[xy]axis\d*$/.test(key) && layout[key].title) layout[key].title.font.size = 7.5; });
-    (layout.annotations || []).forEach(function (a) { a.font.size = 7.5; });
-    layout.legend = Object.assign({}, layout.legend, { font: { size: 7 } });
-    return layout;
+  /* the chart library, unpacked when the first chart comes into view; until then, and without it, its picture stays */
+  var loaded = window.Plotly ? Promise.resolve() : null;
+  function library() {
+    if (loaded) return loaded;
+    var packed = document.getElementById("chart-library");
+    loaded = packed && window.DecompressionStream ? Promise.resolve().then(function () {
+      var bytes = Uint8Array.from(atob(packed.textContent), function (c) { return c.charCodeAt(0); });
+      return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    }).then(function (code) {
+      var script = document.createElement("script");
+      script.textContent = code; document.head.appendChild(script);
+      if (!window.Plotly) throw new Error("the chart library was refused");
+    }) : Promise.reject(new Error("no chart library"));
+    return loaded;
   }
   function draw(box) {
     var id = box.id.slice(5), figure = figures[id];
-    if (!figure || drawn[id] || !window.Plotly) return;
-    drawn[id] = true;
-    var layout = narrow(paint(figure.layout), box.clientWidth);
-    Plotly.newPlot(box, figure.data, layout, {
-      responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, scrollZoom: false,
-      modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
-      toImageButtonOptions: { filename: "nccl-insight-" + id, scale: 2 }
-    });
-    box.setAttribute("data-drawn", "1");
+    if (!figure) return Promise.resolve();
+    drawn[id] = drawn[id] || library().then(function () {
+      box.closest("figure").classList.add("live");
+      return Plotly.newPlot(box, figure.data, narrow(paint(figure.layout), box.clientWidth), {
+        responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, scrollZoom: false,
+        modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
+        toImageButtonOptions: { filename: "nccl-insight-" + id, scale: 2 }
+      });
+    }).then(function () { box.setAttribute("data-drawn", "1"); }, function () { delete figures[id]; });
+    return drawn[id];
   }
-  function retheme(paper) {
-    Object.keys(drawn).forEach(function (id) {
-      var box = document.getElementById("plot-" + id);
-      var visible = (box.data || []).map(function (t) { return t.visible; });
-      var layout = paint(figures[id].layout), figure = box.closest("figure");
-      var named = figures[id].data.filter(function (t) { return t.name && t.showlegend !== false && t.visible !== false; }).length;
-      figure.classList.toggle("row", !!paper && (named > 4 || id === "timeline"));
-      var whole = figure.matches(".row");
+  function retheme() {
+    document.querySelectorAll(".plot[data-drawn]").forEach(function (box) {
+      var id = box.id.slice(5), visible = (box.data || []).map(function (t) { return t.visible; });
       Plotly.react(box, figures[id].data.map(function (t, i) { return visible[i] === undefined ? t : Object.assign({}, t, { visible: visible[i] }); }),
-        paper ? small(layout, whole) : narrow(layout, box.clientWidth));
-      if (!paper) Plotly.Plots.resize(box);
+        narrow(paint(figures[id].layout), box.clientWidth));
     });
   }
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".plot"));
-  if (window.Plotly) {
-    if ("IntersectionObserver" in window) {
-      var watch = new IntersectionObserver(function (entries) {
-        entries.forEach(function (e) { if (e.isIntersecting) { watch.unobserve(e.target); draw(e.target); } });
-      }, { rootMargin: "600px" });
-      boxes.forEach(function (b) { watch.observe(b); });
-    } else boxes.forEach(draw);
-  } else boxes.forEach(function (b) { b.style.display = "none"; });
+  if ("IntersectionObserver" in window) {
+    var watch = new IntersectionObserver(function (entries) {
+      entries.forEach(function (e) { if (e.isIntersecting) { watch.unobserve(e.target); draw(e.target.nextElementSibling); } });
+    }, { rootMargin: "200px" });
+    boxes.forEach(function (b) { watch.observe(b.previousElementSibling); });
+  }
   document.addEventListener("change", function (event) {
     var select = event.target;
     if (!select.hasAttribute || !select.hasAttribute("data-figure")) return;
     var id = select.getAttribute("data-figure"), box = document.getElementById("plot-" + id);
     if (!box) return;
-    draw(box);
-    var masks = figures[id].masks, chosen = Number(select.value);
-    Plotly.restyle(box, { visible: figures[id].data.map(function (_, i) { return masks[i] === -1 || masks[i] === chosen; }) });
+    draw(box).then(function () {
+      if (!figures[id]) return;
+      var masks = figures[id].masks, chosen = Number(select.value);
+      Plotly.restyle(box, { visible: figures[id].data.map(function (_, i) { return masks[i] === -1 || masks[i] === chosen; }) });
+    });
     say("Figure shows " + select.options[select.selectedIndex].text);
   });
 
-  /* paper: light, the evidence open, charts drawn small; their tables, the reasons and the rest stay folded */
+  /* paper: light, the evidence open, charts as pictures; their tables, the reasons and the rest stay folded */
   var theme;
   addEventListener("beforeprint", function () {
     document.querySelectorAll(".finding details").forEach(function (d) { if (!d.open) { d.open = true; d.setAttribute("data-print", ""); } });
     theme = root.getAttribute("data-theme"); root.setAttribute("data-theme", "light");
-    boxes.forEach(draw); retheme(true);
   });
   addEventListener("afterprint", function () {
     document.querySelectorAll("details[data-print]").forEach(function (d) { d.open = false; d.removeAttribute("data-print"); });
     if (theme) root.setAttribute("data-theme", theme); else root.removeAttribute("data-theme");
-    retheme();
   });
 })();
