@@ -202,19 +202,21 @@ def judgeable(run: Run) -> pl.DataFrame:
     """Communicators whose calls can be compared: ``comm_id, nranks, ranks``.
 
     Every rank that the log holds of them printed calls, and their init is in the log, so that counting starts
-    at the first call.
+    at the first call. A communicator that all its ranks destroyed got through its calls: where they seem to differ,
+    lines are missing.
     """
     return run.memo("facts.calls_judgeable", _judgeable)
 
 
 def _judgeable(run: Run) -> pl.DataFrame:
     made = run.table("ranks").group_by("comm_id").agg(
-        pl.col("rank").n_unique().alias("known"), pl.col("nranks").max()
+        pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
+        (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all().alias("through"),
     )  # fmt: skip
     called = progress(run).group_by("comm_id").agg(pl.col("rank").n_unique().alias("ranks"))
     return (
         called.join(made, on="comm_id", how="inner")
-        .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")))
+        .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")) & ~pl.col("through"))
         .select("comm_id", "nranks", "ranks")
     )
 

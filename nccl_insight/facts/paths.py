@@ -41,12 +41,20 @@ def nvlink_per_gpu(run: Run) -> pl.DataFrame:
 
 def _nvlink_per_gpu(run: Run) -> pl.DataFrame:
     return (
+        nvlinks(run)
+        .group_by("host", pl.col("src").alias("gpu"), maintain_order=True)
+        .agg(pl.col("bw_gbps").sum(), pl.len().alias("links"), pl.col("input_id", "line").first())
+    )
+
+
+def nvlinks(run: Run) -> pl.DataFrame:
+    """NVLinks of GPUs with their bandwidth, each direction once: ``host, src, dst, bw_gbps, input_id, line``."""
+    return (
         run.lazy("topology_links")
         .filter((pl.col("link").cast(pl.String) == "NVL") & pl.col("src").str.starts_with("GPU"))
         .filter(pl.col("bw_gbps").is_not_null())  # nvidia-smi topo -m counts links, it does not rate them
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
-        .group_by("host", pl.col("src").alias("gpu"), maintain_order=True)
-        .agg(pl.col("bw_gbps").sum(), pl.len().alias("links"), pl.col("input_id", "line").first())
+        .select("host", "src", "dst", "bw_gbps", "input_id", "line")
         .collect()
     )
 

@@ -29,7 +29,7 @@ from nccl_insight.readers.nccl_log.work import (
 )
 
 _LAST_ERROR: Final = "Last error:"
-_QUOTE: Final = "log entry (may be unrelated) '"
+_QUOTE: Final = "Last NCCL warning(error)"
 _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) |\] \[FATAL ERROR\]:"

@@ -63,9 +63,12 @@ _LABEL_ENDS: Final = " \t:|>)]"
 _WORD: Final = re.compile(r"\S")
 
 
-# XLA: Last NCCL warning(error) log entry (may be unrelated) '...'. The quote ends the line, or a stack follows it.
+# XLA quotes NCCL's last warning, with `log entry (may be unrelated)` or without, in quotes or behind a colon. The quote
+# ends the line, or a stack follows it.
 _DATED: Final = re.compile(r"^.{0,80}?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9][0-9:.,]+")
-_QUOTED: Final = re.compile(r"log entry \(may be unrelated\) '(.+?)'\.?(?=[\s\"]*$|; | \[)")
+_QUOTED: Final = re.compile(
+    r"Last NCCL warning\(error\)(?: log entry \(may be unrelated\))?:? (?:'(.+?)'\.?(?=[\s\"]*$|; | \[)|([^'].*))"
+)
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ def stamp(text: str) -> str:
 def quoted(text: str) -> str | None:
     """NCCL's last warning as XLA quotes it in its own errors; None where a line quotes none."""
     found = _QUOTED.search(text)
-    return found[1].strip() or None if found else None
+    return (found[1] or found[2]).strip() or None if found else None
 
 
 # Exceptions that a program prints with their own traceback behind them.

@@ -26,6 +26,7 @@ _LIBRARIES: Final = (
 )
 # What the dynamic linker of glibc says.
 _NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})' not found")
+_MISSING: Final = re.compile(r"(lib[\w+.-]{1,80}\.so[\w.]{0,20}): cannot open shared object")
 _UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
 
@@ -41,7 +42,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             & pl.col("name").is_not_null()
         )
         failed = failed.filter(told(failed, "plugin-absent").is_null())
-        rows = failed.with_columns(pl.coalesce("detail", "name").alias("text"))
+        rows = pl.concat([_needed(run), failed.with_columns(text=pl.coalesce("detail", "name"))])
     if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
         return
     old = mentions(run, "plugin-unusable", "too-old")
@@ -69,6 +70,19 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
 
 
+def _needed(run: Run) -> pl.DataFrame:
+    """Plugins that are there and whose own libraries the dynamic linker does not find; a plugin's name says net."""
+    told_ = pl.concat_str("name", "detail", separator=": ", ignore_nulls=True)
+    asked = run.table("env").filter(pl.col("name") == "NCCL_NET_PLUGIN")["value"].drop_nulls().to_list()
+    library = pl.col("text").str.extract(_MISSING.pattern)
+    return (
+        run.table("plugins")
+        .filter(pl.col("kind").cast(pl.String) == "net")
+        .with_columns(text=told_)
+        .filter(library.is_not_null() & ~library.str.contains(r"(?i)net|nccl") & ~library.is_in(asked))
+    )
+
+
 def _why(text: str) -> tuple[str, str]:
     """What the dynamic linker says in short, and the steps that fit."""
     if needs := _NEEDS.search(text):
@@ -81,6 +95,12 @@ def _why(text: str) -> tuple[str, str]:
         return (
             f"The network plugin does not fit the libraries here: {symbol[1]} is undefined",
             f"{_LIBRARIES}   # inside the container; then install the plugin release for this NCCL and libfabric",
+        )
+    if needed := _MISSING.search(text):
+        return (
+            f"The network plugin needs {needed[1]}, which is not there",
+            f"{_LIBRARIES}   # inside the container; then install the library (CUDA's runtime: cuda-cudart of that "
+            "version), or a plugin that was built for the CUDA of this image",
         )
     return (
         "A network plugin was found but cannot be used",

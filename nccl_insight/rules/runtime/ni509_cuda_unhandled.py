@@ -98,17 +98,14 @@ def _quoted(found: Trouble) -> str | None:
     return said.partition("error: ")[2].partition(" was encountered")[0][:90] or said[:90] if said else None
 
 
-# Lines of programs and of runtimes below them, of which NCCL's calls are a part.
-_PROGRAM: Final = ("program_cuda_failed", "program_cuda_check", "thc_error", "rocr_memory_fault", "rocr_exception",
-                   "hip_queue_abort")  # fmt: skip
+_CALLERS: Final = {"nccl-tests": "nccl-tests", "either": "NCCL or the program", "program": "the program"}
 
 
 def _hit(ctx: Context, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[Hit]:
     reason = found.value("error_text") or _quoted(found) or "CUDA error"
-    own = bool(found.rows["message"].is_in(["tests_cuda_failure"]).all())
-    thrown = bool(found.rows["message"].is_in(["watchdog_terminated"]).any())
-    program = bool(found.rows["message"].is_in(list(_PROGRAM)).all())
-    where = "nccl-tests" if own else "NCCL or the program" if thrown else "the program" if program else "NCCL"
+    callers = set(told(found.rows, "cuda-caller"))
+    caller = "either" if "either" in callers else callers.pop() if len(callers) == 1 else None
+    where = _CALLERS.get(caller or "", "NCCL")
     kinds = set(told(found.rows, "cuda-kind").drop_nulls())
     meaning, step = next(
         ((text, step) for kind, text, step in _KNOWN if kind in kinds),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.facts.paths import nvlink_per_gpu
+from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import links_degraded
@@ -22,6 +22,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding from the topology, one from nvidia-smi, one from NCCL's diagnostics."""
     run = ctx.run
     yield from _topology(run)
+    yield from _one_way(run)
     yield from _smi(run)
     yield from links_degraded(run)
     said = ctx.lines()
@@ -61,6 +62,33 @@ def _topology(run: Run) -> Iterator[Hit]:
         confidence=Confidence.HIGH,
         hosts=hosts,
         evidence=(*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
+    )
+
+
+def _one_way(run: Run) -> Iterator[Hit]:
+    """Links between two GPUs that are slower in one direction: both ends have the same wires."""
+    there = nvlinks(run)
+    back = there.select("host", src="dst", dst="src", back_gbps="bw_gbps")
+    slow = there.join(back, on=["host", "src", "dst"], how="inner", maintain_order="left").filter(
+        pl.col("bw_gbps") < 0.95 * pl.col("back_gbps")
+    )
+    if slow.is_empty():
+        return
+    row, hosts = slow.row(0, named=True), hosts_of(slow)
+    file = run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
+    told = f" (does {file[0]} say so? it is NCCL_TOPO_FILE)" if len(file) else ""
+    yield Hit(
+        title=f"NVLink from {row['src']} to {row['dst']} has {row['bw_gbps']:.0f} GB/s, the way back "
+        f"{row['back_gbps']:.0f} GB/s" + (f" ({named(hosts)})" if hosts else ""),
+        explanation="Both directions share the same links: some of them are down or slower at one end, or a topology "
+        "file says so. NCCL makes its channels for the slower direction.",
+        observed=f"{row['bw_gbps']:.0f} GB/s",
+        expected=f"{row['back_gbps']:.0f} GB/s as the way back",
+        unit="GB/s",
+        next_step=f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host{told}",
+        confidence=Confidence.HIGH,
+        hosts=hosts,
+        evidence=refs(slow, 2),
     )
 
 
