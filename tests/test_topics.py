@@ -28,6 +28,7 @@ SEARCHES = frozenset({"search", "match", "fullmatch", "findall", "finditer"})
 ALLOWED = {
     "engine/fill.py": "holes in the steps of this tool's own checks, and addresses in a line",
     "engine/help.py": "settings that a line of any wording offers",
+    "engine/story.py": "the steps that a program counts in its own words",
     "engine/steps.py": "the steps of this tool's own checks",
     "facts/course.py": "the heads of kernel lines, as its reader has them",
     "facts/clock.py": "notations of a clock",

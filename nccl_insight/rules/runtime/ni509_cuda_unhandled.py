@@ -60,6 +60,13 @@ _KNOWN = (
         "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES; nvidia-smi -L   # in the rank's environment",
     ),
     (
+        "refused-argument",
+        "memory or a handle that CUDA does not take: of another process or of the host, which this container cannot "
+        "register or map, or of a GPU of another kind",
+        "nvidia-smi -L; df -h /dev/shm; ulimit -l; readlink /proc/self/ns/ipc   # inside the container of each rank of "
+        "the host: all must see the same GPUs and share memory",
+    ),
+    (
         "peer-access",
         "peer access between GPUs that do not offer it",
         "nvidia-smi topo -p2p r   # on the hosts named",

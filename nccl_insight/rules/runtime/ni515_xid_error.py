@@ -43,9 +43,9 @@ def _bus(text: str) -> str:
     return "".join(parts[-2:]) if len(parts) >= 2 else text.lower()
 
 
-def _pid(text: str) -> int | None:
-    """The number behind ``pid=``, with or without a quote."""
-    digits = "".join(takewhile(str.isdigit, text.partition("pid=")[2].lstrip("'")))
+def _number(text: str, behind: str) -> int | None:
+    """The number behind some words, with or without a quote."""
+    digits = "".join(takewhile(str.isdigit, text.partition(behind)[2].lstrip("'")))
     return int(digits) if digits.isascii() and digits else None
 
 
@@ -94,7 +94,7 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
     host = known.host_in_tag(str(row.get("launcher") or "")) or known.host_of_input.get(
         int(str(row["input_id"]))
     )
-    pid = _pid(str(row["text"] or ""))
+    pid = _number(str(row["text"] or ""), "pid=")
     process = known.process(pid, host) if pid is not None else None
     if process is not None:
         return process[1], process[0]
@@ -128,6 +128,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         text = str(row["text"] or "")
         number, word = row.get("xid"), row["_word"]
         xid = int(number) if isinstance(number, int) else 79 if word == "fallen-off" else None
+        # The cleanup of a process tells which error it comes from.
+        xid = _number(text, "caused by previous Xid ") or xid
         switch = text.startswith("SXid") or row["message"] == "kernel_sxid"
         severity = Severity(weight(xid, word, switch=switch))
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
