@@ -17,7 +17,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """Messages that only a missing interface causes, or no interface while a name was asked for."""
     run = ctx.run
     rows = setting(run, "NCCL_SOCKET_IFNAME").filter(pl.col("value").fill_null("") != "")
-    names = ["ifname-not-found", *(["bootstrap-no-interface"] if rows.height else [])]
+    names = [ctx.name, *(["bootstrap-no-interface"] if rows.height else [])]
     found = trouble(run, *names)
     if found is None:
         return

@@ -20,7 +20,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     yield from log_notes(
         run,
-        "log-truncated",
+        ctx.name,
         "Lines are missing from the log",
         "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one complete file per process; under Ray also "
         "RAY_DEDUP_LOGS=0",

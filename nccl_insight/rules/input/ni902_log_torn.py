@@ -14,7 +14,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     yield from log_notes(
         run,
-        "log-torn",
+        ctx.name,
         "Lines were torn by several writers",
         "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one file per process",
         "Whole records found inside torn lines were used; fragments were left out and counted.",

@@ -12,7 +12,7 @@ from nccl_insight.rules.context import Context
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding."""
     run = ctx.run
-    texts, evidence = noted(run, "clocks-not-comparable")
+    texts, evidence = noted(run, ctx.name)
     if texts:
         yield Hit(
             title="The traces have no common clock: start skew is not judged",

@@ -13,7 +13,7 @@ from nccl_insight.units import plural
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
     run = ctx.run
-    texts, evidence = noted(run, "trace-metadata-missing")
+    texts, evidence = noted(run, ctx.name)
     if texts:
         more = f" (and {plural(len(texts) - 1, 'more note')})" if len(texts) > 1 else ""
         yield Hit(

@@ -15,7 +15,7 @@ _NAMED = 8
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
     run = ctx.run
-    texts, evidence = noted(run, "trace-truncated")
+    texts, evidence = noted(run, ctx.name)
     if texts:
         name = texts[0].split(": ", 1)[0].rsplit("/", 1)[-1]
         more = f" and {plural(len(texts) - 1, 'other input')}" if len(texts) > 1 else ""

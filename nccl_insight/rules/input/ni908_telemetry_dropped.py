@@ -13,7 +13,7 @@ from nccl_insight.units import plural
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all inputs."""
     run = ctx.run
-    texts, refs = noted(run, "telemetry-dropped")
+    texts, refs = noted(run, ctx.name)
     if not texts:
         return
     more = f" and {plural(len(texts) - 1, 'more recorder')}" if len(texts) > 1 else ""

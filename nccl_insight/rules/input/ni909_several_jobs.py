@@ -18,7 +18,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding each for logs and for traces, with the first line or trace of each job as evidence."""
     run = ctx.run
     yield from _logs(run)
-    texts, _ = noted(run, "several-jobs")
+    texts, _ = noted(run, ctx.name)
     if not texts:
         return
     info = run.table("trace_info")

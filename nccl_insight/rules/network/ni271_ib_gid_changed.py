@@ -19,7 +19,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     devices = devices_of(run, found.rows)
     names = ", ".join(sorted({d.split("/", 1)[1] for d in devices})[:4])
-    harmless = in_order(run) and not loud_besides(run, ("ib-gid-changed",))
+    harmless = in_order(run) and not loud_besides(run, (ctx.name,))
     yield from ctx.report(
         f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
         explanation="Connections keep the address they were made with. If the address behind the GID changed, packets "

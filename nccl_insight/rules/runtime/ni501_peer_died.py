@@ -28,7 +28,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     lost = (
         causes(run)
-        .filter(pl.col("cause") == "peer-died")
+        .filter(pl.col("cause") == ctx.name)
         .join(accepting(run), on=["input_id", "line"], how="anti")
     )
     if lost.is_empty():
@@ -52,7 +52,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         rows=found,
         hosts=gone,
         ranks=_only_rank(run, gone) if gone else None,
-        severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(run) else None,
+        severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(ctx) else None,
     )
 
 
@@ -112,10 +112,10 @@ def _finished(run: Run, found: Trouble) -> bool:
     return not aborted and bool((told["_last"].is_not_null() & (told["line"] > told["_last"])).all())
 
 
-def _left(run: Run) -> bool:
+def _left(ctx: Context) -> bool:
     """Whether nothing was lost: every rank closed in order, and nothing else failed. Ranks leave one after another."""
-    quiet = ("peer-died", CONSEQUENCE, "ib-libibverbs-missing")
-    return in_order(run) and not ends(run) and not loud_besides(run, quiet)
+    quiet = (ctx.name, CONSEQUENCE, "ib-libibverbs-missing")
+    return in_order(ctx.run) and not ends(ctx.run) and not loud_besides(ctx.run, quiet)
 
 
 def _silent(run: Run, found: Trouble) -> list[int]:

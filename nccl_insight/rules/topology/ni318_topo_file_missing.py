@@ -19,7 +19,7 @@ _WHY = "NCCL was told to read a file that is not there or not readable, and uses
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all lines, from the errors or from the notes about topology files."""
     run = ctx.run
-    asked = causes(run).filter(pl.col("cause") == "topo-file-missing")
+    asked = causes(run).filter(pl.col("cause") == ctx.name)
     asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
         yield from ctx.report(
