@@ -101,7 +101,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ("odd", "diagnosis", "words"),
     [
         (_none, "", ""),
-        (_mismatch, "collective-mismatch", "AllReduce count 1 "),
+        (_mismatch, "collective-mismatch", "AllReduce 1 "),
         (_stopped, "collective-not-reached", "ank 3"),
         (_unpaired, "send-recv-unmatched", "Rank 0 sends 12 times to rank 1, which receives 11 times"),
     ],

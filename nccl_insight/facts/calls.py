@@ -202,8 +202,8 @@ def judgeable(run: Run) -> pl.DataFrame:
     """Communicators whose calls can be compared: ``comm_id, nranks, ranks``.
 
     Every rank that the log holds of them printed calls, and their init is in the log, so that counting starts
-    at the first call. A communicator that all its ranks destroyed got through its calls: where they seem to differ,
-    lines are missing.
+    at the first call. Where all ranks destroyed the communicator and yet differ in how many calls they made, lines are
+    missing.
     """
     return run.memo("facts.calls_judgeable", _judgeable)
 
@@ -213,10 +213,16 @@ def _judgeable(run: Run) -> pl.DataFrame:
         pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
         (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all().alias("through"),
     )  # fmt: skip
-    called = progress(run).group_by("comm_id").agg(pl.col("rank").n_unique().alias("ranks"))
+    called = progress(run).group_by("comm_id").agg(
+        pl.col("rank").n_unique().alias("ranks"), (pl.col("calls").n_unique() > 1).alias("uneven")
+    )  # fmt: skip
     return (
         called.join(made, on="comm_id", how="inner")
-        .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")) & ~pl.col("through"))
+        .filter(
+            (pl.col("ranks") > 1)
+            & (pl.col("ranks") == pl.col("known"))
+            & ~(pl.col("through") & pl.col("uneven"))
+        )
         .select("comm_id", "nranks", "ranks")
     )
 
