@@ -125,6 +125,7 @@ def analyze(
     policy: Policy | None = None,
     input_format: str | None = None,
     symptom: str = "",
+    nics: str = "",
 ) -> Result:
     """The verdict on a run, or on the files of one job.
 
@@ -132,14 +133,15 @@ def analyze(
         source: a run, or paths.
         policy: what to select, silence and weigh differently.
         input_format: a value of ``inputs.kind`` to use for every input instead of looking.
-        symptom: ``hang``, ``slow`` or ``crash``: the next commands are then for that.
+        symptom: ``hang``, ``slow`` or ``crash``: never ok then, and next commands for that.
+        nics: NICs of each node as COUNTxGBITS, such as ``8x400``, where the inputs do not tell.
 
     Raises:
-        UsageError: a path does not exist or the format is unknown.
+        UsageError: a path does not exist, the format is unknown, or ``nics`` is not of that form.
         NotJudgedError: the paths name no file.
     """
     run = source if isinstance(source, Run) else load(source, input_format, details=False)
-    found = judge(run, policy, symptom=symptom)
+    found = judge(run, policy, symptom=symptom, nics=nics)
     return Result(**{f.name: getattr(found, f.name) for f in fields(Analysis)}, run=run)
 
 

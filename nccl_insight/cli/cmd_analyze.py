@@ -149,7 +149,14 @@ def register(app: typer.Typer) -> None:
             False, "--strict", help="Exit 3 when nothing proves that the job is healthy."
         ),
         symptom: Literal["hang", "slow", "crash"] | None = typer.Option(
-            None, "--symptom", help="What you see: hang, slow or crash. Next commands are then for that."
+            None,
+            "--symptom",
+            help="What you see: hang, slow or crash. Never OK then, and next commands for that.",
+        ),
+        nics: str | None = typer.Option(
+            None,
+            "--nics",
+            help="NICs of each node as COUNTxGBITS, such as 8x400, where the inputs do not tell.",
         ),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
         color: Color = typer.Option("auto", "--color", help="When to color the text."),
@@ -216,7 +223,7 @@ def register(app: typer.Typer) -> None:
             )  # fmt: skip
             from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
 
-            return judging.analyze(run, policy, symptom=symptom or ""), run
+            return judging.analyze(run, policy, symptom=symptom or "", nics=nics or ""), run
 
         if follow:
             from nccl_insight.cli.following import follow as follow_inputs

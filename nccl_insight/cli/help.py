@@ -26,7 +26,8 @@ _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "--output", "--format", "--js", "--timeline", "--bundle", "--color", "--quiet", "--verbose", "--json",
     ),
     "What is judged": (
-        "--select", "--ignore", "--fail-on", "--min-coverage", "--strict", "--symptom", "--exit-zero", "--config",
+        "--select", "--ignore", "--fail-on", "--min-coverage", "--strict", "--symptom", "--nics", "--exit-zero",
+        "--config",
         "--isolated", "--expect", "--expect-file",
     ),
     "Privacy": ("--redact", "--redact-level", "--redact-report"),

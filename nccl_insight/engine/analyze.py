@@ -29,11 +29,12 @@ from nccl_insight.engine.several import (
 from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.expect.machine import parse_nics
 from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.facts.thresholds import with_symptom, with_thresholds
+from nccl_insight.facts.thresholds import with_thresholds, with_told
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
@@ -46,7 +47,11 @@ _MOST_APART = 1000
 
 
 def analyze(
-    run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None, symptom: str = ""
+    run: Run,
+    policy: Policy | None = None,
+    rules: Sequence[Rule] | None = None,
+    symptom: str = "",
+    nics: str = "",
 ) -> Analysis:
     """Judges a run.
 
@@ -55,26 +60,30 @@ def analyze(
         policy: what to select, silence and weigh differently; the default judges everything.
         rules: the rules to use, by default all that are installed.
         symptom: ``hang``, ``slow`` or ``crash``, where the user knows: never ok then, and next commands for that.
+        nics: NICs of each node as COUNTxGBITS, where the inputs do not tell: what benchmarks should reach.
 
     Raises:
+        UsageError: ``nics`` is not of that form.
         InsightError: an installed rule module is malformed.
     """
     policy = policy or Policy()
-    if policy.thresholds or symptom:
+    if nics:
+        parse_nics(nics)
+    if policy.thresholds or symptom or nics:
         run = with_thresholds(Run(run.tables, run.reader, run.inputs), policy.thresholds)
-        run = with_symptom(run, symptom)
+    with_told(run, symptom, nics)
     with begun(run):
-        return _judged(run, policy, rules, symptom)
+        return _judged(run, policy, rules, symptom, nics)
 
 
-def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str) -> Analysis:
+def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str, nics: str) -> Analysis:
     installed = list(discover() if rules is None else rules)
     chosen = [rule for rule in installed if policy.selects(rule)]
     coverage = coverage_of(run)
     # Without anything to judge, what the readers noted about the inputs is still told.
     judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
     everything = parts(run)
-    runs = [with_symptom(part_run(run, part), symptom) for part in everything if part.judged]
+    runs = [with_told(part_run(run, part), symptom, nics) for part in everything if part.judged]
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
     notes: list[str] = []

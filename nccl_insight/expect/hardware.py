@@ -60,6 +60,8 @@ class Gpu(_Entry):
     bridge_gpus: int
     p2p: bool
     unified: bool
+    nics: str
+    network: str
     figures: Mapping[str, Figure] = field(hash=False)
 
 
@@ -120,6 +122,8 @@ def gpus() -> tuple[Gpu, ...]:
             bridge_gpus=entry.get("bridge_gpus", 0),
             p2p=entry.get("p2p", True),
             unified=entry.get("unified", False),
+            nics=entry.get("nics", ""),
+            network=entry.get("network", "unknown"),
             figures=_figures(entry, data["source"]),
         )
         for name, entry in data["gpu"].items()

@@ -16,10 +16,11 @@ import polars as pl
 
 from nccl_insight.bandwidth import busbw_expr, busbw_factor
 from nccl_insight.expect.hardware import Gpu, find_gpu, networks
-from nccl_insight.expect.machine import Machine
+from nccl_insight.expect.machine import Machine, parse_nics
 from nccl_insight.expect.model import OPS, parts_of
 from nccl_insight.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
 from nccl_insight.facts.networks import networks_in_use, nics
+from nccl_insight.facts.thresholds import nics as told_nics
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run
 
@@ -317,6 +318,9 @@ def machine_of(run: Run, nranks: int, nodes: int | None = None) -> Machine | Non
     if gpu is None or nodes is None or nodes < 1 or nranks % nodes:
         return None
     count, gbit, kind = _nics(run)
+    said = told_nics(run) or gpu.nics
+    if not count and nodes > 1 and said:
+        (count, gbit), kind = parse_nics(said), "unknown" if told_nics(run) else gpu.network
     env = dict(run.table("env").select("name", "value").iter_rows())
     used = links(run).filter(pl.col("transport") == "NET")
     gdr = bool(used["gdr"].fill_null(False).any()) if used.height else None
@@ -370,6 +374,23 @@ def _efficiency(run: Run) -> pl.DataFrame:
         pl.Series("expected_high_gbps", [b and b.high_gbps for b in bands], dtype=pl.Float64),
         pl.Series("expected_from", [b and b.source for b in bands], dtype=pl.String),
     ).with_columns(of_expected=_exact_busbw() / pl.col("expected_gbps"))
+
+
+def unjudged(run: Run, least_bytes: int) -> str:
+    """Large measurements of several GPUs of which nobody knows what they should reach, in words; empty without one."""
+    rows = efficiency(run).filter((pl.col("size_bytes") >= least_bytes) & (pl.col("busbw_gbps") > 0))
+    rows = rows.filter((pl.col("nranks") > 1) & (pl.col("n_gpus").fill_null(1 << 30) >= pl.col("nranks")))
+    if rows.is_empty() or rows["expected_gbps"].null_count() < rows.height:
+        return ""
+    best = rows.sort("busbw_gbps").row(-1, named=True)
+    if gpu_of(run) is None:
+        why = "its GPUs are not named, or not in the table"
+    elif (best["n_hosts"] or 0) > 1:
+        why = "which NICs the nodes have is not in the inputs (say --nics COUNTxGBITS, such as 8x400)"
+    else:
+        why = "on how many nodes is not in the inputs"
+    what = f"{best['op'] or 'a collective'} on {best['nranks']} ranks"
+    return f"{best['busbw_gbps']:,.4g} GB/s busbw of {what} is not judged: {why}"
 
 
 def _exact_busbw() -> pl.Expr:

@@ -276,6 +276,8 @@ def _doubts(run: Run) -> Iterator[str]:
         yield f"no cause of {_SEEN.get(seen, seen)} is in the inputs"
 
 
+# Messages from this size on tell the rate of links, not latency.
+_LARGE: Final = 64 << 20
 _SEEN: Final = {"hang": "the hang", "slow": "the slowness", "crash": "the crash"}
 
 
@@ -298,6 +300,11 @@ def _found_doubts(run: Run) -> Iterator[str]:
     if cut.height:
         row = cut.row(-1, named=True)
         yield f"nccl-tests stops after {plural(int(row['rows'] or 0), 'line')} of its table, before its summary"
+    if run.has("benchmarks"):
+        from nccl_insight.facts.expected import unjudged  # brings the model, which other inputs do not need
+
+        if open_rate := unjudged(run, _LARGE):
+            yield f"{NO_PROBLEM}; {open_rate}"
     for what in unread(run)[:1]:
         yield (
             f"{what.count:,} lines about {what.about} are worded in a way that is not known here "

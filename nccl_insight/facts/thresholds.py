@@ -9,6 +9,7 @@ from nccl_insight.tables.run import Run
 
 _MEMO: Final = "policy.thresholds"
 _SEEN: Final = "asked.symptom"
+_NICS: Final = "asked.nics"
 
 
 def _none(_: Run) -> Mapping[str, Mapping[str, float]]:
@@ -31,7 +32,13 @@ def symptom(run: Run) -> str:
     return run.memo(_SEEN, lambda _: "")
 
 
-def with_symptom(run: Run, seen: str) -> Run:
-    """A run of which nothing was asked yet, judged as one of which the user saw this."""
+def nics(run: Run) -> str:
+    """NICs of each node as COUNTxGBITS where the user says so, else empty."""
+    return run.memo(_NICS, lambda _: "")
+
+
+def with_told(run: Run, seen: str, network: str = "") -> Run:
+    """A run of which nothing was asked yet, judged as one of which the user saw this, on nodes with these NICs."""
     run.memo(_SEEN, lambda _: seen)
+    run.memo(_NICS, lambda _: network)
     return run

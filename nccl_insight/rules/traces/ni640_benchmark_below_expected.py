@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
 from nccl_insight.facts.copies import host_copies, peer_copies
-from nccl_insight.facts.expected import efficiency
+from nccl_insight.facts.expected import efficiency, machine_of
 from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context
@@ -74,11 +75,31 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         size = format_bytes(best["size_bytes"])
         yield Hit(
             title=f"{best['op']} of {size} on {best['nranks']} ranks reaches {measured} busbw; "
-            f"healthy machines reach {low} or more",
+            f"{low} to {format_gbps(best['expected_high_gbps'])} expected{_on(run, best)}",
             explanation=f"{best['of_expected']:.0%} of the expected {format_gbps(best['expected_gbps'])}, by "
             f"{best['expected_from']}. It is the best of {part.height} measured rows from {format_bytes(least)} on.",
             observed=f"{measured} busbw",
             expected=f"{low} to {format_gbps(best['expected_high_gbps'])}; warned below {share:.0%} of {low}",
-            next_step="grep ' via ' <log>   # transport of each pair; then the same test on other nodes",
+            next_step=_next_step(run, best["n_hosts"]),
             evidence=(Ref(best["input_id"], best.get("line") or 0, f"{best['op']} {size}: {measured}"),),
         )
+
+
+def _on(run: Run, row: Mapping[str, Any]) -> str:
+    machine = machine_of(run, int(row["nranks"]), row["n_hosts"])
+    return f" on {machine.describe()}" if machine is not None else ""
+
+
+def _next_step(run: Run, nodes: int | None) -> str:
+    if run.has("connections"):
+        return "grep ' via ' <log>   # transport of each pair; then the same test on other nodes"
+    if nodes and nodes > 1:
+        return (
+            "NCCL_DEBUG=INFO <the same test> 2>&1 | grep -E 'NET/| via '   # NET/IB with GDRDMA over the fast NICs? "
+            "if not: NCCL_IB_HCA=<them> and NCCL_SOCKET_IFNAME=<their interface>; ib_write_bw between the nodes tells "
+            "what the link does"
+        )
+    return (
+        "NCCL_DEBUG=INFO <the same test> 2>&1 | grep ' via '   # P2P, SHM or NET between GPUs? then nvidia-smi topo -m "
+        "and nvidia-smi nvlink -s"
+    )
