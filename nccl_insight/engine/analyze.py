@@ -12,7 +12,7 @@ from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fill import filled_in
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.help import helped
-from nccl_insight.engine.measured import copy_sentences, measured_sentences
+from nccl_insight.engine.measured import copy_sentences, fabric_sentences, measured_sentences
 from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
@@ -116,7 +116,13 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_digest()),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
-        notes=(*measured_sentences(last), *copy_sentences(last), *notes, *policy.notes()),
+        notes=(
+            *measured_sentences(last),
+            *copy_sentences(last),
+            *fabric_sentences(last),
+            *notes,
+            *policy.notes(),
+        ),
         headline=headline(
             status, findings, reasons, inputs, not (placed and min(placed, key=lambda d: d.order).undecided)
         ),

@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight.facts.copies import host_copies, peer_copies, reach
 from nccl_insight.facts.expected import efficiency
+from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_bytes, format_span_gbps, plural
 
@@ -90,3 +91,14 @@ def _named(odd: list[str]) -> str:
         return ""
     more = f" and {len(odd) - _NAMED} more" if len(odd) > _NAMED else ""
     return f"; far below the others of their node: {', '.join(odd[:_NAMED])}{more}"
+
+
+def fabric_sentences(run: Run) -> list[str]:
+    """What the health masks of a paste say that shows no communicator, whose reader asks what they mean."""
+    if run.has("communicators"):
+        return []
+    return [
+        f"NVLink fabric health mask {found.mask} of {plural(found.gpus, 'GPU')}: {', '.join(found.good)}"
+        for found in fabric_health(run)
+        if found.good and not found.bad
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.model import CannotJudge, Confidence, Hit
@@ -13,6 +14,7 @@ from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
+from nccl_insight.units import plural
 
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
@@ -25,6 +27,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield from _one_way(run)
     yield from _smi(run)
     yield from links_degraded(run)
+    yield from _fabric(run)
     said = ctx.lines()
     rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
     if rows is not None and rows.height:
@@ -34,6 +37,24 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             explanation="NCCL counts active links only: some links of a GPU are down or slower.",
             expected="all links active, at one speed",
             rows=Trouble(rows),
+        )
+
+
+def _fabric(run: Run) -> Iterator[Hit]:
+    for found in fabric_health(run):
+        if not found.bad:
+            continue
+        yield Hit(
+            title=f"The NVLink fabric of {plural(found.gpus, 'GPU')} reports {' and '.join(found.bad)}",
+            explanation="NVML's health mask of the fabric says so. "
+            + (f"It also says: {', '.join(found.good)}." if found.good else ""),
+            observed=f"healthMask {found.mask}",
+            expected="bandwidth not degraded, routes healthy (0xaa)",
+            next_step="nvidia-smi -q | grep -A8 Fabric; nvidia-smi nvlink -s   # on these hosts; then the log of "
+            "the fabric manager",
+            confidence=Confidence.HIGH,
+            hosts=found.hosts,
+            evidence=found.evidence,
         )
 
 

@@ -19,16 +19,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     rows = ctx.run.table("benchmarks").filter(
         (pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"])
     )
-    keys = [key for key in _RUN if key in rows.columns]
     if rows.is_empty():
         return
     # Measured twice: the slower of a larger size still beats the faster of a smaller one.
-    sizes = rows.group_by(*keys, "size_bytes").agg(
+    sizes = rows.group_by(*_RUN, "size_bytes").agg(
         pl.col("time_us").min().alias("best_us"), pl.col("time_us").max().alias("worst_us"), pl.len(),
         pl.col("line").min(),
     )  # fmt: skip
     sizes = sizes.filter(pl.col("len") > 1).sort("size_bytes")
-    for sweep in sizes.partition_by(keys, maintain_order=True):
+    for sweep in sizes.partition_by(_RUN, maintain_order=True):
         later = sweep["worst_us"].reverse().cum_min().reverse().shift(-1)
         dips = sweep.with_columns(_later=later).filter(pl.col("best_us") > ctx["ratio"] * pl.col("_later"))
         if dips.height:
