@@ -112,7 +112,7 @@ def _draw_all(browser: Any) -> int:
     count = browser.execute_script("return document.querySelectorAll('.plot').length")
     deadline = time.monotonic() + 60
     scroll = "const p = document.querySelector('.plot:not([data-drawn])');"
-    scroll += "if (p) p.scrollIntoView({behavior: 'instant', block: 'center'}); return p === null"
+    scroll += "if (p) p.closest('figure').scrollIntoView({behavior: 'instant'}); return p === null"
     while not browser.execute_script(scroll) and time.monotonic() < deadline:
         time.sleep(0.05)
     drawn = "return document.querySelectorAll('.plot[data-drawn] .main-svg:first-child').length"

@@ -43,6 +43,13 @@ def _render(
         from nccl_insight.report import ticket
 
         return ticket.chat(analysis)
+    if kind == "card":
+        from nccl_insight.report import card
+        from nccl_insight.report.figures import build
+        from nccl_insight.report.html.findings import proof
+        from nccl_insight.views.figures import figures
+
+        return card.render(analysis, proof(analysis, build(analysis, figures(run))))
     if kind == "story":
         from nccl_insight.report import story
 
@@ -103,12 +110,12 @@ def register(app: typer.Typer) -> None:
             "--output",
             "-o",
             metavar="FORMAT=FILE",
-            help="Write to a file (text, story, json, md, junit, html, sarif, github-issue, chat); repeatable.",
+            help="Write to a file (text, story, json, md, junit, html, sarif, github-issue, chat, card); repeatable.",
         ),
         format_: str = typer.Option(
             "text",
             "--format",
-            help="What standard output gets: text, story, json, md, junit, html, sarif, github-issue, chat.",
+            help="What standard output gets: text, story, json, md, junit, html, sarif, github-issue, chat, card.",
         ),
         input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
         engine: Literal["local", "ray"] = typer.Option(

@@ -15,7 +15,7 @@ from nccl_insight.errors import UsageError
 from nccl_insight.inputs.find import watched
 from nccl_insight.writing import Outputs, writing
 
-FORMATS: Final = ("text", "story", "json", "md", "junit", "html", "sarif", "github-issue", "chat")
+FORMATS: Final = ("text", "story", "json", "md", "junit", "html", "sarif", "github-issue", "chat", "card")
 _STANDARD_OUTPUT: Final = ("", "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _SUFFIX: Final = {
     ".json": "json",
@@ -25,6 +25,7 @@ _SUFFIX: Final = {
     ".xml": "junit",
     ".txt": "text",
     ".sarif": "sarif",
+    ".svg": "card",
 }
 
 

@@ -50,7 +50,7 @@ def told(analysis: Analysis) -> bool:
 
 def day(moments: Sequence[Moment]) -> str:
     """The day on which all of it happened; empty where it took several, or no line has a clock."""
-    days = {m.time.split()[-2] for m in moments if m.time}
+    days = {" ".join(m.time.split()[-2:-1]) for m in moments if m.time}
     return days.pop() if len(days) == 1 else ""
 
 

@@ -41,7 +41,7 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
         [
             el(
                 "div",
-                summary(analysis, figure_panel(first, interactive), wide=first.wide)
+                summary(analysis, figure_panel(first, interactive, analysis.findings), wide=first.wide)
                 if first
                 else summary(analysis),
             ),

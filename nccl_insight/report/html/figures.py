@@ -97,9 +97,9 @@ def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, h
     )
 
 
-def figure_panel(figure: Figure, interactive: bool) -> Markup:
-    """One figure by itself, for the first screen of a run without problems."""
-    return _figure(figure, interactive, heading="h2")
+def figure_panel(figure: Figure, interactive: bool, findings: Sequence[Finding] = ()) -> Markup:
+    """One figure by itself, for the first screen, with links to the findings that it shows."""
+    return _figure(figure, interactive, _about(figure, [figure], findings), heading="h2")
 
 
 def _pick(figure: Figure) -> Markup | None:
