@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.cli.cmd_demo import FILES, NEXT
+
 ROOT = Path(__file__).parents[1]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
-DATA = {
-    "run.log": "runs/healthy-16rank-ib/run.log", "good.log": "runs/healthy-16rank-ib/run.log",
-    "crash.log": "runs/tiny-shm/run.log", "hang.log": "triage/two-late-ranks-old-torch/run.log",
-    "logs": "runs/perrank-2.14", "slow": "traces/gloo_late_rank2",
+# What readers have of their own; the rest is written by `nccl-insight demo`.
+DATA = {name: source for files in FILES.values() for name, source in files.items()} | {
+    "good.log": "runs/healthy-16rank-ib/run.log", "logs": "runs/perrank-2.14",
 }  # fmt: skip
 
 
@@ -44,13 +45,51 @@ def test_a_command_of_the_guide(page: str, command: str, tmp_path: Path) -> None
             shutil.copy(path, tmp_path / name)
     words = shlex.split(command)
     assert words[0] == "nccl-insight"
-    done = subprocess.run(
-        [sys.executable, "-m", "nccl_insight", *words[1:]],
-        cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ),
-    )  # fmt: skip
+    done = _run(command, tmp_path)
     expected = {0, 1} if words[1:3] == ["analyze", "logs/"] else {0}
     assert done.returncode in expected, f"{page}: {command}\n{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr
+
+
+def test_the_tour_runs_as_printed_from_an_empty_directory(tmp_path: Path) -> None:
+    shown = [command for page, command in commands() if page == "tour.md"]
+    assert sum(c.startswith("nccl-insight demo ") for c in shown) == 3
+    for command in shown:
+        assert _run(command, tmp_path).returncode == 0, command
+
+
+@pytest.mark.parametrize("case", sorted(FILES))
+def test_a_demo_writes_its_files_judges_them_and_says_what_runs_next(case: str, tmp_path: Path) -> None:
+    done = _run(f"nccl-insight demo {case}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in tmp_path.iterdir()} == set(FILES[case])
+    assert re.search(r"^(FAIL|WARN)  ", done.stdout, re.M)
+    told = re.findall(r"^  (nccl-insight .*)", done.stdout.partition("\nNext:\n")[2], re.M)
+    assert set(NEXT[case]) < set(told)
+    for command in told:
+        assert _run(command, tmp_path).returncode in (0, 1), command
+
+
+def test_a_demo_leaves_files_of_the_user_alone(tmp_path: Path) -> None:
+    (tmp_path / "crash.log").write_text("mine\n")
+    done = _run("nccl-insight demo crash", tmp_path)
+    assert done.returncode == 2
+    assert (tmp_path / "crash.log").read_text() == "mine\n"
+    assert _run("nccl-insight demo crsh", tmp_path).returncode == 2
+
+
+def test_the_wheel_holds_what_demo_writes() -> None:
+    included = (ROOT / "pyproject.toml").read_text()
+    for source in (s for files in FILES.values() for s in files.values()):
+        assert (ROOT / "fixtures" / source).exists()
+        assert f'"fixtures/{source}" = "nccl_insight/demo/{source}"' in included
+
+
+def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nccl_insight", *shlex.split(command)[1:]],
+        cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ),
+    )  # fmt: skip
 
 
 @pytest.mark.skipif(

@@ -18,7 +18,7 @@ _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "Understand a run": ("analyze", "explain-log", "explain", "diff", "expect", "watch"),
     "Before and around a job": ("preflight", "lint", "capture", "replay", "record-env"),
     "Data": ("query", "tables", "parse", "redact"),
-    "About the tool": ("rules", "config", "grammar", "manual", "mcp"),
+    "About the tool": ("demo", "rules", "config", "grammar", "manual", "mcp"),
 }
 COMMANDS: Final = frozenset(name for names in _COMMANDS.values() for name in names)
 _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -80,6 +80,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "grammar suggest": ("nccl-insight grammar suggest run.log",),
     "grammar lint": ("nccl-insight grammar lint",),
     "grammar diff": ("nccl-insight grammar diff nccl/",),
+    "demo": ("nccl-insight demo", "nccl-insight demo hang"),
     "record-env": ('eval "$(nccl-insight record-env --symptom hang)"',),
     "manual": ("nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1",),
     "mcp": ("nccl-insight mcp",),
