@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from nccl_insight.model import Hit, Severity
-from nccl_insight.rules import _host_devices, _host_job, _host_network
 from nccl_insight.rules._host_words import Beside, Said
 from nccl_insight.tables.run import Run
 
-_JUDGES: Final = (*_host_devices.JUDGES, *_host_network.JUDGES, *_host_job.JUDGES)
 _LOUD: Final = (Severity.ERROR, Severity.WARNING)
 
 
@@ -33,8 +31,10 @@ def beside(run: Run) -> Sequence[Beside]:
 def _told(run: Run) -> tuple[dict[str, tuple[Hit, ...]], tuple[Beside, ...]]:
     hits: dict[str, tuple[Hit, ...]] = {}
     sentences: list[Beside] = []
-    if run.has("host_tools") or run.has("stacks"):
-        for judge in _JUDGES:
+    if run.has("host_tools") or run.has("stacks"):  # most runs have none, and need no code for them
+        from nccl_insight.rules import _host_devices, _host_job, _host_network
+
+        for judge in (*_host_devices.JUDGES, *_host_network.JUDGES, *_host_job.JUDGES):
             for said in judge(run):
                 if isinstance(said, Said):
                     hits[said.name] = (*hits.get(said.name, ()), said.hit)

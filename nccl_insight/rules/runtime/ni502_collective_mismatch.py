@@ -11,7 +11,6 @@ from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
-from nccl_insight.rules._dumps import mismatches
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context
@@ -26,7 +25,10 @@ _BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """What NCCL says, what the dumps say, and what the call logs show."""
     run = ctx.run
-    yield from mismatches(run)
+    if run.has("flight_recorder"):
+        from nccl_insight.rules._dumps import mismatches
+
+        yield from mismatches(run)
     for odd_call in odd_calls(run):
         yield _waits_elsewhere(odd_call)
     said = ctx.lines()

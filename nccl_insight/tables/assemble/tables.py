@@ -11,7 +11,7 @@ import polars as pl
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
-from nccl_insight.tables.assemble import memory, predicted
+from nccl_insight.tables.assemble import memory
 from nccl_insight.tables.assemble.attribute import Kinds, Owners
 from nccl_insight.tables.assemble.base import column, finish, stack
 from nccl_insight.tables.assemble.comms import communicators, rank_rows
@@ -283,6 +283,10 @@ def _predicted(
     last: bool,
 ) -> pl.DataFrame:
     """The rows of ``predicted``, in reading order."""
+    if _MODEL_TALK not in names and "tuning_choice" not in names:
+        return stack([])
+    from nccl_insight.tables.assemble import predicted
+
     parts: list[pl.DataFrame] = []
     asked = feeds.whole(_MODEL_TALK, _THREAD) if _MODEL_TALK in names else None
     if asked is not None:
