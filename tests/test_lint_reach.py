@@ -36,6 +36,13 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "steps.yml": ("jobs:\n  a:\n    steps:\n    - run: export NCCL_DEBUG=INFO\n    - run: |\n        export NCCL_IB_SL=1\n        torchrun a.py\n    - run: echo NCCL_P2P_LEVEL=nvl >> $GITHUB_ENV\n", {(4, "env-not-exported"), (8, "env-invalid-value")}),
     ".gitlab-ci.yml": ("variables:\n  NCCL_DEBUG: WARN\na:\n  before_script: [export NCCL_IB_SL=1]\n  script:\n  - export NCCL_IB_TC=106\n  - torchrun a.py\n", set()),
     "a.ipynb": ('{"cells": [\n {"cell_type": "code", "source": ["!export NCCL_DEBUG=INFO\\n",\n  "%env NCCL_P2P_LEVEL=nvl\\n",\n  "!torchrun a.py"]},\n {"cell_type": "markdown", "source": ["export NCCL_ALGO=Rng"]},\n {"cell_type": "code", "source": ["%%bash\\n",\n  "export NCCL_IB_SL=1\\n",\n  "torchrun a.py"]},\n {"cell_type": "code", "source": ["import os\\n",\n  "os.environ[\'NCCL_IB_TC\'] = 106"]}\n]}\n', {(2, "env-not-exported"), (3, "env-invalid-value"), (10, "env-invalid-value")}),
+    # Processes and shared memory that do not fit
+    "asked.sh": ("#!/bin/bash\n#SBATCH --nodes=2 --gres=gpu:h100:4\n#SBATCH --ntasks-per-node=8\nexport NCCL_DEBUG=INFO\nsrun python t.py\n", {(5, "gpu-isolation")}),
+    "fits.sh": ("#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n#SBATCH --ntasks-per-node=1\nexport NCCL_DEBUG=INFO\nsrun torchrun --nproc-per-node=8 t.py\n", set()),
+    "pod.yaml": ("kind: Pod\nspec:\n  containers:\n  - name: t\n    command: [torchrun, --nproc_per_node=8, t.py]\n    env: [{name: NCCL_DEBUG, value: INFO}]\n    resources: {limits: {nvidia.com/gpu: 2}}\n    volumeMounts: [{mountPath: /dev/shm, name: shm}]\n", {(5, "gpu-isolation")}),
+    "shm.yaml": ("services:\n  w:\n    shm_size: 64mb\n    environment: [NCCL_DEBUG=INFO]\n    command: torchrun --nproc_per_node 8 t.py\n", {(3, "shm-too-small")}),
+    "shm.sh": ("export NCCL_DEBUG=WARN\ndocker run --gpus all --shm-size=64m -e NCCL_DEBUG img torchrun t.py\n", {(2, "shm-too-small")}),
+    "net.sh": ("export NCCL_DEBUG=WARN\nexport NCCL_NET=Infiniband\nexport NCCL_IB_HCA='mlx5_0:1;mlx5_1:1'\nexport NCCL_IB_HCA='mlx5_0:1:mlx5_1:1'\n", {(2, "env-invalid-value"), (3, "env-invalid-value"), (4, "env-invalid-value")}),
     # Settings inside one value
     "env_list.sh": ('mpirun -np 16 -H a:8,b:8 --mca mca_base_env_list "NCCL_DEBUG=WARN;NCCL_IB_TIMEOT=22" ./x\n', {(1, "env-unknown-name")}),
     "export_list.sh": ("srun -N2 --export=ALL,NCCL_IB_HCA=mlx5_0,mlx5_1,HOME ./x\n", {(1, "env-invalid-value")}),

@@ -27,6 +27,10 @@ _ALGOS = {
     "pat": ("2.23", None),
 }  # fmt: skip
 _NAME_LISTS = frozenset({"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFNAME", "RCCL_SOCKET_IFNAME"})
+# What people write who mean one of NCCL's own networks.
+_NO_NETWORKS = frozenset(
+    {"infiniband", "rdma", "roce", "rocev2", "verbs", "ibverbs", "mlx5", "tcp", "ethernet", "eth", "sockets"}
+)
 _FUNCTIONS = frozenset(
     {"broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv", "send", "recv", "alltoall",
      "gather", "scatter", "allgatherv"}
@@ -83,6 +87,12 @@ def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
             f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so",
             expected,
         )
+    if name == "NCCL_NET" and text.lower() in _NO_NETWORKS:
+        return (
+            Severity.WARNING,
+            "no network is called so, and NCCL stops without it",
+            "IB, Socket or the plugin's name",
+        )
     if name.endswith("_ADDR_RANGE") and "/" not in text:
         return (
             Severity.WARNING,
@@ -98,6 +108,10 @@ def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
         return None
     body = value.lstrip("^=")
     expected = "names joined by commas, without blanks"
+    if re.search(r"[;|]", body):
+        return (Severity.WARNING, "names are joined by commas; other signs are part of a name", expected)
+    if name == "NCCL_IB_HCA" and re.search(r":[0-9]*:?[A-Za-z]", body):
+        return (Severity.WARNING, "numbers follow a device; more devices follow a comma", "mlx5_0:1,mlx5_1:1")
     if value != value.strip() or re.search(r"\s", body):
         return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
     if re.search(r"[*?\[\]]", body):

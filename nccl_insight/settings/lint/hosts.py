@@ -9,7 +9,7 @@ from typing import Final
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
-from nccl_insight.settings.lint.machine import nodes_asked
+from nccl_insight.settings.lint.machine import LOCAL_RANKS, nodes_asked, too_many_processes
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 
 Found = tuple[int, Issue]
@@ -31,6 +31,10 @@ _ADDRESS: Final = frozenset(
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
 _LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus"})
+_GPUS_PER_NODE: Final = re.compile(
+    r"--gpus-per-node[= ](?:[a-z][\w-]*:)?(\d{1,3})(?!\d)|--gres[= ]gpu(?::[a-z][\w-]*)?:(\d{1,3})(?!\d)"
+)
+_TASKS_PER_NODE: Final = re.compile(r"--n?tasks-per-node[= ](\d{1,3})(?!\d)")
 _PROGRAMS: Final = re.compile(
     r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w+_perf(?:_mpi)?)"
 )
@@ -62,6 +66,7 @@ def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[Foun
     yield from _one_host(script, text)
     if script.kind == "shell":
         yield from _hidden_gpus(script, text)
+        yield from _more_than_asked(script)
 
 
 def fresh_environment(words: Sequence[str]) -> str | None:
@@ -175,6 +180,21 @@ def _local_address(name: str, address: str, nodes: int) -> Issue:
         "Use the first host of the job, such as $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1).",
         "Every node then starts a rendezvous of its own, and the ranks never meet.",
     )  # fmt: skip
+
+
+def _more_than_asked(script: Script) -> Iterator[Found]:
+    """More processes on a node than the batch job asks GPUs for there."""
+    head = "\n".join(directive for _, directive in script.directives)
+    gpus = max((int(m[1] or m[2]) for m in _GPUS_PER_NODE.finditer(head)), default=0)
+    tasks = max((int(m[1]) for m in _TASKS_PER_NODE.finditer(head)), default=1)
+    for launch in script.launches[:_MOST]:
+        said = " ".join(launch.words)
+        own = [int(m[1]) for m in _TASKS_PER_NODE.finditer(said)] if launch.program == "srun" else []
+        each = LOCAL_RANKS.search(said)
+        count = int(each[1]) if each else max(own, default=tasks) if launch.program == "srun" else 0
+        started = each is not None or _PROGRAMS.search(said.partition(" ")[2]) is not None
+        if gpus and count > gpus and started and not _GPUS_PER_NODE.search(said):
+            yield launch.line, too_many_processes(count, gpus, "that the job asks for on a node")
 
 
 def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:

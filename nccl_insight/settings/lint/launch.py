@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue, switched_on
+from nccl_insight.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 from nccl_insight.settings.lint.shell import shell_settings
 
@@ -160,6 +161,13 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     gpus = _gpus(words)
     environment = {s.name: s.value for s in script.settings if s.complete}
     shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
+    given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
+    size = size_bytes(given[1]) if given else None
+    if gpus and size is not None and size < LEAST_SHM_BYTES:
+        yield (
+            launch.line,
+            small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"),
+        )
     if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
         yield launch.line, Issue(
             "shm-too-small", Severity.WARNING, "",

@@ -46,6 +46,35 @@ _TYPES: Final = (
 )  # fmt: skip
 
 
+#: With less shared memory than this, segments of several processes do not fit.
+LEAST_SHM_BYTES: Final = 1 << 30
+LOCAL_RANKS: Final = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})(?!\d)")
+_SIZE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([bkmgt]?)i?b?", re.I)
+
+
+def size_bytes(text: str) -> int | None:
+    """``64m``, ``64Mi``, ``1gb`` or a plain number of bytes; None for anything else."""
+    found = _SIZE.fullmatch(text.strip())
+    return int(float(found[1]) * 1024 ** "bkmgt".index(found[2].lower() or "b")) if found else None
+
+
+def small_shm(who: str, size: str, step: str) -> Issue:
+    """A container whose shared memory was made, and made too small."""
+    return Issue(
+        "shm-too-small", Severity.WARNING, "", f"{who} gets {size} of shared memory at /dev/shm", f"Write {step}.",
+        "NCCL and data loaders put segments for every pair of processes into /dev/shm.", size, "1 GiB or more",
+    )  # fmt: skip
+
+
+def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
+    """More processes than GPUs: NCCL takes one GPU for each rank."""
+    return Issue(
+        "gpu-isolation", Severity.WARNING, "", f"{processes} processes start on {gpus} GPUs {where}",
+        f"Ask for {processes} GPUs, or start {gpus} processes.",
+        "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
+    )  # fmt: skip
+
+
 def nodes_asked(text: str) -> int:
     """The largest number of nodes that the text asks for; 2 where it names several hosts; 1 when nothing is said."""
     most = max((int(m[1]) for m in islice(_COUNT.finditer(text), _MOST)), default=1)

@@ -10,6 +10,13 @@ import yaml
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
+from nccl_insight.settings.lint.machine import (
+    LEAST_SHM_BYTES,
+    LOCAL_RANKS,
+    size_bytes,
+    small_shm,
+    too_many_processes,
+)
 from nccl_insight.settings.lint.yaml_ import Document, child, entries, line_of, text_of
 
 Found = tuple[int, Issue]
@@ -92,6 +99,9 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                     f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."
                 ),
             )
+        for place, count in _processes(container):
+            if gpus and count > gpus[0]:
+                yield line_of(place), too_many_processes(count, gpus[0], "of the container")
         rdma = _asked(container, _RDMA)
         if rdma is None:
             continue
@@ -144,7 +154,12 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
                 "Write memlock: -1.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
                 f"{int(low) >> 10} KiB", "unlimited",
             )  # fmt: skip
-        if gpus is None or child(service, "shm_size") is not None or mounted:
+        given = child(service, "shm_size")
+        several = gpus if gpus is not None else _launches_several(service)
+        size = size_bytes(text_of(given) or "")
+        if several is not None and given is not None and size is not None and size < LEAST_SHM_BYTES:
+            yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
+        if gpus is None or given is not None or mounted:
             continue
         if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
             continue
@@ -152,6 +167,22 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             line_of(gpus),
             _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."),
         )
+
+
+def _launches_several(node: yaml.Node) -> yaml.Node | None:
+    """Where a container starts more than one process of a job on its GPUs."""
+    return next((place for place, count in _processes(node) if count > 1), None)
+
+
+def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
+    """How many processes the command of a container starts on it, and where that stands."""
+    for key in ("command", "args", "entrypoint"):
+        value = child(node, key)
+        parts = [value] if text_of(value) else _items(value)
+        said = " ".join(text_of(part) or "" for part in parts)
+        for match in LOCAL_RANKS.finditer(said):
+            if value is not None:
+                yield value, int(match[1])
 
 
 def _infiniband(service: yaml.Node) -> bool:
