@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.facts.topics import told
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
     FAILED,
@@ -36,7 +38,63 @@ _TEXT_LEAST = 50
 _VAGUE = (
     "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
 )  # fmt: skip
-_SHARED_MEMORY = ("Bus error", "shared memory limit", "out of shared memory")
+_READ = "read the traceback of this rank"
+# What helps, by what the exception says of its reason (`exception-advice` in the grammar).
+_HERE = "on the host of this rank"
+_ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
+    "memory": (
+        Step("check", "nvidia-smi", "does another process hold memory of its GPU?"),
+        Step("fix", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+        Step("do", "lower the batch or sequence length of this rank"),
+    ),
+    "shared-memory": (
+        Step("check", "df -h /dev/shm", _HERE),
+        Step("fix", "docker run --shm-size=16g", "or an emptyDir of medium Memory at /dev/shm"),
+    ),
+    "disk": (
+        Step("check", "df -h; df -i", f"{_HERE}, for the path that is written"),
+        Step("do", "free space or raise the quota, or write to another volume"),
+    ),
+    "storage": (
+        Step("check", "mount | grep -E 'nfs|lustre|gpfs|fuse'; dmesg -T | tail -50", _HERE),
+        Step("do", "mount the file system again, or take the host out"),
+    ),
+    "import": (
+        Step("check", "python -m pip list", "in the environment of this rank and of a good one"),
+        Step("do", "use the same image on all hosts"),
+    ),
+    "file": (
+        Step(
+            "check",
+            "mount; id",
+            f"{_HERE}, in its container: is the volume of the path there, may the user read it?",
+        ),
+    ),
+    "not-a-number": (
+        Step("do", "look at the steps before: data, learning rate, loss scaling"),
+        Step("do", "where one rank alone has it, test its GPU: dcgmi diag -r 3"),
+    ),
+    "checkpoint": (
+        Step(
+            "do",
+            "compare the checkpoint's configuration with the model's: layers, vocabulary, parallel sizes",
+        ),
+    ),
+    "damaged": (
+        Step(
+            "do",
+            "the file that is read is cut or damaged: compare size and checksum with the source, copy it again",
+        ),
+    ),
+    "download": (
+        Step("check", "curl -sI https://huggingface.co; env | grep -i proxy", _HERE),
+        Step("fix", "export HF_HUB_OFFLINE=1", "with what is needed downloaded once to a shared path"),
+    ),
+    "cuda": (
+        Step("check", "dmesg -T | grep -i xid", _HERE),
+        Step("do", "run the program under compute-sanitizer on one node for a few steps"),
+    ),
+}
 
 _FIRST = (
     "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
@@ -59,6 +117,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         weak = [e for e in weak if e.message not in _VAGUE]
     if raised:
         first = first_of(raised)
+        first = _telling(first, raised)
         same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
         codes = [e for e in weak if set(e.ranks) & set(ranks_of(same))]
         if not ranks_of(same) and not hosts_of(same):
@@ -78,6 +137,29 @@ def _reported(first: End, weak: list[End]) -> list[End]:
         if e.ref.input_id == first.ref.input_id and 0 <= e.ref.line - first.ref.line <= _NEAR_END
     ]
     return after if len({e.ranks for e in after if e.ranks}) == 1 else []
+
+
+def _reason(end: End) -> str | None:
+    """What the exception says of its reason, in a word."""
+    said = pl.DataFrame(
+        {"exception": [end.exception], "text": [end.text]}, schema={"exception": pl.String, "text": pl.String}
+    )
+    reason = told(said, "exception-advice")[0]
+    return None if reason is None else str(reason)
+
+
+def _telling(first: End, raised: list[End]) -> End:
+    """Of the exceptions that one process raised one upon the other, the one that says the reason."""
+    if _reason(first) is not None:
+        return first
+    chain = [
+        e
+        for e in raised
+        if e.ref.input_id == first.ref.input_id
+        and e.ranks == first.ranks
+        and 0 < e.ref.line - first.ref.line <= _NEAR_END
+    ]
+    return next((e for e in chain if _reason(e) is not None), first)
 
 
 def _head(end: End) -> str:
@@ -100,25 +182,10 @@ def _handled(run: Run, end: End) -> bool:
 
 def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     place = f" ({_short(first.place)})" if first.place else ""
-    memory = "OutOfMemory" in (first.exception or "") or "out of memory" in first.text
     cuda = first.message == "cuda"
-    shared = any(word in first.text for word in _SHARED_MEMORY)
-    step = "read the traceback of this rank"
-    if memory:
-        step = (
-            "nvidia-smi   # does another process hold memory of its GPU?; fix: "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; lower the batch or sequence length of this rank"
-        )
-    elif shared:
-        step = (
-            "df -h /dev/shm   # on the host of this rank; fix: docker run --shm-size=16g, or an emptyDir of medium "
-            "Memory at /dev/shm"
-        )
-    elif cuda:
-        step = (
-            "run the program under compute-sanitizer on one node for a few steps; dmesg -T | grep -i xid   # on "
-            "the host of this rank"
-        )
+    kind = _reason(first) or ("cuda" if cuda else "")
+    read = f"{_READ}: it ends at {first.place}" if first.place else _READ
+    waits = "; the other ranks only wait for it" if ranks_of(found) else ""
     causes_ = strong_before(run, first, (KILLED, CRASHED))
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
@@ -127,7 +194,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     when = since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
-        next_step=step,
+        steps=_ADVICE.get(kind, (Step("do", read + waits),)),
         explanation=_ALONE if first.message == LAST_WORDS else _FIRST,
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,

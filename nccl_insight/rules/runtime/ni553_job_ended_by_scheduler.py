@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
+from typing import Final
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.rules._closed import after_the_close
 from nccl_insight.rules._outside import (
     BARE,
@@ -37,6 +38,15 @@ from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
+_ASK: Final = "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason"
+_ADVICE: Final[Mapping[str, str]] = {
+    "hangup": "start it so that it outlives the session: sbatch, tmux, or nohup",
+    "time": "ask for more time (--time, walltime, activeDeadlineSeconds), or save before the end "
+    "(sbatch --signal=USR1@300)",
+    "storage": "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted",
+    "memory": "raise the pod's request and limit of memory to what it takes, or move it to a node with more",
+    "preempted": "save often enough to resume, or ask for capacity that nobody takes away",
+}
 _PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
 _FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
@@ -118,10 +128,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
     yield Hit(
         title=what,
-        next_step="start it so that it outlives the session: sbatch, tmux, or nohup"
-        if hangup
-        else "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason   # or kubectl describe pod, "
-        "bhist, qstat -xf",
+        steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
         explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
         "after it are "
         "the noise of that."
@@ -138,6 +145,33 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         caused_by=caused_by,
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,
+    )
+
+
+def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
+    """What to look at and to change, by the reason of the end."""
+    node = hosts[0] if len(hosts) == 1 else ""
+    if reason == "node" and node:
+        return (
+            Step(
+                "check",
+                f"scontrol show node {node}; sinfo -R -n {node}",
+                "or kubectl describe node: why did it go?",
+            ),
+            Step("do", f"start the job again without {node} (--exclude={node}) until its logs say why"),
+        )
+    asked = Step("check", _ASK, "or kubectl describe pod, bhist, qstat -xf")
+    if reason in ("storage", "memory"):  # words of a kubelet
+        asked = Step(
+            "check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod"
+        )
+    said = _ADVICE.get(reason or "")
+    return (
+        (Step("do", said),)
+        if reason == "hangup" and said
+        else (asked, Step("do", said))
+        if said
+        else (asked,)
     )
 
 

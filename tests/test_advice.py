@@ -1,0 +1,57 @@
+"""What helps, by the reason that a line gives: exceptions of programs, and ends from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccl_insight.api import analyze
+
+BEFORE = (
+    "gpu01:4000:4500 [0] NCCL INFO ncclCommInitRankConfig comm 0x50 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10000 "
+    "commId 0xabc1 - Init COMPLETE\n"
+    "gpu02:4001:4501 [0] NCCL INFO ncclCommInitRankConfig comm 0x51 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 10000 "
+    "commId 0xabc1 - Init COMPLETE\n"
+)
+TRACE = '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/w/train.py", line 90, in <module>\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "title", "step"),
+    [
+        (
+            f"{TRACE}[rank0]: OSError: [Errno 28] No space left on device: '/ckpt/a.pt'\n",
+            "No space left",
+            "df -h",
+        ),
+        (
+            f"{TRACE}[rank0]: RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 704 vs 598\n"
+            f"{TRACE}[rank0]: OSError: [Errno 122] Disk quota exceeded\n",
+            "Disk quota",
+            "df -h",
+        ),
+        (f"{TRACE}[rank0]: OSError: [Errno 116] Stale file handle\n", "Stale file", "mount the file system"),
+        (f"{TRACE}[rank0]: ModuleNotFoundError: No module named 'flash_attn'\n", "flash_attn", "same image"),
+        (f"{TRACE}[rank0]: ValueError: Loss is nan, stopping training\n", "Loss is nan", "learning rate"),
+        (f"{TRACE}[rank0]: KeyError: 'doc_7'\n", "doc_7", "/w/train.py:90"),
+        (
+            "slurmstepd: error: *** JOB 771 ON gpu01 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***\n",
+            "TIME LIMIT",
+            "more time",
+        ),
+        ("srun: error: Node failure on gpu02\n", "lost node gpu02", "scontrol show node gpu02"),
+        (
+            "  Warning  Evicted  2m  kubelet  The node was low on resource: ephemeral-storage. Threshold quantity: "
+            "10Gi, available: 2Gi.\n",
+            "ephemeral-storage",
+            "volume that is mounted",
+        ),
+    ],
+)
+def test_the_step_fits_the_reason(lines: str, title: str, step: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(BEFORE + lines)
+    first = analyze(log).findings[0]
+    assert title in first.title
+    assert any(step in s.text for s in first.steps)
