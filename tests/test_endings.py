@@ -35,6 +35,14 @@ DEAD = {
     "passed on by Slurm": ("slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TASK "
                            "FAILURE ***", "error-propagated"),
     "passed on by nccl-tests": (" .. node1 pid 6594: Test failure common.cu:1454", "error-propagated"),
+    "a status below its label": ("Command exit status:\n  137", "process-killed"),
+    "killed, by whom": ("Reason: Container killed by YARN for exceeding memory limits.", "process-killed"),
+    "a signal by its name": ("job 42.1 died through signal KILL (9)", "process-killed"),
+    "the C++ runtime of LLVM": ("libc++abi: terminating due to uncaught exception of type std::runtime_error: gone",
+                                "process-crashed"),
+    "a class alone": ("lightning.pytorch.utilities.exceptions.SIGTERMException", "application-exception"),
+    "the whole job, at any level": ("[INFO]: train job failed!", "application-exception"),
+    "a short level": ("2026-11-20T10:00:00.123Z CRIT  worker::engine: loop exited", "application-exception"),
     "not ready in time": ("RuntimeError: NCCL timeout when waiting for nonblocking call to become successful.",
                           "hang-in-init"),
 }  # fmt: skip
@@ -43,6 +51,9 @@ WELL = (
     "args: fail_on_error=False abort_on_nan=True exit_on_missing_checkpoint=True error_injection_rate=0",
     "Registered signal handler for SIGTERM; job will checkpoint and exit on preemption",
     '{"level":"info","msg":"checkpoint saved","errors":0,"failed_shards":[],"step":500}',
+    "kernel.panic = 0, kernel.panic_on_oops = 0",
+    "eval/word_error_rate: 0.081 eval/errors_per_1k: 2.3",
+    "stage data-prep attempt 1 failed, attempt 2 succeeded",
     "health check: rank 3 passed, 0 dead, 0 stuck; watchdog armed (timeout 600 s)",
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
 )
@@ -61,6 +72,11 @@ def test_a_failing_last_line_is_named(tmp_path: Path, case: str) -> None:
 def test_a_harmless_line_does_not_alarm(tmp_path: Path, said: str) -> None:
     lines = log(closed=2)
     assert judge(tmp_path, [*lines[:-2], *said.split("\n"), *lines[-2:]]).status == "ok"
+
+
+def test_signals_that_are_named_before_the_job_begins_did_not_end_it(tmp_path: Path) -> None:
+    lines = ["Signals handled: SIGTERM, SIGUSR1 (checkpoint), SIGINT (stop)", *log(closed=2)]
+    assert judge(tmp_path, lines).status == "ok"
 
 
 def test_a_failure_that_is_passed_on_in_a_job_that_went_on_is_a_note(tmp_path: Path) -> None:

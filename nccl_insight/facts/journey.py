@@ -374,7 +374,7 @@ NO_PROBLEM: Final = "no problem found"
 
 def ended_by_user(run: Run) -> str:
     """That somebody pressed Ctrl-C, and when; empty where no line says so. What follows such a line is its noise."""
-    rows = run.table("endings").select("input_id", "line", "text")
+    rows = endings(run).select("input_id", pl.col("line").cast(pl.UInt64), "text")
     errors = run.table("errors").filter(pl.col("diagnosis") == "job-ended-by-scheduler")
     rows = pl.concat([rows, errors.select("input_id", "line", "text")], how="vertical_relaxed")
     rows = rows.filter(told(rows, "interrupted").is_not_null()) if rows.height else rows

@@ -21,7 +21,7 @@ _CODE: Final = re.compile(
     r"\b(?:exit|exits|exited|exiting|return|returned|returns|terminated|ended|finished|died|failed|aborted|stopped)\b"
     r"[^\n]{0,80}?\b(?:code|status|rc)\b\"?(?: of| is| was)? ?[:=]? ?[(\[]?(-?[0-9]{1,10})\b"
     r"|\b(?:exit|return|error)[ _-]?(?:code|status|value)s?\b\"?(?: of| is| was)?\s*[:=]?\s*[(\[]?\"?(-?[0-9]{1,10})\b"
-    r"|\b(?:rc|retcode|returncode|errorlevel)\b\"?\s*[:=]\s*(-?[0-9]{1,10})\b"
+    r"|\b(?:[a-z]+_)?(?:rc|ret|retcode|returncode|errorlevel)\b\"?\s*[:=]\s*(-?[0-9]{1,10})\b(?!\.[0-9])"
     r"|\bnon-?zero (?:exit )?(?:code|status):? ?\(?([0-9]{1,3})\b"
     r"|\*\*\* \[[^\]]*\] Error ([0-9]{1,3})\b"
     r"|\bexit(?:ed|s|ing)? ?\(?([1-9][0-9]{0,2})\)?[.!]?$",
@@ -34,19 +34,27 @@ _NAMES: Final = {
 }  # fmt: skip
 _SIGNAL: Final = re.compile(
     r"\b(?:signal|sig)\b[ :=#(]*(?:number |no\.? )?([0-9]{1,2})\b"
-    r"|\bSIG(HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM|XCPU)\b",
+    r"|\b(?:SIG|signal )(HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM|XCPU)\b",
     re.I,
 )
 _DIED: Final = re.compile(
-    r"\b(?:killed|terminated|died|exit(?:ed|s|ing)?|crash(?:ed)?|caught|fatal|ended|abort(?:ed|ing)?|received|got|"
+    r"\b(?:killed|terminat(?:ed|ion)|died|exit(?:ed|s|ing)?|crash(?:ed)?|caught|fatal|ended|abort(?:ed|ing)?|received|got|"
     r"core dumped|unhandled|stopped|signaled)\b",
     re.I,
 )
 _CORE: Final = re.compile(
-    r"\b(?:segmentation fault|core dumped|segfault|SIGSEGV|bus error|stack smashing)\b", re.I
+    r"\b(?:segmentation fault|core dumped|segfault|SIGSEGV|bus error|stack smashing)\b"
+    r"|\bterminating (?:due to|with) uncaught\b",
+    re.I,
+)
+# What others ended, for a reason that may follow.
+_KILLED: Final = re.compile(
+    r"\b(?:container|executor|process|worker|pod|job|task|application|rank)\b[^\n]{0,40}?"
+    r"\bkilled (?:by|for|because)\b",
+    re.I,
 )
 _FATAL: Final = re.compile(
-    r"(?:^|[\[\s|#:(<])(?:FATAL|CRITICAL|PANIC|EMERG|ALERT|fatal|panic|critical)\b(?:[\]:|)>\s]|$)"
+    r"(?:^|[\[\s|#:(<])(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT|fatal|panic|critical)\b(?:[\]:|)>\s]|$)"
     r"|(?:^|[\s:\]])F[0-9]{3,4} [0-9:.]{8,}"
     r"|^(?:fatal error|panic|fatal|PANIC|Fatal error):|\bpanicked at\b|\[signal [A-Z]+: "
     r"|\b[Aa]ssertion\b.{0,200}\bfailed\b|\bCheck failed: |\bcheck failure stack trace\b"
@@ -147,6 +155,12 @@ def plain(text: str) -> str:
     return ": ".join([level.upper(), *words]) if level and words else text
 
 
+# The same of the whole job, which counts at any level.
+_FAILED: Final = re.compile(
+    r"\b(?:job|training|program|script)(?: run)?(?: has)? (?:failed|crashed|aborted)\b", re.I
+)
+
+
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
     text = plain(text.strip())[:_MOST]
@@ -164,8 +178,12 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return EXCEPTION, None, None, raised
     if _CORE.search(text):
         return SIGNAL, None, 11, None
+    if _KILLED.search(text):
+        return SIGNAL, None, 9, None
     if _NONZERO.search(text):
         return EXIT, 1, None, None
+    if _FAILED.search(_NONE.sub("", text)):
+        return EXIT, None, None, None
     if _WARNING.search(text):
         return None
     if _STATED.search(_NONE.sub("", text)):

@@ -185,6 +185,10 @@ class _Reader:
 _ALONE: Final = re.compile(
     r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
+# A class with its package and nothing else: an exception without a text.
+_BARE: Final = re.compile(
+    r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$"
+)
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
 _SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
@@ -199,6 +203,8 @@ def exception_in(text: str) -> str | None:
 
     By its package, by a name that only classes have, or one of Python's own.
     """
+    if _BARE.match(text.strip()):
+        return text.strip()
     found = _ALONE.search(text[:1000])
     if found is None or _WITHOUT.search(found["text"]):
         return None
