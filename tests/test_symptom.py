@@ -70,3 +70,25 @@ def test_a_job_of_which_something_was_seen_is_not_ok(tmp_path: Path) -> None:
     assert judge(tmp_path, whole, "").status == "ok"
     for symptom in ("hang", "slow", "crash"):
         assert judge(tmp_path, whole, symptom).status == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        pytest.param(["it hangs, help"], "NCCL_DEBUG=INFO", id="prose"),
+        pytest.param([f"step {n} loss 2.0" for n in range(3)], "NCCL_DEBUG=INFO", id="steps alone"),
+        pytest.param(log(1, 8), "NCCL_DEBUG_FILE", id="one of eight ranks"),
+        pytest.param(log()[:1], "record-env", id="a version alone"),
+        pytest.param(
+            ["node1:1:1 [0] foo.cc:12 NCCL WARN Something odd"], "record-env", id="an unknown warning"
+        ),
+    ],
+)
+def test_what_cannot_be_judged_names_a_next_step(tmp_path: Path, lines: list[str], step: str) -> None:
+    analysis = judge(tmp_path, lines, "")
+    assert analysis.status in ("inconclusive", "not_judged")
+    assert step in analysis.more[0].add
+
+
+def test_nobody_is_told_to_use_a_release_that_is_older_than_theirs(tmp_path: Path) -> None:
+    assert not [m for m in judge(tmp_path, log(), "").more if "2.19" in m.add]

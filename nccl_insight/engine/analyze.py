@@ -129,7 +129,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         summary=outline(last),
         reasons=reasons,
         progress=seen,
-        more=more_of(last, not_judged, coverage, status, symptom, findings),
+        more=more_of(last, not_judged, coverage, status, symptom, findings, reasons),
         jobs=job_parts(run, earlier),
         apart=_ranks_apart(last),
         **_replayed(last),

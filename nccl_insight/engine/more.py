@@ -57,6 +57,32 @@ _NEXT: Final = {
 }
 
 
+# What the first reason of a verdict that is not sure asks for, before what any job could record.
+_ASKED: Final = (
+    (
+        re.compile(r"say --nics"),
+        More(
+            "nccl-insight analyze --nics 8x400 <inputs>",
+            "NICs of each node as COUNTxGBITS: what the machine should reach is then known",
+        ),
+    ),
+    (
+        re.compile(r"^nccl-tests stops after"),
+        More(
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH <the same test> 2>&1 | tee nccl-tests.log",
+            "if it stops at the same size again, it hangs there: add --symptom hang; else its output was cut",
+        ),
+    ),
+    (
+        re.compile(r"^init completed on [0-9]+ of "),
+        More(f"NCCL_DEBUG=INFO {_LOG}", "a log of every process: give those of all hosts to analyze"),
+    ),
+)
+_NOTHING: Final = More(
+    f"NCCL_DEBUG=INFO {_LOG} <the job>", "what NCCL says, on every host: give these files to analyze"
+)
+
+
 def more_of(
     run: Run,
     not_judged: Sequence[NotJudged],
@@ -64,6 +90,7 @@ def more_of(
     status: str,
     symptom: str,
     findings: Sequence[Finding] = (),
+    reasons: Sequence[str] = (),
 ) -> tuple[More, ...]:
     """Next commands where nothing was found or the job stood still, then what to add; nothing under a pasted line."""
     found: list[More] = []
@@ -72,8 +99,11 @@ def more_of(
         return ()
     if first is not None and not symptom and first.name in _HANG:
         found.append(More(*_NEXT["hang"]))
+    elif status == "not_judged" and not coverage.nccl_lines and run.has("inputs"):
+        found.append(_NOTHING)
     elif status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
         wanted = (symptom,) if symptom in _NEXT else SYMPTOMS
+        found += [more for asked, more in _ASKED if reasons and asked.search(reasons[0])][:1]
         if status != "not_judged" or coverage.nccl_lines:
             found += [More(*_NEXT[name]) for name in wanted]
     return (*found, *_groups(run, not_judged, coverage))

@@ -16,7 +16,17 @@ _TEMPLATES = 20
 _TOOLS = 6
 _OUTPUTS = 100
 _FACTS = 40
-_OWN = ("inputs", "unknown", "notes", "endings", "unreadable", "milestones", "trace_info", "trace_clocks")
+_OWN = (
+    "inputs",
+    "unknown",
+    "notes",
+    "endings",
+    "progress",
+    "unreadable",
+    "milestones",
+    "trace_info",
+    "trace_clocks",
+)
 _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
     "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",

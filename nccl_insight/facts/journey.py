@@ -28,7 +28,7 @@ _STEPS: Final = (
     "launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call", "destroyed",
 )  # fmt: skip
 _OUTSIDE: Final = frozenset(
-    {"inputs", "unknown", "notes", "endings", "unreadable", "milestones", "environment"}
+    {"inputs", "unknown", "notes", "endings", "progress", "unreadable", "milestones", "environment"}
 )
 
 
