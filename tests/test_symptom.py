@@ -92,3 +92,31 @@ def test_what_cannot_be_judged_names_a_next_step(tmp_path: Path, lines: list[str
 
 def test_nobody_is_told_to_use_a_release_that_is_older_than_theirs(tmp_path: Path) -> None:
     assert not [m for m in judge(tmp_path, log(), "").more if "2.19" in m.add]
+
+
+_OLD = (
+    "[E ProcessGroupNCCL.cpp:737] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, "
+    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600031 milliseconds before timing out."
+)
+
+
+def test_the_number_between_the_ranks_that_time_out_is_named_in_old_wordings_too(tmp_path: Path) -> None:
+    names = {
+        f.name: f for f in judge(tmp_path, [_OLD.format(r=r) for r in (0, 1, 2, 3, 5, 6, 7)], "").findings
+    }
+    assert names["collective-not-reached"].ranks == (4,)
+    all_came = judge(tmp_path, [_OLD.format(r=r) for r in range(8)], "").findings
+    assert "collective-not-reached" not in {f.name for f in all_came}
+
+
+def test_a_watchdog_names_its_process_group(tmp_path: Path) -> None:
+    tag = "[rank2]:[E108 16:19:09.618302713 ProcessGroupNCCL.cpp:{n}] "
+    lines = [
+        tag.format(n=685) + "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+        "OpType=COALESCED, NumelIn=0, NumelOut=0, Timeout(ms)=600000) ran for 636397 milliseconds before timing out.",
+        tag.format(n=2251)
+        + "[PG ID 6 PG GUID 62(TENSOR_GROUP) Rank 1]  failure detected by watchdog at work sequence "
+        "id: 1 PG status: last enqueued work: 1, last completed work: -1",
+    ]
+    (found,) = [f for f in judge(tmp_path, lines, "").findings if f.name == "watchdog-timeout"]
+    assert "the first COALESCED of TENSOR_GROUP" in found.title

@@ -191,7 +191,7 @@ def _silent(
     if world and group not in (DEFAULT, "?"):
         members = _of_group(run, rows)
         return _absent_of(run, known, group, low, members, here, waits) if members and high == low else None
-    if high == low and not members and world and group == DEFAULT:
+    if high == low and not members and world and group in (DEFAULT, "?"):
         return _gap(run, low, here, waits)
     if high != low or not members or not here <= members or len(members) != known.world:
         return None

@@ -48,7 +48,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
     after = f" after {int(limit) / 1000:,g} s" if limit and len(limit) < 12 else ""
     first = _first(rows)
-    what = f"the first {what or 'collective '}of a group, " if first else what
+    names = rows["pg_guid"].str.extract(r"\(([^()]+)\)").drop_nulls().unique()
+    group = str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else ""
+    alone = not first and rows["completed_seq"].eq(-1).any() and numbers == [1]
+    if first or alone:
+        what = f"the first {what or 'collective '}of {group or 'a group'}, "
+    elif group:
+        what = f"{what or 'a collective '}of {group}, "
     headline = " ".join(f"The watchdog timed out on {what or 'a collective '}{seq}{after}".split())
     dumps = (
         f"{LIST_DUMPS}   # on every host: the flight recorder's dumps (TORCH_FR_DUMP_TEMP_FILE may name another "
