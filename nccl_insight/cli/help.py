@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "Understand a run": ("analyze", "explain-log", "explain", "diff", "expect", "watch"),
+    "Understand a run": ("analyze", "why", "explain-log", "explain", "diff", "expect", "watch"),
     "Before and around a job": ("preflight", "lint", "capture", "replay", "record-env"),
     "Data": ("query", "tables", "parse", "redact"),
     "About the tool": ("demo", "rules", "config", "grammar", "manual", "mcp"),
@@ -80,6 +80,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "grammar suggest": ("nccl-insight grammar suggest run.log",),
     "grammar lint": ("nccl-insight grammar lint",),
     "grammar diff": ("nccl-insight grammar diff nccl/",),
+    "why": ('nccl-insight why "rank 5" run.log', "nccl-insight why gpu01 logs/"),
     "demo": ("nccl-insight demo", "nccl-insight demo hang"),
     "record-env": ('eval "$(nccl-insight record-env --symptom hang)"',),
     "manual": ("nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1",),

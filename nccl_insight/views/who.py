@@ -1,0 +1,106 @@
+"""What the inputs hold of one rank, host or process group."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.engine.evidence import paths_of
+from nccl_insight.facts.identity import identities
+from nccl_insight.facts.standings import standings
+from nccl_insight.model import Evidence
+from nccl_insight.tables.run import Run
+
+_RANK: Final = re.compile(r"(?i)(?:ranks?\s*)?([0-9]{1,7})")
+_WORD: Final = re.compile(r"(?i)(host|node|group|process group|pg|communicator|comm)\s+(.+)")
+_LAST: Final = 4
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a rank is in a group by one source, and how far the furthest rank of the group is."""
+
+    source: str
+    group: str
+    op: str
+    rank: int
+    enqueued: int | None
+    started: int | None
+    completed: int | None
+    furthest: int | None
+
+
+@dataclass(frozen=True)
+class Who:
+    """``kind``: rank, host or group; ``name`` as the inputs call it; its ranks, processes, standings and last lines."""
+
+    kind: str
+    name: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    pids: tuple[int, ...]
+    standings: tuple[Standing, ...]
+    last: tuple[Evidence, ...]
+
+
+def who(run: Run, subject: str) -> Who | None:
+    """What is known of ``rank 5``, ``host gpu01`` or ``group 7`` (the word may be left out); None where nothing is."""
+    known, rows = identities(run), standings(run)
+    word = _WORD.fullmatch(subject.strip())
+    kind, name = (word[1].lower()[:4], word[2].strip()) if word else ("", subject.strip())
+    if not word and (number := _RANK.fullmatch(name)):
+        rank = int(number[1])
+        seen = {*known.host_of_rank, *known.rank_of_process.values(), *rows["rank"].drop_nulls()}
+        # A rank that printed nothing is one to ask for, too.
+        return (
+            _who(run, "rank", f"rank {rank}", (rank,), rows) if rank in seen or rank < known.world else None
+        )
+    host = known.host(name)
+    if kind in ("", "host", "node") and host in known.ranks_of_host:
+        return _who(run, "host", f"host {host}", tuple(known.ranks_of_host[str(host)]), rows)
+    of_group = rows.filter(pl.col("group") == name)
+    if kind not in ("host", "node") and of_group.height:
+        ranks = tuple(of_group["rank"].drop_nulls().unique().sort().to_list())
+        return _who(run, "group", f"process group {name}", ranks, of_group)
+    return None
+
+
+def names(run: Run) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """The number of ranks, the hosts and the groups that can be asked for."""
+    known, rows = identities(run), standings(run)
+    ranks = {*known.host_of_rank, *rows["rank"].drop_nulls()}
+    return len(ranks), tuple(sorted(known.ranks_of_host)), tuple(rows["group"].drop_nulls().unique().sort())
+
+
+def _who(run: Run, kind: str, name: str, ranks: tuple[int, ...], rows: pl.DataFrame) -> Who:
+    known = identities(run)
+    hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
+    pids = tuple(sorted(pid for (_, pid), rank in known.rank_of_process.items() if rank in ranks))
+    far = rows.with_columns(furthest=pl.col("enqueued").max().over("source", "group", "op")).filter(
+        pl.col("rank").is_in(list(ranks))
+        & ~pl.all_horizontal(pl.col("enqueued", "started", "completed").is_null())
+    )
+    columns = ("source", "group", "op", "rank", "enqueued", "started", "completed", "furthest")
+    stands = tuple(
+        Standing(str(source), group or "", op or "", rank, *numbers)
+        for source, group, op, rank, *numbers in far.select(columns)
+        .sort("rank", "source", "group")
+        .iter_rows()
+    )
+    return Who(kind, name, ranks, hosts, pids, stands, _last_lines(run, ranks) if kind == "rank" else ())
+
+
+def _last_lines(run: Run, ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
+    """The end of the file of a rank, where it has one of its own."""
+    own = [i for i, rank in identities(run).rank_of_input.items() if rank in ranks]
+    sizes = dict(run.table("inputs").select("input_id", "lines").drop_nulls().iter_rows())
+    places = [
+        (i, n) for i in own for n in range(max(1, int(sizes.get(i, 0)) - _LAST + 1), int(sizes.get(i, 0)) + 1)
+    ]
+    paths, texts = paths_of(run), run.reader.lines(places)
+    return tuple(
+        Evidence(paths.get(i, ""), n, texts[i, n]) for i, n in places if texts.get((i, n), "").strip()
+    )
