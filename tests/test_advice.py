@@ -55,3 +55,30 @@ def test_the_step_fits_the_reason(lines: str, title: str, step: str, tmp_path: P
     first = analyze(log).findings[0]
     assert title in first.title
     assert any(step in s.text for s in first.steps)
+
+
+RAY = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    "\tclass_name: Trainer\n\tpid: 882\n\tip: 10.9.0.5\n"
+)
+
+
+def test_what_ended_an_actor_stands_for_its_death(tmp_path: Path) -> None:
+    log = tmp_path / "ray.log"
+    log.write_text(BEFORE + RAY)
+    assert "died" in analyze(log).findings[0].title
+    log.write_text(BEFORE + RAY + "The actor died because its node has died. Node Id: 8aa1\n")
+    assert analyze(log).findings[0].name == "job-ended-by-scheduler"
+
+
+def test_the_absent_rank_is_named_where_the_others_gave_up(tmp_path: Path) -> None:
+    for rank in (0, 1, 3):
+        start = f"n{rank}:70:71 [0] NCCL INFO ncclCommInitRankConfig comm 0x7{rank} rank {rank} nranks 4 cudaDev 0 "
+        (tmp_path / f"rank{rank}.log").write_text(
+            f"{start}nvmlDev 0 busId 10000 commId 0x77aa - Init START\n"
+            f"[rank{rank}]:[E1120 10:40:00.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+            "operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran "
+            "for 600003 milliseconds before timing out.\n"
+        )
+    first = analyze(tmp_path).findings[0]
+    assert (first.name, first.ranks) == ("rank-missing-in-init", (2,))

@@ -33,6 +33,7 @@ HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pci address": (("pci_address", "bus_id"), "$(lspci -D | awk '/Mellanox/{print $1; exit}')"),
     "log": ((), "*.log"),
     "job": (("slurm_job",), "$SLURM_JOB_ID"),
+    "pod": (("pod_name",), "$POD"),
 }
 _HOLE: Final = re.compile("<(" + "|".join(HOLES) + ")>")
 _AGAIN: Final = re.compile(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
@@ -119,6 +120,8 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
             found[hole] = str(value)
     if draft.hit.devices:
         found.setdefault("device", draft.hit.devices[0].rpartition("/")[2])
+    if len(draft.hit.hosts) == 1:
+        found.setdefault("pod", draft.hit.hosts[0])
     if refs:
         path = paths_of(run).get(refs[0].input_id)
         found |= {"log": path} if path else {}

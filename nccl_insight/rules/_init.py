@@ -125,12 +125,19 @@ def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame, co
     )
 
 
+def _waited(run: Run, started: pl.DataFrame) -> bool:
+    """Whether torch's watchdog says of every rank that started that it waited until its time was up."""
+    gave_up = set(run.table("watchdog").filter(pl.col("timed_out_seq").is_not_null())["rank"].drop_nulls())
+    return bool(gave_up) and set(started["rank"].drop_nulls()) <= gave_up
+
+
 def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: bool, coming: int) -> str:
     if log_is_cut(run):
         return "the log says that lines are missing, so an Init COMPLETE may be among them"
     if started.height < 2:
         return "only one rank of the communicator is in the log, which may simply end there"
-    if not run.has("processes") or not run.table("processes")["nccl_version"].is_not_null().any():
+    versions = run.table("processes")["nccl_version"]
+    if not versions.is_not_null().any() and not _waited(run, started):
         return "the beginning of the log is missing, so its end may be too"
     if missing and later:
         return "the log holds only some ranks of the communicator, and those got past the bootstrap"

@@ -8,10 +8,11 @@ from dataclasses import replace
 import polars as pl
 
 from nccl_insight.facts.ends import End
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._outside import (
     ABORT,
     CRASHED,
+    ENDED,
     FAILED,
     KILLED,
     bare_echo,
@@ -29,6 +30,8 @@ from nccl_insight.rules.context import Context
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
+# Lines of one exception of Ray, at most.
+_BLOCK = 12
 _NAMES = {
     4: "an illegal instruction",
     6: "an abort",
@@ -80,6 +83,11 @@ def _signal(end: End) -> int | None:
     return end.signal or next((number for word, number in _WORDS if word in end.text), None)
 
 
+def _explained(end: End, ended: Sequence[Ref]) -> bool:
+    """Whether the next lines of the same block say what ended the process: its node, or the scheduler."""
+    return any(ref.input_id == end.ref.input_id and 0 <= ref.line - end.ref.line <= _BLOCK for ref in ended)
+
+
 def _open(end: End) -> bool:
     """Whether a line says that a process is gone, and not of what."""
     return _signal(end) is None and end.exit_code is None
@@ -90,7 +98,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     # Who lost a process, and knows not of what, tells the death that another witness explains.
     run = ctx.run
     killed = {rank for e in of_kind(run, KILLED) if e.strong for rank in e.ranks}
-    found = [e for e in of_kind(run, CRASHED) if not (_open(e) and killed.issuperset(e.ranks) and killed)]
+    ended = [e.ref for e in of_kind(run, ENDED) if e.strong]
+    found = [
+        e
+        for e in of_kind(run, CRASHED)
+        if not (_open(e) and ((killed and killed.issuperset(e.ranks)) or _explained(e, ended)))
+    ]
     if not found:
         return
     # A line without a signal tells of an abort, but where it says that a process is gone.
