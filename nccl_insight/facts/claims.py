@@ -38,6 +38,7 @@ _WEIGHT: Final = {
     "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
 }  # fmt: skip
 _BARRIER_MESSAGES: Final = ("torch_monitored_barrier", "torch_monitored_barrier_old")
+_FEW: Final = 16
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def all_claims(run: Run) -> tuple[Claim, ...]:
 
 def _from_watchdog(run: Run) -> Iterator[Claim]:
     for m in watchdog.verdicts(run)[0]:
-        low = m.proof == "gap"
+        # One or two numbers that lack among many are those of ranks, not of files that nobody collected.
+        low = m.proof == "gap" and len(m.ranks) * _FEW > len(m.waiting)
         sure = Confidence.HIGH if m.sure else Confidence.LOW if low else Confidence.MEDIUM
         group = "" if m.group in (watchdog.DEFAULT, "?") else f" of process group {m.group}"
         said = {

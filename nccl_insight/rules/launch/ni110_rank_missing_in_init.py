@@ -8,9 +8,10 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.ends import task_numbers
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.model import CannotJudge, Hit, Step
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context
@@ -18,6 +19,8 @@ from nccl_insight.units import plural, rank_words
 
 _MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "jax_barrier", "jax_barrier_old",
                     "jax_not_registered", "jax_key")  # fmt: skip
+# initialize clique for rank 3; clique=devices=[0,1,2,3]; ...
+_CLIQUE: Final = r"for rank ([0-9]{1,7}); clique=devices=\[([0-9, ]+)\]"
 # cuda:local_topology/cuda/3: what process 3 leaves for the others.
 _TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 
@@ -26,6 +29,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator that waits for ranks, and one for ranks that wait for another's unique id."""
     run = ctx.run
     yield from _no_id(ctx)
+    yield from _not_in_clique(ctx)
     for stuck in waiting(run):
         if not stuck.missing:
             continue
@@ -52,6 +56,47 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             comm_id=stuck.comm_id,
             evidence=refs(started),
             absence=f"no line of {rank_words(stuck.missing)} in any input",
+        )
+
+
+def _not_in_clique(ctx: Context) -> Iterator[Hit]:
+    """XLA: devices of a clique whose threads did not come to the rendezvous that gave the others up."""
+    run = ctx.run
+    rows = causes(run).filter(pl.col("xla_what").is_not_null())
+    if rows.filter(pl.col("message") == "xla_terminated").is_empty():
+        return  # those that only warn mostly go on
+    parts = rows.with_columns(
+        _came=pl.col("xla_what").str.extract(_CLIQUE, 1).cast(pl.Int64),
+        _all=pl.col("xla_what").str.extract(_CLIQUE, 2),
+    ).drop_nulls(["_came", "_all"])
+    for (devices,), part in parts.group_by("_all", maintain_order=True):
+        came = {int(rank) for rank in part["_came"]}
+        size = len(str(devices).split(","))
+        late = tuple(sorted(set(range(size)) - came))
+        if not late or 2 * len(late) > size:
+            continue
+        waiting_ = Trouble(part.drop("_came", "_all"))
+        who = rank_words(late).capitalize()
+        yield Hit(
+            title=f"{who} of a clique of {size} devices never came to XLA's rendezvous, in which "
+            f"{plural(len(came), 'thread')} waited",
+            steps=(
+                Step(
+                    "check",
+                    "py-spy dump --native --pid <pid>",
+                    f"where does the thread of {who.lower()} stand?",
+                ),
+                Step("do", "read what the process of that device printed last"),
+            ),
+            explanation="XLA meets all devices of a clique before it makes or uses a communicator of NCCL. Those that "
+            "wait say so with their number; XLA ends the process when one does not come in time.",
+            observed=f"{len(came)} of {size} threads",
+            expected=f"{size} threads",
+            ranks=late,
+            hosts=identities(run).hosts(late),
+            evidence=waiting_.evidence,
+            first_s=waiting_.first_s,
+            last_s=waiting_.last_s,
         )
 
 

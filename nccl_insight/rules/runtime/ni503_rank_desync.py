@@ -9,9 +9,11 @@ from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Verdict, verdict
 from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._absent import subject, with_others
+from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
@@ -37,6 +39,32 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             yield with_others(_from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
             yield with_others(_from_watchdog(item), item)
+    yield from _from_report(ctx)
+
+
+def _from_report(ctx: Context) -> Iterator[Hit]:
+    """What torch's own desync report says; its ranks are those of the process group, which most jobs have one of."""
+    said = ctx.lines()
+    if said is None:
+        return
+    lists = said.rows["rank_list"].drop_nulls().str.extract_all("[0-9]+").explode().drop_nulls()
+    ranks = tuple(sorted({int(rank) for rank in lists}))
+    if not ranks or any(set(ranks) <= set(item.lead.ranks) for item in absences(ctx.run)):
+        return
+    seq = said.value("desync_seq")
+    where = f" collective {seq}" if seq else " any collective"
+    hosts = identities(ctx.run).hosts(ranks)
+    yield Hit(
+        title=f"{ranks_on(ranks, hosts)} did not join{where}, as torch's desync report says",
+        explanation="On a time-out each rank looks up in the store how far all ranks came. Those that are named are "
+        "furthest behind: they are somewhere else in the program, stuck, or gone.",
+        observed=said.text,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=said.evidence,
+        first_s=said.first_s,
+        last_s=said.last_s,
+    )
 
 
 def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
