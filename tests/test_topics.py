@@ -32,6 +32,7 @@ ALLOWED = {
     "engine/steps.py": "the steps of this tool's own checks",
     "facts/course.py": "the heads of kernel lines, as its reader has them",
     "facts/clock.py": "notations of a clock",
+    "facts/last_words.py": "a value that stands on the line behind its label",
     "facts/journey.py": "notes of this tool's own readers",
     "rules/launch/ni116_requested_plugin_missing.py": "the names of libraries",
     "rules/network/ni212_net_plugin_load_failed.py": "what the dynamic linker says, in NCCL's line",

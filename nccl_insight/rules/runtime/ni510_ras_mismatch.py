@@ -8,11 +8,14 @@ import polars as pl
 
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
-from nccl_insight.model import CannotJudge, Hit, Ref
+from nccl_insight.facts.course import in_order
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 from nccl_insight.units import format_ranks, plural, rank_words
 
+# So many ranks with one count for each that is behind it.
+_FEW = 8
 _EXPECTED = "equal counts, or counts that move between two queries"
 
 
@@ -28,7 +31,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if _told(run, part["comm_hash"][0], part["op"][0]):
             continue
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-            yield _from_text(part)
+            yield _from_text(part, stopped=run.has("processes") and not in_order(run))
     yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
 
 
@@ -38,7 +41,8 @@ def _told(run: Run, comm: str, op: str | None) -> bool:
     return any(c.comm_id == comm and c.op == op for c in claims)
 
 
-def _from_text(part: pl.DataFrame) -> Hit:
+def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
+    """``stopped``: the log of the job is there, and shows no end: then few ranks behind all others are why."""
     claims = part.filter(pl.col("event") == "mismatch")
     members = part.filter(pl.col("event") == "mismatch_member")
     comm, op = part["comm_hash"][0], part["op"][0]
@@ -56,10 +60,13 @@ def _from_text(part: pl.DataFrame) -> Hit:
     )
     role = f"; {rank_words(behind)} {'are' if len(behind) > 1 else 'is'} behind" if behind else ""
     named = f", listed: {rank_words(ranks)}" if ranks and not behind else ""
+    ahead = claims["count"].drop_nulls().sum() or 0
+    alone = stopped and bool(behind) and len(behind) * _FEW <= ahead
     refs = part.select("input_id", "line", "text").iter_rows()
     return Hit(
         title=f"RAS: ranks of one communicator have different {what}{spread}{role}{named}",
-        explanation="A mismatch by itself is normal in a running job. "
+        explanation="A mismatch by itself is normal in a running job"
+        + ("; the log of this one stops, and all other ranks have the same count. " if alone else ". ")
         + (
             "The ranks that are listed are the smaller set, which may be ahead."
             if ranks and not behind
@@ -67,7 +74,9 @@ def _from_text(part: pl.DataFrame) -> Hit:
         ),
         observed=observed,
         expected=_EXPECTED,
-        ranks=ranks,
+        severity=Severity.WARNING if alone else None,
+        confidence=Confidence.MEDIUM if alone else None,
+        ranks=tuple(behind) if alone else ranks,
         hosts=hosts,
         comm_id=f"0x{comm.lstrip('0')}",
         evidence=tuple(Ref(i, n, t) for i, n, t in refs),
