@@ -73,3 +73,14 @@ def test_small_messages_tell_no_rate(tmp_path: Path) -> None:
 def test_nics_that_are_no_nics_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="COUNTxGBITS"):
         judge(tmp_path, sweep("NVIDIA H100 80GB HBM3", 2, 8, 44.0), nics="fast")
+
+
+def test_a_sweep_that_hangs_names_the_size_that_it_did_not_get_past(tmp_path: Path) -> None:
+    text = sweep("NVIDIA H100 80GB HBM3", 1, 8, 350.0)
+    path = tmp_path / "nt.txt"
+    path.write_text("\n".join(text.split("\n")[:-4]) + "\n")
+    assert "progress-stalled" not in {f.name for f in nccl_insight.analyze([path]).findings}
+    (found,) = [
+        f for f in nccl_insight.analyze([path], symptom="hang").findings if f.name == "progress-stalled"
+    ]
+    assert "behind 1.0 GiB" in found.title

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.progress import stalled
 from nccl_insight.facts.thresholds import symptom
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_span_s
+from nccl_insight.tables.run import Run
+from nccl_insight.units import format_bytes, format_span_s, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a note where a failure is known, whose time it tells."""
     run = ctx.run
+    if symptom(run) == "hang":
+        yield from _sweep(run)
     found = stalled(run, symptom(run) == "hang")
     if found is None:
         return
@@ -47,4 +52,26 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         evidence=(one.ref(-1), one.ref(-2)),
         first_s=at,
         absence="no later count in this input",
+    )
+
+
+def _sweep(run: Run) -> Iterator[Hit]:
+    """A sweep of nccl-tests of which the user says that it hangs: the size that it did not get past."""
+    cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("rows") > 0))
+    rows = run.table("benchmarks").join(cut.select("input_id", "run"), on=["input_id", "run"], how="semi")
+    if rows.is_empty():
+        return
+    last = rows.row(-1, named=True)
+    yield Hit(
+        title=f"nccl-tests stopped behind {format_bytes(last['size_bytes'])}: the next size never finished",
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,TUNING <the same test> -b <the next size> "
+        "-e <the next size>   # does it hang alone? then with NCCL_PROTO=Simple, NCCL_ALGO=Ring and "
+        "NCCL_P2P_DISABLE=1, one at a time: the first that helps names the path",
+        explanation="Smaller sizes passed over the same connections, so launch and init are right. From some size on "
+        "NCCL takes another protocol, algorithm or number of channels.",
+        observed=f"{plural(rows['size_bytes'].n_unique(), 'size')}, and no summary",
+        expected="a row for each size, and the summary",
+        confidence=Confidence.LOW,
+        evidence=(Ref(int(last["input_id"]), int(last["line"] or 0)),),
+        absence="no further row of the table, nor its summary",
     )
