@@ -9,6 +9,7 @@ import pytest
 import nccl_insight
 from nccl_insight.errors import UsageError
 from nccl_insight.model import Analysis
+from tests.test_verdict import log
 
 
 def sweep(gpu: str, nodes: int, per_node: int, gbps: float, *, size: int = 1 << 30) -> str:
@@ -84,3 +85,10 @@ def test_a_sweep_that_hangs_names_the_size_that_it_did_not_get_past(tmp_path: Pa
         f for f in nccl_insight.analyze([path], symptom="hang").findings if f.name == "progress-stalled"
     ]
     assert "behind 1.0 GiB" in found.title
+
+
+def test_a_sweep_counts_no_steps(tmp_path: Path) -> None:
+    text = "\n".join([*log(), sweep("NVIDIA H100 80GB HBM3", 2, 8, 44.0)])
+    kinds = [moment.kind for moment in judge(tmp_path, text).story]
+    assert "init" in kinds
+    assert "last step" not in kinds

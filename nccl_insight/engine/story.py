@@ -255,7 +255,9 @@ def _last_step(run: Run, told: Sequence[_Told], lines: Mapping[At, str]) -> Iter
     rows = run.table("endings").filter(pl.col("kind") == STEP).select("input_id", "line", "text")
     found = {(int(i), int(n)): str(t) for i, n, t in rows.iter_rows()}
     found |= lines
-    steps = [(at, step) for at, text in found.items() if (step := step_words(text))]
+    steps = [
+        (at, step) for at, text in found.items() if text.lstrip()[:1] != "#" and (step := step_words(text))
+    ]
     if not steps:
         return
     frame = pl.DataFrame(

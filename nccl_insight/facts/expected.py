@@ -385,6 +385,8 @@ def unjudged(run: Run, least_bytes: int) -> str:
     best = rows.sort("busbw_gbps").row(-1, named=True)
     if gpu_of(run) is None:
         why = "its GPUs are not named, or not in the table"
+    elif best["op"] is None:
+        why = "which collective it was is not in the inputs"
     elif (best["n_hosts"] or 0) > 1:
         why = "which NICs the nodes have is not in the inputs (say --nics COUNTxGBITS, such as 8x400)"
     else:

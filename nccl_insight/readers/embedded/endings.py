@@ -132,7 +132,8 @@ def _course(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     begun = lines.head(_HEAD).filter(text.str.contains(_STAMP) & ~text.str.contains(_NOT_OWN)).head(1)
     tail = lines.tail(_TAIL)
-    steps = tail.filter(text.str.contains(PROGRESS)).tail(1)
+    # What benchmarks say of themselves in front of a table counts no steps.
+    steps = tail.filter(text.str.contains(PROGRESS) & ~text.str.contains(r"^\s*#")).tail(1)
     done = tail.filter(text.str.contains(GOOD))
     done = done.filter([through(t) for t in done["text"]]).tail(1) if done.height else done
     found = [
