@@ -4,7 +4,6 @@ that the program came to its end. No wording of a single program is known here; 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +16,7 @@ from nccl_insight.readers.embedded.forms import (
     EXCEPTION,
     FAILURES,
     SIGNALS,
+    bare_number,
     clears_up,
     ended_well,
     form_of,
@@ -33,8 +33,6 @@ REMARKS: Final = (
     "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
 )  # fmt: skip
 _REACH: Final = 40
-# What stands alone below a label, such as an exit status.
-_NUMBER: Final = re.compile(r"^\s*-?[0-9]{1,3}\s*$")
 _STEPS: Final = ("launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call",
                  "destroyed")  # fmt: skip
 
@@ -124,7 +122,7 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
         text = str(text)
         if not says(text):
             continue
-        if last.endswith(":") and _NUMBER.match(text):
+        if last.endswith(":") and bare_number(text):
             text = f"{last} {text.strip()}"
         last, at = text.strip(), int(line)
         if clears_up(text):

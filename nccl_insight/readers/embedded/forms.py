@@ -229,6 +229,12 @@ def step_words(text: str) -> str:
     return f"{found[1].lower()} {re.sub(' *(/|of) *', ' of ', found[2])}" if found else ""
 
 
+def bare_number(text: str) -> bool:
+    """Whether a number stands alone on a line, such as an exit status below its label."""
+    digits = text.strip().removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 3
+
+
 def says(text: str) -> bool:
     """Whether there is a word in the line, not only a rule or a blank."""
     return _SAYS.search(text) is not None
