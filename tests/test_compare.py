@@ -113,6 +113,20 @@ def test_the_headline_says_what_changed_most_and_in_which_direction() -> None:
     assert render.text(_compare(_run(), _run())).startswith("SAME  No difference in what both runs show")
 
 
+def test_a_lost_data_path_outranks_seconds_of_init_and_the_setting_that_names_it_comes_first() -> None:
+    lost = _finding("gdr-not-used", Severity.INFO, "GPUDirect RDMA is not used")
+    slow = _finding("init-slow", Severity.INFO, "Init took 38 s")
+    found = compare(
+        _run({"NCCL_IB_HCA": "mlx5_0"}, total_s=0.4), _run({"NCCL_NET_GDR_LEVEL": "LOC"}, total_s=18.0),
+        _analysis(), _analysis(slow, lost),
+    )  # fmt: skip
+    first = next(c for c in found.changes if not c.effect)
+    assert first.subject == "NCCL_NET_GDR_LEVEL"
+    assert render.headline(found).startswith(
+        "New note: GPUDirect RDMA is not used (likeliest explanation: NCCL_NET_GDR"
+    )
+
+
 def test_small_differences_of_times_are_noise() -> None:
     assert not _compare(_run(total_s=1.0), _run(total_s=1.9)).differs
     assert not _compare(_run(total_s=20.0), _run(total_s=28.0)).differs

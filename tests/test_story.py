@@ -78,6 +78,14 @@ def test_every_output_tells_the_same_story(hang: Analysis) -> None:
     assert "09.52.00 : last step - step 2 of 900" in story.mermaid(hang.story)
 
 
+def test_markdown_draws_who_waits_for_whom(hang: Analysis, tmp_path: Path) -> None:
+    graph = story.waits(hang)
+    assert 'waiting["ranks 0-1,3"] -- wait for --> late["rank 2 on gpu01"]' in graph
+    assert f"```mermaid\n{graph}\n```" in markdown.render(hang)
+    killed = [*_init(2), "/usr/bin/bash: line 1:  4001 Killed                  python train.py", _waits(0)]
+    assert story.waits(_of(tmp_path, killed)) == ""
+
+
 def test_a_moment_without_a_clock_says_between_which_lines_it_stands(tmp_path: Path) -> None:
     lines = [
         *_init(2),

@@ -49,6 +49,9 @@ _TOLERANCE: Final = {"timings": 1.5, "bandwidth": 1.1, "calls": 1.2}
 _LOUDNESS: Final = {Severity.ERROR: 2.0, Severity.WARNING: 1.0}
 _LEAST: Final = {"s": 1.0, "ms": 0.5, "GB/s": 0.1}
 
+_VAGUE: Final = frozenset({"net", "socket", "env", "not", "nccl", "ib", "on"})
+"""Words of findings that many settings share."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -176,6 +179,8 @@ def _change(
         + size
         + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
     )
+    if any(_names(subject, f.name) for f in explaining):
+        score += 20.0
     if bad is not None and bad.hosts:
         score += 15.0
     if improved:
@@ -193,6 +198,11 @@ def _change(
         evidence_good=good.evidence if good else (),
         evidence_bad=bad.evidence if bad else (),
     )
+
+
+def _names(subject: str, finding: str) -> bool:
+    """Whether a setting names what a finding is about: ``NCCL_NET_GDR_LEVEL`` and ``gdr-not-used``."""
+    return bool(set(subject.lower().split("_")) & (set(finding.split("-")) - _VAGUE))
 
 
 def _matters(area: str, good: Fact, bad: Fact, ratio: float | None) -> bool:

@@ -17,6 +17,7 @@ from nccl_insight.units import plural
 _LIMIT = 400
 _TITLE = 200
 _BRIEF = 40
+_PATHS = ("gdr-not-used", "net-socket-fallback", "p2p-not-available", "gpu-isolation")
 _STATUSES = ("new", "worse", "other", "better", "gone")
 
 
@@ -131,13 +132,15 @@ def headline(comparison: Comparison) -> str:
         return "No difference in what both runs show"
     loud = [f for f in comparison.findings if (f.severity_bad or f.severity_good) is not Severity.INFO]
     raised = [f for f in loud if f.status in ("new", "worse")]
+    # The way of the data outranks seconds of init: GPUDirect, RDMA or peer-to-peer lost.
+    raised = raised or [f for f in comparison.findings if f.status in ("new", "worse") and f.name in _PATHS]
     settled = [f for f in loud if f.status in ("gone", "better")]
     effects = [c for c in comparison.changes if c.effect and c.ratio]
     causes = [c for c in comparison.changes if not c.effect]
     most = max(effects, key=lambda c: abs(math.log(c.ratio or 1)), default=None)
     if raised:
         told = raised[0]
-        word = told.severity_bad.value if told.severity_bad else "finding"
+        word = words.severity_word(told.severity_bad) if told.severity_bad else "finding"
         said = f"{'New' if told.status == 'new' else 'Worse:'} {word}: {one_line(told.title, _TITLE)}"
         likely = next((c for c in causes if told.name in c.explains), None)
     elif most is not None:

@@ -49,6 +49,8 @@ def _journey(analysis: Analysis) -> list[str]:
             clock, text = f"`{row.clock}` " if row.clock else "", escape(row.text)
             place = f" ({code_span(row.place)})" if row.place else ""
             rows.append(f"- {clock}{row.kind}: {f'**{text}**' if row.guilty else text}{place}")
+        if graph := story.waits(analysis):
+            rows += ["", "```mermaid", graph, "```", ""]
     elif analysis.progress is not None:
         rows.append(f"- **How far the job got:** {escape(analysis.progress.line)}")
     rows += [f"- {escape(reason)}" for reason in analysis.reasons[1:4]]

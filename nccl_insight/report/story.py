@@ -10,6 +10,7 @@ from typing import Final
 from nccl_insight.model import Analysis, Moment
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
+from nccl_insight.units import rank_words
 
 FIRST: Final = 9
 """Moments that a first screen shows at most."""
@@ -17,6 +18,7 @@ TITLE: Final = "What happened"
 LEAST: Final = 3
 """Fewer moments are no story."""
 _TEXT: Final = 160
+_LATE: Final = ("rank-desync", "collective-not-reached")
 # What tells least is left out of a first screen first.
 _WEIGHT: Final = ("cause", "end", "gave up", "last step", "init", "sign", "died", "start", "effect")
 
@@ -97,11 +99,37 @@ def whole(analysis: Analysis) -> str:
     return "\n".join(lines) + "\n"
 
 
+def waits(analysis: Analysis) -> str:
+    """Who waits for whom as a graph that GitHub draws; empty where no finding names the ranks that did not come."""
+    cause = next((m for m in analysis.story if m.kind == "cause" and m.ranks), None)
+    gave_up = next((m for m in analysis.story if m.kind == "gave up"), None)
+    named = {f.anchor: f.name for f in analysis.findings}
+    if cause is None or gave_up is None or named.get(cause.anchor) not in _LATE:
+        return ""
+    waiting = sorted(set(gave_up.ranks) - set(cause.ranks))
+    if not waiting:
+        return ""
+    where = f" on {words.host_list(cause.hosts, 2)}" if cause.hosts else ""
+    late = _plain(f"{rank_words(cause.ranks, 6)}{where}")
+    return "\n".join(
+        (
+            "flowchart LR",
+            f'    waiting["{rank_words(waiting, 6)}"] -- wait for --> late["{late}"]',
+            "    style late stroke:#b3192d,stroke-width:3px",
+        )
+    )
+
+
+def _plain(text: str) -> str:
+    """Text without what mermaid reads as its own."""
+    return re.sub(r"[:;#`{}\[\]<>\"]", " ", text)
+
+
 def mermaid(moments: Sequence[Moment]) -> str:
     """The moments as a time line that GitHub draws."""
     lines = ["timeline"]
     for row in rows(moments):
-        text = re.sub(r"[:;#`{}\[\]<>\"]", " ", f"{row.kind} - {row.text}")
+        text = _plain(f"{row.kind} - {row.text}")
         lines.append(
             f"    {re.sub(':', '.', row.clock) or '(no clock)'} : {words.shortened(' '.join(text.split()), 90)}"
         )

@@ -168,8 +168,8 @@ def _from_watchdog(item: Absent) -> Hit:
     behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
     if lead.proof == "enqueued":
         title = (
-            f"{subject(item)} issued no collective after {last}{group}; {rank_words(lead.waiting)} waited "
-            f"in {seq} ({lead.op or 'operation unknown'}) until the time limit"
+            f"{subject(item)} issued no collective after {last}{group}; {rank_words(lead.waiting)} waited in "
+            f"{seq} ({lead.op or 'operation unknown'})"
         )
     else:
         title = (
