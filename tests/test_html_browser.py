@@ -313,7 +313,7 @@ def test_without_scripts_everything_is_there(browser: Any, report: Callable[...,
         assert not browser.find_element("id", "plot-ranks").is_displayed()
         summary = browser.find_element("css selector", "figure details summary")
         summary.send_keys("\ue007")
-        assert "gpu-node-05" in browser.find_element("css selector", "figure details table").text
+        assert "NET over TCP" in browser.find_element("css selector", "figure details table").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
