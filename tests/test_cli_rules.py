@@ -10,6 +10,8 @@ import pytest
 from nccl_insight.cli import main
 from nccl_insight.rules import discover, rule_of
 from nccl_insight.rules.page import HEADINGS, read_page
+from tests.cli import run_cli
+from tests.runs import TINY_SHM
 
 
 def run(
@@ -154,3 +156,12 @@ def test_what_cannot_be_a_new_diagnosis_is_refused(
     code, _, err = run(monkeypatch, capsys, "rules", "new", *given)
     assert code == 2
     assert says in err
+
+
+def test_slips_in_names_and_formats_are_recognized() -> None:
+    done = run_cli("explain", "shm-too-smal")
+    assert done.returncode == 2
+    assert "did you mean shm-too-small?" in done.stderr
+    done = run_cli("analyze", TINY_SHM, "--format", "jsn")
+    assert done.returncode == 2
+    assert "did you mean 'json'?" in done.stderr

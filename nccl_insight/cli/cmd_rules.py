@@ -8,6 +8,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -230,7 +231,9 @@ def register(app: typer.Typer) -> None:
             wanted = dict.fromkeys(name for given in names for name in resolve(given))
         except UsageError:
             told = explain_text(text)
-            if told is None:
+            if told is None or get_close_matches(
+                text, by_name, 1, 0.8
+            ):  # a name with a slip, not part of a message
                 raise
             typer.echo(told)
             return

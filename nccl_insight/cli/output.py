@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,9 @@ def parse_output(given: str) -> tuple[str, str]:
     suffix = Path(given).suffix.lower()
     if suffix in _SUFFIX:
         return _SUFFIX[suffix], given
-    raise UsageError(f"output {given!r}: write FORMAT=FILE with one of {', '.join(FORMATS)}")
+    near = get_close_matches(name, FORMATS, 1)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    raise UsageError(f"{given!r} is no format{meant}, nor FORMAT=FILE: formats are {', '.join(FORMATS)}")
 
 
 def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]]) -> None:
