@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
+from nccl_insight.units import format_bytes, format_ns, plural
 
 _PINS = (
     "NCCL_ALGO",
@@ -23,8 +23,7 @@ _PINS = (
 )
 
 
-_LEAST_BYTES = 32 << 10
-_TURN = 1.5
+_RUN = ("input_id", "run", "op", "nranks", "dtype")
 
 # Kinds of choices: what is unusual, and what would be usual.
 _CASES = (
@@ -42,48 +41,58 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     for kind, what, usual in _CASES:
         if kind in unusual:
             yield _hit(unusual[kind], what, usual, pins)
-    yield from _turns(run)
+    yield from _dips(ctx)
 
 
-def _turns(run: Run) -> Iterator[Hit]:
-    """Sizes of a sweep from which on more bytes take far less time: below, a slow algorithm is kept too long.
-
-    A single slow row is noise: the row before must be slow as well, the one behind fast, in place and out of place.
-    """
-    keys = ["input_id", "run", "op", "dtype", "nranks", "in_place"]
-    before, after, later = (pl.col("time_us").shift(n).over(keys) for n in (1, -1, -2))
-    turns = (
-        run.table("benchmarks")
-        .filter((pl.col("size_bytes") >= _LEAST_BYTES) & (pl.col("time_us") > 0))
-        .with_columns(next_bytes=pl.col("size_bytes").shift(-1).over(keys), next_us=after)
-        .filter(
-            (pl.col("time_us") > _TURN * after)
-            & (before > after)
-            & (later < pl.col("time_us"))
-            & (pl.col("next_bytes") > pl.col("size_bytes"))
-            & (pl.col("next_bytes") <= 2 * pl.col("size_bytes"))
-        )
+def _dips(ctx: Context) -> Iterator[Hit]:
+    """One finding per sweep of nccl-tests in which more bytes take less time: its deepest dip."""
+    rows = ctx.run.table("benchmarks").filter(
+        (pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"])
     )
-    for part in turns.partition_by(
-        "input_id", "run", "op", "dtype", "nranks", "size_bytes", maintain_order=True
-    ):
-        row = part.row(0, named=True)
-        ways = run.table("benchmarks").filter(pl.col("input_id") == row["input_id"])["in_place"].n_unique()
-        if part.height < ways:
-            continue
-        size, more = format_bytes(row["size_bytes"]), format_bytes(row["next_bytes"])
-        yield Hit(
-            title=f"{row['op']} of {size} takes {row['time_us']:.0f} us, of {more} only {row['next_us']:.0f} us",
-            explanation="NCCL picks algorithm and protocol for each size from a model of the machine. Where more bytes "
-            "take less time, the model is wrong below that size; releases and tuner plugins differ in it.",
-            observed=f"{row['time_us']:.0f} us",
-            expected=f"at most {row['next_us']:.0f} us, what {more} take",
-            unit="us",
-            next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING <the same job>   # algorithm and protocol on both "
-            "sides of the step; then compare with another NCCL release and with NCCL_PROTO=Simple",
-            severity=Severity.WARNING,
-            evidence=refs(part, 2),
-        )
+    if rows.is_empty():
+        return
+    # Measured twice: the slower of a larger size still beats the faster of a smaller one.
+    sizes = rows.group_by(*_RUN, "size_bytes").agg(
+        pl.col("time_us").min().alias("best_us"), pl.col("time_us").max().alias("worst_us"), pl.len(),
+        pl.col("line").min(),
+    )  # fmt: skip
+    sizes = sizes.filter(pl.col("len") > 1).sort("size_bytes")
+    for sweep in sizes.partition_by(_RUN, maintain_order=True):
+        later = sweep["worst_us"].reverse().cum_min().reverse().shift(-1)
+        dips = sweep.with_columns(_later=later).filter(pl.col("best_us") > ctx["ratio"] * pl.col("_later"))
+        if dips.height:
+            yield _dip(
+                sweep,
+                dips.sort(pl.col("best_us") / pl.col("_later")).row(-1, named=True),
+                dips["size_bytes"].to_list(),
+            )
+
+
+def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
+    faster = sweep.filter(
+        (pl.col("size_bytes") > worst["size_bytes"]) & (pl.col("worst_us") == worst["_later"])
+    )
+    other = faster.row(0, named=True)
+    small, large = format_bytes(worst["size_bytes"]), format_bytes(other["size_bytes"])
+    times = f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}"
+    where = small if len(slow) == 1 else f"{format_bytes(slow[0])} to {format_bytes(slow[-1])}"
+    op = worst["op"] or "A collective"
+    return Hit(
+        title=f"{op} dips at {where}: {small} take {times}",
+        explanation="More bytes in less time: at these sizes NCCL takes an algorithm or protocol that is slower than "
+        "the one that it takes right above, or a channel count that does not fit.",
+        observed=f"{worst['best_us'] / other['worst_us']:.1f} times the time of {large}",
+        expected="time that grows with the size",
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING <the same test> 2>&1 | grep -E 'Algo|proto'   # what NCCL "
+        "takes below and above; then the same sizes with NCCL_PROTO=Simple, then with NCCL_ALGO=Ring: the one that is "
+        "faster is what its model misjudges",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
+        evidence=(
+            Ref(int(worst["input_id"]), int(worst["line"] or 0)),
+            Ref(int(worst["input_id"]), int(other["line"] or 0)),
+        ),
+    )
 
 
 def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
