@@ -140,7 +140,7 @@ def test_one_rank_late_in_each_fourth_step(tmp_path: Path) -> None:
 def test_the_delay_is_what_the_rank_took_longer(tmp_path: Path) -> None:
     """20 % of 12.75 ms of compute a step, in six steps: 15.3 ms, however many collectives show it."""
     found = said(job_shapes.alternating(ALTERNATING, slow(9)), tmp_path)["straggler-rank"][0]
-    said_ms = float(re.search(r"by ([\d.]+) ms", found.title)[1])  # type: ignore[index]
+    said_ms = float(re.search(r"wait ([\d.]+) ms", found.title)[1])  # type: ignore[index]
     assert said_ms == pytest.approx(0.2 * (6 * 2 * (350 + 700) + 150) * 6 / 1000, rel=0.1)
 
 
@@ -172,7 +172,7 @@ def test_the_delay_is_no_more_than_what_others_could_not_hide(tmp_path: Path, la
     assert [f.ranks for f in found] == ([(2,)] if late_us else [])
     if found:
         end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
-        after, before = re.findall(r"([\d.]+) ms", found[0].title)[-2:]
+        before, after = re.findall(r"([\d.]+) ms", found[0].title)[-2:]
         # One of six pauses of a step stands where the peers wait for the prefetch, too.
         assert 6 * (float(before) - float(after)) == pytest.approx(
             (end(slow) - end(job(0.0))) / 1000, rel=0.2
@@ -496,7 +496,7 @@ def test_two_ranks_in_turn_cost_what_the_steps_took_longer(tmp_path: Path) -> No
     assert sorted(f.ranks for f in found) == [(1,), (3,)]
     end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
     cost_ms = (end(job) - end(_under_backward(lambda _r, _s: 1.0))) / 1000
-    said_ms = sum(float(re.search(r"by ([\d.]+) ms", f.title)[1]) for f in found)  # type: ignore[index]
+    said_ms = sum(float(re.search(r"wait ([\d.]+) ms", f.title)[1]) for f in found)  # type: ignore[index]
     assert said_ms == pytest.approx(cost_ms, rel=0.25)
 
 
