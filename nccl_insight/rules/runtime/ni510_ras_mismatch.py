@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
+from nccl_insight.facts.identity import identities
 from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
@@ -31,7 +33,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if _told(run, part["comm_hash"][0], part["op"][0]):
             continue
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-            yield _from_text(part, stopped=run.has("processes") and not in_order(run))
+            hit = _from_text(part, stopped=run.has("processes") and not in_order(run))
+            # RAS knows nodes by their addresses.
+            yield replace(hit, hosts=identities(run).hosts(hit.ranks) or hit.hosts)
     yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
 
 

@@ -26,6 +26,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all rows with wrong values, one for the checks of the program."""
     run = ctx.run
     yield from _checks(run)
+    yield from ctx.report(
+        "The program's own check of its results says that a rank computes wrong ones",
+        explanation="Megatron computes a result that looks wrong again, on the same GPU and on another one. What does "
+        "not come out again on another GPU was computed wrongly by the first.",
+        expected="the same result on every GPU",
+    )
     rows = run.table("benchmarks").filter(pl.col("wrong").fill_null(0) > 0)
     if rows.is_empty():
         yield from _summed(run)
