@@ -59,7 +59,7 @@ _NAME: Final = re.compile(
     r"\s*(?:\[pods?/[^\[\]\s]{1,255}\] |[A-Za-z0-9][\w.-]{0,99} +\| |(?=[^\s:]*[0-9])[A-Za-z][\w.-]{0,99}: )"
 )
 # The number of a task, as srun -l puts it in front of each line.
-_TASK: Final = re.compile(r"\s*[0-9]{1,6}: +(?:\s+- )?(?=\s*\S)")
+_TASK: Final = re.compile(r"\s*[0-9]{1,6}:(?= )")
 _LABEL_MOST: Final = 300
 _LABEL_ENDS: Final = " \t:|>)]"
 _WORD: Final = re.compile(r"\S")
@@ -246,7 +246,7 @@ def match_headless(
         candidates.append(strip_prefix(text[named.end() :]))
     task = _TASK.match(text)
     if task is not None:  # what follows may look like a tag and be the message's own
-        candidates.append(text[task.end() :].strip())
+        candidates.append(text[task.end() :].strip().removeprefix("- ").lstrip())
     for candidate in dict.fromkeys(candidates):
         found = catalog.match(candidate)
         if found is not None and (found.message.headless or thrown):

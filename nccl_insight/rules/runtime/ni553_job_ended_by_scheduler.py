@@ -38,14 +38,42 @@ from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
-_ASK: Final = "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason"
-_ADVICE: Final[Mapping[str, str]] = {
-    "hangup": "start it so that it outlives the session: sbatch, tmux, or nohup",
-    "time": "ask for more time (--time, walltime, activeDeadlineSeconds), or save before the end "
-    "(sbatch --signal=USR1@300)",
-    "storage": "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted",
-    "memory": "raise the pod's request and limit of memory to what it takes, or move it to a node with more",
-    "preempted": "save often enough to resume, or ask for capacity that nobody takes away",
+_ASK: Final = Step(
+    "check",
+    "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason",
+    "or kubectl describe pod, bhist, qstat -xf",
+)
+_EVICTED: Final = Step(
+    "check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod"
+)
+_ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
+    "hangup": (Step("do", "start it so that it outlives the session: sbatch, tmux, or nohup"),),
+    "time": (
+        _ASK,
+        Step(
+            "do",
+            "ask for more time (--time, walltime, activeDeadlineSeconds), or save before the end "
+            "(sbatch --signal=USR1@300)",
+        ),
+    ),
+    "storage": (
+        _EVICTED,
+        Step(
+            "do",
+            "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted",
+        ),
+    ),
+    "memory": (
+        _EVICTED,
+        Step(
+            "do",
+            "raise the pod's request and limit of memory to what it takes, or move it to a node with more",
+        ),
+    ),
+    "preempted": (
+        _ASK,
+        Step("do", "save often enough to resume, or ask for capacity that nobody takes away"),
+    ),
 }
 _PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
@@ -160,19 +188,7 @@ def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
             ),
             Step("do", f"start the job again without {node} (--exclude={node}) until its logs say why"),
         )
-    asked = Step("check", _ASK, "or kubectl describe pod, bhist, qstat -xf")
-    if reason in ("storage", "memory"):  # words of a kubelet
-        asked = Step(
-            "check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod"
-        )
-    said = _ADVICE.get(reason or "")
-    return (
-        (Step("do", said),)
-        if reason == "hangup" and said
-        else (asked, Step("do", said))
-        if said
-        else (asked,)
-    )
+    return _ADVICE.get(reason or "", (_ASK,))
 
 
 def _first_failure(run: Run) -> float | None:

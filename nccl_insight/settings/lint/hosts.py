@@ -9,7 +9,13 @@ from typing import Final
 
 from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
-from nccl_insight.settings.lint.machine import LOCAL_RANKS, nodes_asked, too_many_processes
+from nccl_insight.settings.lint.machine import (
+    LOCAL_RANKS,
+    local_ranks,
+    nodes_asked,
+    too_many_processes,
+    values_of,
+)
 from nccl_insight.settings.lint.model import Launch, Script, Setting
 
 Found = tuple[int, Issue]
@@ -30,7 +36,7 @@ _ADDRESS: Final = frozenset(
     }
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
-_LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus"})
+_GPUS_USED: Final = LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
 _GPUS_PER_NODE: Final = re.compile(
     r"--gpus-per-node[= ](?:[a-z][\w-]*:)?(\d{1,3})(?!\d)|--gres[= ]gpu(?::[a-z][\w-]*)?:(\d{1,3})(?!\d)"
 )
@@ -127,11 +133,7 @@ def _repair(how: str, setting: Setting) -> str:
 
 
 def _value(words: Sequence[str], options: frozenset[str]) -> str | None:
-    for index, word in enumerate(words):
-        option, equals, value = word.partition("=")
-        if option in options:
-            return value if equals else words[index + 1] if index + 1 < len(words) else None
-    return None
+    return next(values_of(words, options), None)
 
 
 def _nodes(script: Script, launch: Launch, text: str) -> int:
@@ -190,8 +192,8 @@ def _more_than_asked(script: Script) -> Iterator[Found]:
     for launch in script.launches[:_MOST]:
         said = " ".join(launch.words)
         own = [int(m[1]) for m in _TASKS_PER_NODE.finditer(said)] if launch.program == "srun" else []
-        each = LOCAL_RANKS.search(said)
-        count = int(each[1]) if each else max(own, default=tasks) if launch.program == "srun" else 0
+        each = next(local_ranks(launch.words), None)
+        count = each if each is not None else max(own, default=tasks) if launch.program == "srun" else 0
         started = each is not None or _PROGRAMS.search(said.partition(" ")[2]) is not None
         if gpus and count > gpus and started and not _GPUS_PER_NODE.search(said):
             yield launch.line, too_many_processes(count, gpus, "that the job asks for on a node")
@@ -202,7 +204,7 @@ def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
         line = text.count("\n", 0, match.start()) + 1
         count = len([part for part in match[2].split(",") if part])
         for launch in script.launches[:_MOST]:
-            wanted = _value(launch.words, _LOCAL_RANKS) or ""
+            wanted = _value(launch.words, _GPUS_USED) or ""
             if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
                 yield line, Issue(
                     "gpu-isolation", Severity.WARNING, match[1],

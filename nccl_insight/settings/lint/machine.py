@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -48,8 +48,24 @@ _TYPES: Final = (
 
 #: With less shared memory than this, segments of several processes do not fit.
 LEAST_SHM_BYTES: Final = 1 << 30
-LOCAL_RANKS: Final = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})(?!\d)")
+_LOCAL_RANKS: Final = re.compile(r"[0-9]{1,3}")
+LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node"})
 _SIZE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([bkmgt]?)i?b?", re.I)
+
+
+def values_of(words: Sequence[str], options: frozenset[str]) -> Iterator[str]:
+    """What a command gives to options, as ``--option=value`` or as the next word."""
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in options and (equals or index + 1 < len(words)):
+            yield value if equals else words[index + 1]
+
+
+def local_ranks(words: Sequence[str]) -> Iterator[int]:
+    """How many processes a launcher is told to start on a node."""
+    for value in values_of(words, LOCAL_RANKS):
+        if _LOCAL_RANKS.fullmatch(value):
+            yield int(value)
 
 
 def size_bytes(text: str) -> int | None:

@@ -12,7 +12,7 @@ from nccl_insight.model import Severity
 from nccl_insight.settings.check import Issue
 from nccl_insight.settings.lint.machine import (
     LEAST_SHM_BYTES,
-    LOCAL_RANKS,
+    local_ranks,
     size_bytes,
     small_shm,
     too_many_processes,
@@ -179,10 +179,9 @@ def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
     for key in ("command", "args", "entrypoint"):
         value = child(node, key)
         parts = [value] if text_of(value) else _items(value)
-        said = " ".join(text_of(part) or "" for part in parts)
-        for match in LOCAL_RANKS.finditer(said):
-            if value is not None:
-                yield value, int(match[1])
+        words = " ".join(text_of(part) or "" for part in parts).split()
+        if value is not None:
+            yield from ((value, count) for count in local_ranks(words))
 
 
 def _infiniband(service: yaml.Node) -> bool:
