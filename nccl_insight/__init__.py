@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nccl_insight.version import __version__
+from nccl_insight.base.version import __version__
 
 __all__ = [
     "Analysis", "Finding", "Policy", "Run", "Severity", "__version__", "analyze", "diff", "load", "query",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from nccl_insight.api import analyze, diff, load, query
+    from nccl_insight.base.model import Analysis, Finding, Severity
     from nccl_insight.engine.policy import Policy
-    from nccl_insight.model import Analysis, Finding, Severity
+    from nccl_insight.share.api import analyze, diff, load, query
     from nccl_insight.tables.run import Run
 
-_HOMES = {
-    "analyze": "api", "diff": "api", "load": "api", "query": "api", "Policy": "engine.policy", "Run": "tables.run",
-    "Analysis": "model", "Finding": "model", "Severity": "model",
+_HOMES = dict.fromkeys(("analyze", "diff", "load", "query"), "share.api") | {
+    "Policy": "engine.policy", "Run": "tables.run", **dict.fromkeys(("Analysis", "Finding", "Severity"), "base.model"),
 }  # fmt: skip
 
 

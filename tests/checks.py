@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
 

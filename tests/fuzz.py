@@ -35,14 +35,14 @@ import zstandard
 from polars.exceptions import PanicException
 
 import nccl_insight
+from nccl_insight.advise.settings.lint.check import lint_text
+from nccl_insight.base.errors import InsightError
 from nccl_insight.engine.policy import load_policy
-from nccl_insight.errors import InsightError
 from nccl_insight.inputs.limits import changed
-from nccl_insight.redact import collect, redact_analysis, redact_run
-from nccl_insight.redact.files import blocks
 from nccl_insight.report import json_, junit, lint_report, markdown, text
 from nccl_insight.report.timeline import chrome_json
-from nccl_insight.settings.lint.check import lint_text
+from nccl_insight.share.redact import collect, redact_analysis, redact_run
+from nccl_insight.share.redact.files import blocks
 from nccl_insight.views.events import events as events_of
 from tests import fuzz_more, pages
 from tests.runs import RUNS, TINY_SHM

@@ -17,9 +17,9 @@ from typing import Any
 import polars as pl
 
 import nccl_insight
-from nccl_insight.agents.server import answer
-from nccl_insight.agents.tools import Desk
-from nccl_insight.errors import InsightError
+from nccl_insight.base.errors import InsightError
+from nccl_insight.share.agents.server import answer
+from nccl_insight.share.agents.tools import Desk
 from nccl_insight.tables import schema
 from nccl_insight.tables.sql import columns, overview, select
 from tests import xplane_maker

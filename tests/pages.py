@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.report import html
 from nccl_insight.report.figures import build as draw
 from nccl_insight.report.figures.base import Figure

@@ -177,6 +177,6 @@ BOUNDED_MODULES = {
     **{f"nccl_insight.readers.host_tools.{name}": 4000 for name in HOST_TOOLS},
     "nccl_insight.readers.forms": 4000,
     "nccl_insight.language.sources": 1000,
-    "nccl_insight.redact.said": 1000,
-    "nccl_insight.redact.rows": 1000,
+    "nccl_insight.share.redact.said": 1000,
+    "nccl_insight.share.redact.rows": 1000,
 }

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.engine.steps import steps_of
-from nccl_insight.model import (
+from nccl_insight.base.model import (
     Action,
     Analysis,
     Confidence,
@@ -28,6 +27,7 @@ from nccl_insight.model import (
     Suppressed,
     ToolInfo,
 )
+from nccl_insight.engine.steps import steps_of
 from nccl_insight.tables import waiting
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.ranks import PHASES

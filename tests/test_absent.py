@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Analysis, Finding
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
 from nccl_insight.facts.standings import standings
-from nccl_insight.model import Analysis, Finding
 from tests.test_flight_recorder import done, dump, entry
 
 HASH = "8a1f5f0c3d2e1b00"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.api import analyze
+from nccl_insight.share.api import analyze
 
 BEFORE = (
     "gpu01:4000:4500 [0] NCCL INFO ncclCommInitRankConfig comm 0x50 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10000 "

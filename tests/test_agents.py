@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.agents.apart import select_apart
-from nccl_insight.agents.server import ANSWER_CAP, answer, serve
-from nccl_insight.agents.tools import LINE_CAP, SCRIPT_CAP, Desk
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.share.agents.apart import select_apart
+from nccl_insight.share.agents.server import ANSWER_CAP, answer, serve
+from nccl_insight.share.agents.tools import LINE_CAP, SCRIPT_CAP, Desk
 from tests.runs import RUNS
 
 DESK = Desk(RUNS)

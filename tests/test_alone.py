@@ -11,9 +11,9 @@ import pytest
 from nccl_insight.inputs.chunks import ChunkIndex
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.catalog import default_catalog
+from nccl_insight.loading.assemble.tables import assemble
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
-from nccl_insight.tables.assemble.tables import assemble
 from nccl_insight.tables.schema import CONTRACT, SCHEMA, conform
 from tests import message_samples
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.tables.run import build_run
 from tests.runs import HEALTHY, RUNS, TINY_SHM
 

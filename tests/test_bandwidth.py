@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight import bandwidth as bw
+from nccl_insight.base import bandwidth as bw
 
 
 def test_row_printed_by_nccl_tests() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Analysis
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Analysis
 from tests.test_verdict import log
 
 

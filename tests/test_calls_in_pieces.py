@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nccl_insight.api import analyze, load
 from nccl_insight.facts import ahead
 from nccl_insight.facts import calls as facts
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, choices
 from nccl_insight.inputs import chunks
-from nccl_insight.tables.assemble import attribute, feeds
+from nccl_insight.loading.assemble import attribute, feeds
+from nccl_insight.share.api import analyze, load
 from nccl_insight.tables.run import Tables
 from nccl_insight.tables.schema import OWNER
 

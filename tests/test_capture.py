@@ -16,8 +16,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from nccl_insight import api
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.live.capture import plan as plans
 from nccl_insight.live.capture import processes
@@ -35,6 +34,7 @@ from nccl_insight.live.capture.parent import (
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Task, run_group
 from nccl_insight.readers.capture import FORMAT
+from nccl_insight.share import api
 
 FAKE = Path(__file__).with_name("fake_rank.py")
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.report import card
 from nccl_insight.report.figures.base import Figure
 from tests import render_samples as samples

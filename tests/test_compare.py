@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from nccl_insight.engine.compare import Comparison, compare
-from nccl_insight.model import (
+from nccl_insight.base.model import (
     Action,
     Analysis,
     Confidence,
@@ -22,6 +21,7 @@ from nccl_insight.model import (
     Severity,
     ToolInfo,
 )
+from nccl_insight.engine.compare import Comparison, compare
 from nccl_insight.report import diff as render
 from nccl_insight.tables.run import Run, build_run
 from tests import runs

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Finding
 from nccl_insight.facts.critical import critical_path
-from nccl_insight.model import Finding
 from tests.job_maker import Group, Op, Simulation
 
 RANKS = tuple(range(8))

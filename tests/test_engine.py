@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.engine.analyze import analyze
-from nccl_insight.engine.policy import Ignore, Policy
-from nccl_insight.model import (
+from nccl_insight.base.model import (
     Action,
     Analysis,
     CannotJudge,
@@ -24,6 +22,8 @@ from nccl_insight.model import (
     Role,
     Severity,
 )
+from nccl_insight.engine.analyze import analyze
+from nccl_insight.engine.policy import Ignore, Policy
 from nccl_insight.rules import Check, Rule
 from nccl_insight.rules.context import Context
 from nccl_insight.rules.page import Page

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight import api
-from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.share import api
 from nccl_insight.tables.run import build_run
 from tests.checks import page, rule
 

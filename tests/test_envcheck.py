@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nccl_insight.model import Severity
-from nccl_insight.settings.catalog import catalog
-from nccl_insight.settings.check import (
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import (
     as_number,
     check_deprecated,
     check_name,
@@ -18,6 +17,7 @@ from nccl_insight.settings.check import (
     check_too_new,
     check_value,
 )
+from nccl_insight.base.model import Severity
 
 
 @pytest.mark.parametrize(

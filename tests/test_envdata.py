@@ -8,11 +8,11 @@ from importlib import resources
 
 import pytest
 
-from nccl_insight.settings.catalog import PREFIXES, catalog, edit_distance
-from nccl_insight.settings.check import check_setting
-from nccl_insight.settings.check.combine import check_together
-from nccl_insight.settings.check.issue import Issue
-from nccl_insight.versions import at_least, version_key
+from nccl_insight.advise.settings.catalog import PREFIXES, catalog, edit_distance
+from nccl_insight.advise.settings.check import check_setting
+from nccl_insight.advise.settings.check.combine import check_together
+from nccl_insight.advise.settings.check.issue import Issue
+from nccl_insight.base.versions import at_least, version_key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -143,7 +143,9 @@ def test_versions() -> None:
 
 
 def test_sections_read_one_by_one_are_the_file_read_at_once() -> None:
-    text = resources.files("nccl_insight.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
+    text = (
+        resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
+    )
     whole = tomllib.loads(text)["variables"]
     assert list(catalog().variables) == list(whole)
     for name, given in whole.items():

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.errors import UsageError
-from nccl_insight.expect.hardware import find_gpu, gpus, networks
-from nccl_insight.expect.machine import Machine, build
-from nccl_insight.expect.model import OPS, parts_of
-from nccl_insight.expect.whatif import change
+from nccl_insight.advise.expect.hardware import find_gpu, gpus, networks
+from nccl_insight.advise.expect.machine import Machine, build
+from nccl_insight.advise.expect.model import OPS, parts_of
+from nccl_insight.advise.expect.whatif import change
+from nccl_insight.base.errors import UsageError
 from tests.cli import run_cli
 
 DATA = Path(__file__).parent / "data" / "published_expect.csv"

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.advise.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
 from nccl_insight.engine.measured import measured_sentences
-from nccl_insight.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
 from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, STATED, efficiency, predicted, predictions
 from nccl_insight.report.figures.traces import bandwidth as bandwidth_figure
 from nccl_insight.tables.run import Run, build_run

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight import api
 from nccl_insight.facts.placement import Layout, layout
 from nccl_insight.report import explain_log
 from nccl_insight.report.prose import chain, listed
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.log import log
 from tests import runs

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import polars as pl
 
+from nccl_insight.base.model import Analysis
 from nccl_insight.facts.gpu_nics import topology
 from nccl_insight.facts.waiting import waiting
-from nccl_insight.model import Analysis
 from nccl_insight.report import explain_log, html_diff
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.tables.run import Run, build_run

@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight import api
+from nccl_insight.base.model import CannotJudge, Confidence, Finding, Hit, Role, Severity
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.wire import recorded
 from nccl_insight.inputs.find import InputFile, find_inputs
-from nccl_insight.model import CannotJudge, Confidence, Finding, Hit, Role, Severity
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.rules._links import traced_efficiency
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
 from tests.checks import check

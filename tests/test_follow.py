@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight import api
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Analysis
 from nccl_insight.cli.following import follow
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Analysis
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 from tests.cli import run_cli
 from tests.runs import TINY_SHM

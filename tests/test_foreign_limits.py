@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight import api
+from nccl_insight.base.errors import UsageError
 from nccl_insight.engine.policy.config import read_file
-from nccl_insight.errors import UsageError
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.stream import Stream
 from nccl_insight.loading import reading
 from nccl_insight.readers import Format
+from nccl_insight.share import api
 from nccl_insight.tables.sql import check_sql, select
 from tests.runs import RUNS
 

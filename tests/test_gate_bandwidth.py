@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from nccl_insight import api
-from nccl_insight.expect.hardware import copies, find_gpu, gpus, networks
+from nccl_insight.advise.expect.hardware import copies, find_gpu, gpus, networks
 from nccl_insight.live.capture.schedule import rails, rounds
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
 from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.share import api
 from tests.pages import build
 
 H100 = "NVIDIA H100 80GB HBM3"

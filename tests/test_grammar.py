@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language import index
 from nccl_insight.language.catalog import Catalog, default_catalog
 from nccl_insight.language.compile import check, outline

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.errors import InsightError
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.update import entries, unknown_settings
+from nccl_insight.base.errors import InsightError
 from nccl_insight.language.binaries import is_binary, read_binary
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.diff import known, render, show, unknown_calls
 from nccl_insight.language.load import grammar_files, read_grammar
 from nccl_insight.language.sources import LogCall, read_tree
-from nccl_insight.settings.catalog import catalog
-from nccl_insight.settings.update import entries, unknown_settings
 from tests.cli import run_cli
 
 SOURCE = r"""

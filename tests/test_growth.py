@@ -13,7 +13,7 @@ from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.tables.assemble.hosts import spoiled
+from nccl_insight.loading.assemble.hosts import spoiled
 
 
 def test_a_host_is_mended_to_the_longest_frequent_end_of_its_name() -> None:

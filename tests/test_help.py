@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 import nccl_insight
+from nccl_insight.base.errors import GrammarError
+from nccl_insight.base.model import Finding, Severity
 from nccl_insight.cli import build_app
-from nccl_insight.errors import GrammarError
 from nccl_insight.language.help import enumerations, filled, help_blocks
 from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, read_grammar
-from nccl_insight.model import Finding, Severity
 from nccl_insight.report import json_
 
 FIELDS = "INT: /-?[0-9]+/\nNAME: /[a-z]+/\nerrno: INT\nkind: NAME\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight import api
-from nccl_insight.model import Analysis, Severity
+from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.readers import host_tools
+from nccl_insight.share import api
 
 IBSTAT = """CA 'mlx5_{n}'
 \tCA type: MT4129

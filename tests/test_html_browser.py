@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from nccl_insight import api
 from nccl_insight.engine.compare import compare
 from nccl_insight.report import html, html_diff, markdown
+from nccl_insight.share import api
 from tests import pages
 from tests import render_samples as samples
 from tests.hostile import PAYLOADS

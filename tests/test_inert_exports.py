@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Severity
 from nccl_insight.cli.frames import show_frame
-from nccl_insight.model import Severity
 from nccl_insight.report import sarif
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.tables.run import build_run

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Finding, Severity
 from nccl_insight.facts.late_reason import reason
-from nccl_insight.model import Finding, Severity
 from tests.job_maker import Group, Op, Simulation
 
 STEPS: Final = 8

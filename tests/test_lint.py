@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccl_insight.errors import UsageError
+from nccl_insight.advise.settings.lint import KINDS, kind_of, lint_environment, lint_text
+from nccl_insight.advise.settings.lint.words import expand, tokenize
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Severity
 from nccl_insight.inputs.spool import start_of
-from nccl_insight.model import Severity
-from nccl_insight.settings.lint import KINDS, kind_of, lint_environment, lint_text
-from nccl_insight.settings.lint.words import expand, tokenize
 
 
 def found(text: str, path: str = "job.sh", version: str | None = None) -> set[tuple[int, str]]:
@@ -398,7 +398,7 @@ def test_a_pipe_is_read_and_one_that_nobody_writes_to_is_told(tmp_path: Path) ->
 def test_every_check_is_documented() -> None:
     package = Path(__file__).parents[1] / "nccl_insight"
     documented = (package.parent / "docs" / "environment.md").read_text()
-    sources = [*(package / "settings").rglob("*.py")]
+    sources = [*(package / "advise" / "settings").rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources)
     names = set(re.findall(r'(?:Issue\(\s*|return Issue\()"([a-z0-9-]+)"', text))
     assert len(names) > 12

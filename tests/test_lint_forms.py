@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_insight.model import Severity
-from nccl_insight.settings.lint import lint_text
+from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.base.model import Severity
 
 # Name <N> with value <V>, name <M> with value <W>.
 FORMS = {

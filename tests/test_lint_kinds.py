@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from nccl_insight.model import Severity
+from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.base.model import Severity
 from nccl_insight.report import lint_report
-from nccl_insight.settings.lint import lint_text
 
 CASES = {
     "family_slip.sh": ("#!/bin/bash\nexport NCCL_TUNER_PLUGINS=libx.so\nexport RCCL_MSCCL_ENABEL=0\nexport NCCL_TUNER_SITE_TABLE=/x\nsrun x\n", {(2, "env-unknown-name"), (3, "env-unknown-name")}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_insight.model import Severity
-from nccl_insight.settings.lint import lint_text
+from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.base.model import Severity
 
 # Name of the file, its text, and what is found at warning or above: line and name.
 CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {

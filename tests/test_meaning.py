@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.lint import lint
 from nccl_insight.language.load import default_grammar, read_grammar

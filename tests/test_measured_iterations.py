@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Finding
+from nccl_insight.base.model import Finding
 
 
 def _findings(path: Path) -> dict[str, Finding]:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.expect.memory import connection_bytes, savings, shared_network_bytes
+from nccl_insight.advise.expect.memory import connection_bytes, savings, shared_network_bytes
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None

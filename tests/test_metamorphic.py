@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pytest
 
 import nccl_insight
-from nccl_insight.redact import collect
+from nccl_insight.share.redact import collect
 from tests import planted
 from tests.runs import RUNS, SHARED
 

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Analysis
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Analysis
 from nccl_insight.tables.run import build_run
 from tests import render_samples as samples
 from tests.runs import HEALTHY, TINY_SHM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nccl_insight
-from nccl_insight.model import Role
+from nccl_insight.base.model import Role
 
 INIT = (
     "gpu0{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 3 cudaDev 0 nvmlDev 0 busId "

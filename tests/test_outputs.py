@@ -18,10 +18,10 @@ from typing import IO
 import pytest
 import zstandard
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.writing import Outputs, writing, writing_directory
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
-from nccl_insight.writing import Outputs, writing, writing_directory
 from tests.cli import run_cli
 
 LOG = (

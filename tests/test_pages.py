@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight.rules
-from nccl_insight.errors import InsightError
-from nccl_insight.model import Step
+from nccl_insight.base.errors import InsightError
+from nccl_insight.base.model import Step
 from nccl_insight.rules import rule_of
 from nccl_insight.rules.page import Page, pages, read_page
 

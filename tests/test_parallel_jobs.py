@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Finding
+from nccl_insight.base.model import Finding
 from tests import job_shapes
 from tests.job_maker import Group, Layout, Op, Simulation, training
 from tests.job_shapes import Plan

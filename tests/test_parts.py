@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import nccl_insight
+from nccl_insight.base.model import Analysis
 from nccl_insight.facts.parts import parts
-from nccl_insight.model import Analysis
 
 RESTART = (
     "[2026-01-02 03:04:05,123] torch.distributed.elastic.agent.server.api: [INFO] "

@@ -14,13 +14,13 @@ import polars as pl
 import pytest
 import zstandard
 
-from nccl_insight.api import analyze
+from nccl_insight.advise.settings.check.combine import check_together
+from nccl_insight.advise.settings.interfaces import VIRTUAL, is_virtual
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.apart import apart
-from nccl_insight.settings.check.combine import check_together
-from nccl_insight.settings.interfaces import VIRTUAL, is_virtual
+from nccl_insight.share.api import analyze
 from nccl_insight.tables import schema
 from nccl_insight.tables.run import build_run
-from nccl_insight.units import format_ns
 from nccl_insight.views.ranks import metrics
 from tests.cli import run_cli
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight.api import load
 from nccl_insight.cli.frames import write_frames
 from nccl_insight.inputs import chunks
 from nccl_insight.inputs import find as source
 from nccl_insight.inputs.find import find_inputs
+from nccl_insight.loading.assemble import feeds
 from nccl_insight.readers.nccl_log.objects import parse_objects
-from nccl_insight.tables.assemble import feeds
+from nccl_insight.share.api import load
 from nccl_insight.tables.run import Run
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"

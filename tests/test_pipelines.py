@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Analysis
 from nccl_insight.facts.pipeline import schedule_waits
-from nccl_insight.model import Analysis
 from tests.job_maker import Layout, training
 from tests.job_shapes import Plan, alternating
 

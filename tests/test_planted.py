@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis, Finding, Severity
+from nccl_insight.base.model import Analysis, Finding, Severity
 from tests import planted
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Action, Confidence, Evidence, Finding, FindingClass, Role, Severity
 from nccl_insight.engine.policy import Ignore, Policy, load_policy
 from nccl_insight.engine.policy.config import resolve
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Action, Confidence, Evidence, Finding, FindingClass, Role, Severity
 
 
 def finding(name: str = "peer-died", title: str = "gone", host: str = "gpu07") -> Finding:

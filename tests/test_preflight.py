@@ -16,7 +16,9 @@ from xml.etree import ElementTree
 import pytest
 
 import nccl_insight.live.preflight
-from nccl_insight.errors import UsageError
+from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Action, Severity
 from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
@@ -25,8 +27,6 @@ from nccl_insight.live.preflight.bench import diagnostics, measure
 from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
-from nccl_insight.model import Action, Severity
-from nccl_insight.settings.lint import lint_text
 
 FAKE = Path(__file__).with_name("fake_rank.py")
 DOCS = Path(__file__).parents[1] / "docs" / "jobs"

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.readers.embedded.progress import scan_lines, thinned
 from tests.test_verdict import judge, log
 

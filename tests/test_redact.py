@@ -15,11 +15,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight import api
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
-from nccl_insight.redact.files import blocks, is_text
-from nccl_insight.report import bundle, json_, junit, markdown, text
+from nccl_insight.report import json_, junit, markdown, text
+from nccl_insight.share import api, bundle
+from nccl_insight.share.redact import Redactor, collect, redact_analysis, redact_run
+from nccl_insight.share.redact.files import blocks, is_text
 from nccl_insight.tables.run import build_run
 from nccl_insight.views.page import page
 from tests import pages, runs

@@ -11,7 +11,7 @@ from typing import Any
 
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.redact import binary, collect
+from nccl_insight.share.redact import binary, collect
 from tests.cli import run_cli
 from tests.test_redact_classes import LINES
 

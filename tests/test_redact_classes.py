@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.errors import UsageError
-from nccl_insight.redact import Redactor, collect
-from nccl_insight.redact.residue import Residue
+from nccl_insight.base.errors import UsageError
+from nccl_insight.share.redact import Redactor, collect
+from nccl_insight.share.redact.residue import Residue
 from nccl_insight.tables.run import build_run
 from nccl_insight.tables.sql import check_sql
 from tests.runs import RUNS, TINY_SHM

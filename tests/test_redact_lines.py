@@ -12,7 +12,7 @@ import re
 
 import pytest
 
-from nccl_insight.redact import collect
+from nccl_insight.share.redact import collect
 from nccl_insight.tables.run import build_run
 
 # (line, what must go, what must stay)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nccl_insight.redact import Redactor, collect, patterns, shapes
+from nccl_insight.share.redact import Redactor, collect, patterns, shapes
 from nccl_insight.tables.run import build_run
 from tests.runs import RUNS
 from tests.test_redact_classes import CLASSES
@@ -65,7 +65,7 @@ def test_every_match_ends_in_the_section_where_it_begins(kind: str, data: st.Dat
 def _whole(monkeypatch: pytest.MonkeyPatch, log: str) -> str:
     """The log redacted as one text, no line looked at by its shape."""
     with monkeypatch.context() as patch:
-        patch.setattr("nccl_insight.redact.redactor._SHORT", 1 << 40)
+        patch.setattr("nccl_insight.share.redact.redactor._SHORT", 1 << 40)
         return collect(build_run({}), [log]).text(log)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nccl_insight.api import analyze, load
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Finding
 from nccl_insight.cli import build_app
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Finding
-from nccl_insight.redact import collect
+from nccl_insight.share.api import analyze, load
+from nccl_insight.share.redact import collect
 from nccl_insight.tables.run import build_run
 from tests.runs import RUNS
 from tests.test_redact_classes import CLASSES

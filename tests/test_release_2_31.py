@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nccl_insight
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.tables.run import Run
 
 HEAD = "node7:{pid}:{pid} [{dev}] NCCL INFO "

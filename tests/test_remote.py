@@ -21,8 +21,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from nccl_insight.api import analyze, load
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.inputs import find as inputs_find
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.find import find_inputs
@@ -31,6 +30,7 @@ from nccl_insight.inputs.remote import Remote
 from nccl_insight.inputs.spool import downloaded
 from nccl_insight.loading import spread
 from nccl_insight.report.json_ import to_dict
+from nccl_insight.share.api import analyze, load
 from tests.cli import run_cli
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"

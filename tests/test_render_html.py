@@ -19,11 +19,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nccl_insight import api
-from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged, Step
+from nccl_insight.base.model import Analysis, Coverage, Evidence, InputInfo, Job, NotJudged, Step
 from nccl_insight.report import json_
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.html.markup import json_block
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from tests import pages
 from tests import render_samples as samples

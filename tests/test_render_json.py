@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from nccl_insight.model import Analysis, Coverage, Evidence
+from nccl_insight.base.model import Analysis, Coverage, Evidence
 from nccl_insight.report import json_
 from tests import render_samples as samples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from xml.etree import ElementTree
 
-from nccl_insight.model import Analysis, Coverage, Evidence, Severity
+from nccl_insight.base.model import Analysis, Coverage, Evidence, Severity
 from nccl_insight.report import junit
 from tests import render_samples as samples
 

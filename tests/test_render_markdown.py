@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from nccl_insight.model import Analysis, Coverage, Evidence, InputInfo, NotJudged
+from nccl_insight.base.model import Analysis, Coverage, Evidence, InputInfo, NotJudged
 from nccl_insight.report import markdown
 from tests import render_samples as samples
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
+from nccl_insight.base.model import Analysis, Coverage, Evidence, Severity
 from nccl_insight.engine.steps import steps_of
-from nccl_insight.model import Analysis, Coverage, Evidence, Severity
 from nccl_insight.report import junit, markdown, text, words
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize

@@ -11,7 +11,7 @@ import pytest
 
 import nccl_insight
 import nccl_insight.rules
-from nccl_insight.model import Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.rules import Rule, discover
 from nccl_insight.rules.page import HEADINGS, pages
 from tests.sentences import refused

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.ends import ends
-from nccl_insight.model import CannotJudge, Hit, Severity
 from tests.checks import check, page
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Finding
+from nccl_insight.base.model import Finding
 
 HEAD: Final = "gpu01:7:9 [0]"
 SAID: Final = {

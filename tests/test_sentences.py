@@ -19,7 +19,7 @@ from tests.sentences import PHRASES, refused
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "nccl_insight"
 #: Folders whose strings users read; of rules also the pages.
-SPOKEN: Final = ("rules", "report", "engine", "cli", "live", "settings", "agents", "expect")
+SPOKEN: Final = ("rules", "report", "engine", "cli", "live", "advise", "share/agents")
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nccl_insight import api
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.inputs.find import InputFile, find_inputs
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.readers import (
     Format,
     discover,
@@ -27,6 +26,7 @@ from nccl_insight.readers import (
     topo_xml,
 )
 from nccl_insight.readers.embedded.nccl_tests import op_of_name
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
 from tests.checks import check

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.api import analyze, load
+from nccl_insight.base.errors import UsageError
 from nccl_insight.cli.progress import Tasks, tasks_line
-from nccl_insight.errors import UsageError
 from nccl_insight.inputs import chunks
 from nccl_insight.inputs import find as inputs_find
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.loading import spread
 from nccl_insight.readers.nccl_log import shares
 from nccl_insight.readers.workers import RayWorkers, Workers
+from nccl_insight.share.api import analyze, load
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "fixtures" / "runs"

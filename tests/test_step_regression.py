@@ -9,9 +9,9 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from nccl_insight import api
 from nccl_insight.facts.chance import larger_by_chance
 from nccl_insight.facts.steps import regression
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 
 MS = 1_000_000

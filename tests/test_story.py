@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis, Moment
+from nccl_insight.base.model import Analysis, Moment
 from nccl_insight.report import json_, markdown, story, ticket
 from nccl_insight.report import text as plain
 from tests.cli import run_cli

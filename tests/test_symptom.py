@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from tests.test_verdict import log
 
 CHANNEL = "node1:10{r}:10{r} [{r}] NCCL INFO Channel 00/0 : {r}[{r}] -> {o}[{o}] via {via}"

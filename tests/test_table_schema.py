@@ -10,16 +10,16 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.loading.assemble.derive import derived_columns
 from nccl_insight.tables import declared, schema
-from nccl_insight.tables.assemble.derive import derived_columns
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.sql import select
 from tools import columns as tool
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "nccl_insight"
-ABOVE = ("facts", "rules", "engine", "report", "replay", "live", "agents", "cli")
+ABOVE = ("facts", "rules", "engine", "report", "share/replay", "share/agents", "live", "cli")
 CHECK = re.compile(r"\bin \w[\w.]*(\([^()]*\))?\.columns\b|\bset\(\w[\w.]*\.columns\)|\bhas_column\b")
 # A loop over the columns of a result is no question whether one is there.
 LOOP = re.compile(r"\bfor \w+ in \w[\w.]*\.columns\b")

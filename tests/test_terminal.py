@@ -11,15 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nccl_insight.advise.expect.machine import build
+from nccl_insight.advise.expect.model import OPS, SIZES, expectations
+from nccl_insight.advise.settings.check.values import check_value
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Analysis
 from nccl_insight.cli import progress, with_command
 from nccl_insight.cli.cmd_rules import catalog, explanation
 from nccl_insight.cli.following import follow
 from nccl_insight.cli.frames import show_frame
 from nccl_insight.engine.policy.config import resolve
-from nccl_insight.errors import UsageError
-from nccl_insight.expect.machine import build
-from nccl_insight.expect.model import OPS, SIZES, expectations
-from nccl_insight.model import Analysis
 from nccl_insight.report import expect_report
 from nccl_insight.report.expect_report import Question
 from nccl_insight.report.explain_log import render as explain_log
@@ -27,7 +28,6 @@ from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.report.text import render as text_report
 from nccl_insight.rules import discover
-from nccl_insight.settings.check.values import check_value
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.sql import columns, overview, select
 from nccl_insight.views.log import log

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 
 import nccl_insight
-from nccl_insight.model import Analysis
+from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.base.model import Analysis
 from nccl_insight.report import markdown, sarif, ticket
 from nccl_insight.report.lint_report import render_sarif
-from nccl_insight.settings.lint import lint_text
 from nccl_insight.views.platform import platform
 from tests import render_samples as samples
 from tests.cli import run_cli

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.facts.topics import telling, told
 from nccl_insight.language.load import default_grammar, topic_cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.tables.run import Run, build_run
 from tests.checks import check
 

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.chance import binomial_tail
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.model import Hit
 from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.rules import discover
 from nccl_insight.rules._traces import one_node_gpu

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Analysis, Coverage, NotJudged, Severity
 from nccl_insight.engine.more import more_of
-from nccl_insight.model import Analysis, Coverage, NotJudged, Severity
 from tests.runs import SHARED
 from tests.trace_maker import event, trace, write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_insight.versions import at_least, between, version_key
+from nccl_insight.base.versions import at_least, between, version_key
 
 
 @pytest.mark.parametrize(

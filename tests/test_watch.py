@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.live.watch import loop, ras
 from nccl_insight.live.watch.files import Follower
 from nccl_insight.live.watch.outputs import Command, Metrics, to_openmetrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nccl_insight.xids import MEANINGS, weight
+from nccl_insight.base.xids import MEANINGS, weight
 
 
 @pytest.mark.parametrize(

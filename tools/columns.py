@@ -13,8 +13,8 @@ from pathlib import Path
 
 import polars as pl
 
+from nccl_insight.loading.assemble.derive import derived_columns
 from nccl_insight.tables import declared
-from nccl_insight.tables.assemble.derive import derived_columns
 from nccl_insight.tables.declared import CAPTURED, SHARED, Column, Table
 
 FILE = Path(declared.__file__).with_name("columns.txt")

@@ -22,9 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nccl_insight.rules
-from nccl_insight import api
-from nccl_insight.model import Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.rules import Rule
+from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 from tests.test_rule_fixtures import EXAMPLES, Example, rules
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from nccl_insight.errors import ExitCode, InsightError, UsageError
+from nccl_insight.base.errors import ExitCode, InsightError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -99,8 +99,8 @@ def _versions() -> str:
     import platform
     from importlib import metadata
 
+    from nccl_insight.base.version import __version__
     from nccl_insight.language.load import grammar_digest
-    from nccl_insight.version import __version__
 
     return (
         f"nccl-insight {__version__} (grammar {grammar_digest()}, schema 1, "

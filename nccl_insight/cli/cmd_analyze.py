@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.base.errors import ExitCode
 from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level
-from nccl_insight.errors import ExitCode
 
 if TYPE_CHECKING:
+    from nccl_insight.base.model import Analysis
     from nccl_insight.cli.progress import Tasks
     from nccl_insight.engine.policy import Policy
-    from nccl_insight.model import Analysis
-    from nccl_insight.redact import Redactor
+    from nccl_insight.share.redact import Redactor
     from nccl_insight.tables.run import Run
 
 

@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
         """
         import os
 
-        from nccl_insight.errors import NotJudgedError, UsageError
+        from nccl_insight.base.errors import NotJudgedError, UsageError
         from nccl_insight.live.capture import parent, plan
         from nccl_insight.live.capture.archive import pack
         from nccl_insight.live.capture.environment import world_of
@@ -144,9 +144,9 @@ def _table(directory: Path) -> list[str]:
     """The largest message of each operation, with its bandwidth."""
     import polars as pl
 
+    from nccl_insight.base.units import format_bytes
     from nccl_insight.inputs.find import find_inputs
     from nccl_insight.readers.capture import FORMAT
-    from nccl_insight.units import format_bytes
 
     path = directory / "capture.rank0.jsonl"
     if not path.exists():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from nccl_insight.errors import UsageError
-from nccl_insight.writing import writing
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.writing import writing
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable

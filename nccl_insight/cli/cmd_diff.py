@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
 from nccl_insight.cli.choices import JavaScript, Level
-from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 if TYPE_CHECKING:
+    from nccl_insight.base.model import Analysis
     from nccl_insight.engine.compare import Comparison
-    from nccl_insight.model import Analysis
     from nccl_insight.report.html_diff import Side
 
 
@@ -61,11 +61,11 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 no difference, 1 they differ, 2 usage, 3 nothing to compare, 4 internal error.
         """
-        from nccl_insight import api
         from nccl_insight.cli.output import check_outputs, parse_output, terminal_width, write_text
         from nccl_insight.cli.progress import progress
         from nccl_insight.engine.compare import compare
         from nccl_insight.report.prose import fit
+        from nccl_insight.share import api
         from nccl_insight.views.structure import structure
 
         if js not in {"inline", "cdn", "none"}:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.cli.choices import TextOrJson
-from nccl_insight.errors import NotJudgedError, UsageError
 
 if TYPE_CHECKING:
-    from nccl_insight.expect.machine import Machine
+    from nccl_insight.advise.expect.machine import Machine
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
@@ -63,10 +63,10 @@ def register(app: typer.Typer) -> None:
         measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
         without --nics, or a log without graph).
         """
+        from nccl_insight.advise.expect.machine import build
+        from nccl_insight.advise.expect.model import OPS, SIZES, expectations
+        from nccl_insight.advise.expect.whatif import change
         from nccl_insight.cli.output import check_outputs, terminal_width, write_text
-        from nccl_insight.expect.machine import build
-        from nccl_insight.expect.model import OPS, SIZES, expectations
-        from nccl_insight.expect.whatif import change
         from nccl_insight.report import expect_report
         from nccl_insight.report.prose import fit
 

@@ -7,8 +7,8 @@ import sys
 
 import typer
 
+from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.cli.choices import TextOrJson
-from nccl_insight.errors import NotJudgedError
 
 
 def register(app: typer.Typer) -> None:
@@ -24,9 +24,9 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
         """
-        from nccl_insight.api import load
         from nccl_insight.cli.output import check_outputs, write_text
         from nccl_insight.report import explain_log as told
+        from nccl_insight.share.api import load
         from nccl_insight.views.log import log
 
         check_outputs(paths, [output])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from nccl_insight.errors import ExitCode
+from nccl_insight.base.errors import ExitCode
 
 
 def register(app: typer.Typer) -> None:
@@ -74,12 +74,12 @@ def register(app: typer.Typer) -> None:
         skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
     ) -> None:
         """Which messages and settings of a source tree the grammar and the catalog do not know."""
+        from nccl_insight.advise.settings.catalog import catalog
+        from nccl_insight.advise.settings.update import entries, unknown_settings
         from nccl_insight.language.binaries import is_binary, read_binary
         from nccl_insight.language.catalog import default_catalog
         from nccl_insight.language.diff import show
         from nccl_insight.language.sources import read_tree
-        from nccl_insight.settings.catalog import catalog
-        from nccl_insight.settings.update import entries, unknown_settings
 
         tree = read_binary(Path(source)) if is_binary(Path(source)) else read_tree(source)
         data = catalog()

@@ -10,8 +10,8 @@ from typing import Literal
 
 import typer
 
+from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
 from nccl_insight.cli.choices import Color, FailOn
-from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
 
 _MAX_BYTES = 4 << 20
 _LEVELS = ("error", "warning", "info", "never")
@@ -46,9 +46,9 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
         """
+        from nccl_insight.advise.settings.lint import KINDS, lint_environment, lint_text
         from nccl_insight.cli.output import check_outputs, use_color, write_text
         from nccl_insight.report import lint_report
-        from nccl_insight.settings.lint import KINDS, lint_environment, lint_text
 
         if not scripts and not env:
             raise UsageError("lint: name a script, or use --env for this shell's variables")

@@ -18,6 +18,6 @@ def register(app: typer.Typer) -> None:
 
         Needs the extra: pip install 'nccl-insight[mcp]'. Nothing leaves the machine.
         """
-        from nccl_insight.agents.server import serve
+        from nccl_insight.share.agents.server import serve
 
         serve(root.resolve())

@@ -91,8 +91,8 @@ def register(app: typer.Typer) -> None:
         import datetime
         import os
 
+        from nccl_insight.base.errors import UsageError
         from nccl_insight.cli.output import write_text
-        from nccl_insight.errors import UsageError
         from nccl_insight.live.capture.environment import local_rank_of, world_of
         from nccl_insight.live.preflight import chosen, outputs
         from nccl_insight.live.preflight import expect as expectations
@@ -214,7 +214,7 @@ def parse_report(text: str) -> tuple[str, str]:
     Raises:
         UsageError: it has another form.
     """
-    from nccl_insight.errors import UsageError
+    from nccl_insight.base.errors import UsageError
     from nccl_insight.live.preflight.outputs import FORMATS
 
     kind, equals, target = text.partition("=")

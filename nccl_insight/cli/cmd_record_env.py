@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:

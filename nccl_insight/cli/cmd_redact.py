@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from nccl_insight.errors import ExitCode, NotJudgedError, UsageError
+from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
 
 # Names that redaction gives.
 _OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
@@ -43,16 +43,16 @@ def register(app: typer.Typer) -> None:
         The same name gets the same replacement in all files, so that the redacted logs give the same findings.
         Free text of other programs can hold names that no pattern finds: read before sharing.
         """
+        from nccl_insight.base.units import plural
+        from nccl_insight.base.writing import writing, writing_directory
         from nccl_insight.cli.output import check_outputs
         from nccl_insight.cli.redacting import write_review
         from nccl_insight.inputs.spool import STDIN
         from nccl_insight.loading import load
-        from nccl_insight.redact import NOT_PROMISED, binary, collect
-        from nccl_insight.redact.files import blocks, is_text, write_redacted
-        from nccl_insight.redact.residue import Residue
         from nccl_insight.report.sanitize import sanitize
-        from nccl_insight.units import plural
-        from nccl_insight.writing import writing, writing_directory
+        from nccl_insight.share.redact import NOT_PROMISED, binary, collect
+        from nccl_insight.share.redact.files import blocks, is_text, write_redacted
+        from nccl_insight.share.redact.residue import Residue
 
         if check:
             raise typer.Exit(int(_looked_over(paths)))
@@ -114,12 +114,12 @@ def register(app: typer.Typer) -> None:
 
 def _looked_over(paths: list[str]) -> ExitCode:
     """Prints what redaction would still replace or doubt in files; 1 when there is something."""
+    from nccl_insight.base.units import plural
     from nccl_insight.loading import load
-    from nccl_insight.redact import collect
-    from nccl_insight.redact.files import blocks, is_text
-    from nccl_insight.redact.residue import Residue
     from nccl_insight.report.sanitize import sanitize
-    from nccl_insight.units import plural
+    from nccl_insight.share.redact import collect
+    from nccl_insight.share.redact.files import blocks, is_text
+    from nccl_insight.share.redact.residue import Residue
 
     run = load(paths)
     files = [file for file in run.inputs if is_text(file)]

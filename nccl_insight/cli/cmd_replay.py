@@ -7,7 +7,7 @@ from typing import Literal
 
 import typer
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -36,9 +36,9 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 written, 2 usage, 3 no collective calls in the input.
         """
-        from nccl_insight.api import load
         from nccl_insight.cli.output import check_outputs, write_text
-        from nccl_insight.replay import (
+        from nccl_insight.share.api import load
+        from nccl_insight.share.replay import (
             Options,
             commands,
             mix_of,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 if TYPE_CHECKING:
     from nccl_insight.engine.policy import Policy

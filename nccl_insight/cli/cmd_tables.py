@@ -8,7 +8,7 @@ from typing import Literal
 
 import typer
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +29,9 @@ def register(app: typer.Typer) -> None:
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:
         """Write the typed tables of a run, one file per table."""
-        from nccl_insight import api
+        from nccl_insight.base.writing import writing_directory
         from nccl_insight.cli.frames import write_frames
-        from nccl_insight.writing import writing_directory
+        from nccl_insight.share import api
 
         run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
 
@@ -63,10 +63,10 @@ def register(app: typer.Typer) -> None:
         ),
     ) -> None:
         """Run SQL over the tables of a run."""
-        from nccl_insight import api
         from nccl_insight.cli.frames import show_frame
         from nccl_insight.cli.output import check_outputs, terminal_width, write_text
         from nccl_insight.cli.progress import progress
+        from nccl_insight.share import api
         from nccl_insight.tables import sql as language
 
         given = list(words or [])

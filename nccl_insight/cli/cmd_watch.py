@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
         import os
         import time
 
-        from nccl_insight.errors import UsageError
+        from nccl_insight.base.errors import UsageError
         from nccl_insight.inputs.find import shown
         from nccl_insight.live.watch import loop
         from nccl_insight.live.watch.outputs import Command, Metrics, to_json

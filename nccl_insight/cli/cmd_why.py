@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nccl_insight.errors import NotJudgedError
+from nccl_insight.base.errors import NotJudgedError
 
 
 def register(app: typer.Typer) -> None:
@@ -21,11 +21,11 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 told, 2 usage, 3 the inputs do not name it.
         """
+        from nccl_insight.base.units import plural
         from nccl_insight.cli.output import write_text
         from nccl_insight.engine.analyze import analyze
         from nccl_insight.loading import load
         from nccl_insight.report import why as told
-        from nccl_insight.units import plural
         from nccl_insight.views.who import names, who
 
         run = load(paths)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight import api
+from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.engine.measured import measured_sentences
-from nccl_insight.errors import NotJudgedError
 from nccl_insight.report import expect_run_report
+from nccl_insight.share import api
 from nccl_insight.views.expectations import predictions
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.base.model import Analysis
 from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.inputs.limits import DEFAULT
 from nccl_insight.inputs.remote import is_url
-from nccl_insight.model import Analysis
 from nccl_insight.tables.run import Run
 
 _State: TypeAlias = tuple[tuple[str, str], ...]

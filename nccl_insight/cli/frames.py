@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.report.sanitize import one_line
 
 # More than what a file system rounds a file up to.

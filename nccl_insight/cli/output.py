@@ -12,9 +12,9 @@ from typing import Final
 
 import typer
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.writing import Outputs, writing
 from nccl_insight.inputs.find import watched
-from nccl_insight.writing import Outputs, writing
 
 FORMATS: Final = ("text", "story", "json", "md", "junit", "html", "sarif", "github-issue", "chat", "card")
 _STANDARD_OUTPUT: Final = ("", "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")

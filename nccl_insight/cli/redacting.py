@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.writing import writing
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.model import Analysis
-from nccl_insight.redact import Redactor, collect, redact_analysis, redact_run
-from nccl_insight.redact.files import blocks, is_text
-from nccl_insight.report import bundle
+from nccl_insight.share import bundle
+from nccl_insight.share.redact import Redactor, collect, redact_analysis, redact_run
+from nccl_insight.share.redact.files import blocks, is_text
 from nccl_insight.tables.run import Run
 from nccl_insight.views.page import page
-from nccl_insight.writing import writing
 
 
 def redacted(analysis: Analysis, run: Run, *, strict: bool = False) -> tuple[Analysis, Run, Redactor]:

@@ -6,6 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from nccl_insight.advise.expect.machine import parse_nics
+from nccl_insight.base.model import (
+    Analysis,
+    Finding,
+    Mend,
+    NotJudged,
+    RanksApart,
+    Replayed,
+    Suppressed,
+    ToolInfo,
+)
+from nccl_insight.base.units import plural
+from nccl_insight.base.version import __version__
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
@@ -29,18 +42,14 @@ from nccl_insight.engine.several import (
 from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
-from nccl_insight.expect.machine import parse_nics
 from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.facts.thresholds import with_thresholds, with_told
 from nccl_insight.language.load import grammar_digest
-from nccl_insight.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
-from nccl_insight.version import __version__
 
 SCHEMA_VERSION = 1
 _MOST_APART = 1000

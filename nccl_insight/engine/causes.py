@@ -20,15 +20,15 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
 from nccl_insight.facts.course import LEAVING, Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.rules.natures import names, nearness
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 Process: TypeAlias = tuple[int, str, int]
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.model import Analysis, Finding, Ref, Severity
 from nccl_insight.facts.job import AREAS, Fact, facts, knows
-from nccl_insight.model import Analysis, Finding, Ref, Severity
 from nccl_insight.tables.run import Run
 
 _CAUSE_WEIGHT: Final = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nccl_insight.base.model import Evidence, Hit
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
-from nccl_insight.model import Evidence, Hit
 from nccl_insight.tables.run import Run
 
 EVERYWHERE = "all inputs"

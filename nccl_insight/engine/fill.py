@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.identity import identities
-from nccl_insight.model import Step
 from nccl_insight.tables.run import Run
 
 # Each hole: the columns of the failure line that hold the value, and a command that finds it where none does.

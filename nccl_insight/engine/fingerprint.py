@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from nccl_insight.base.units import format_ranks
 from nccl_insight.engine.draft import Draft
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
 
 
 def comm_ordinals(run: Run) -> dict[str, int]:

@@ -13,9 +13,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Hit, Ref, Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import Hit, Ref, Step
 from nccl_insight.rules._errors import with_who
 from nccl_insight.tables.normalise.help import help_of
 from nccl_insight.tables.run import Run

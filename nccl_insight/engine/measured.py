@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.units import format_bytes, format_span_gbps, plural
 from nccl_insight.facts.copies import host_copies, peer_copies, reach
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_span_gbps, plural
 
 _MOST: Final = 8
 _NAMED: Final = 3

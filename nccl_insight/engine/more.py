@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nccl_insight.model import Analysis, Coverage, Finding, More, NotJudged, Severity
+from nccl_insight.base.model import Analysis, Coverage, Finding, More, NotJudged, Severity
 from nccl_insight.tables.run import Run
 
 _TRACE: Final = frozenset({"collectives", "steps", "memcpy"})

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.units import plural
 from nccl_insight.facts.choices import choices
 from nccl_insight.facts.members import comms
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 
 def outline(run: Run) -> tuple[str, ...]:

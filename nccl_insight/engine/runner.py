@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nccl_insight.base.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.errors import present
-from nccl_insight.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.rules import Rule
 from nccl_insight.rules._host_tools import beside, joined
 from nccl_insight.tables.run import Run

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from nccl_insight.model import Step
+from nccl_insight.base.model import Step
 
 _LOOKS: Final = frozenset({
     "awk", "cat", "curl", "dcgmi", "df", "dmesg", "echo", "env", "ethtool", "find", "free", "gdb", "getcap",

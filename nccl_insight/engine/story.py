@@ -9,6 +9,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, Role, Severity
+from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
@@ -16,11 +18,9 @@ from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
-from nccl_insight.model import Evidence, Finding, FindingClass, Job, Moment, Role, Severity
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words
 from nccl_insight.tables.run import Run
-from nccl_insight.units import capital, plural, rank_words
 
 MOST: Final = 40
 """Moments that a story has at most."""

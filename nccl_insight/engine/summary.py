@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.base.model import Coverage, InputInfo, Job, ToolOutput
 from nccl_insight.facts.ends import ends
-from nccl_insight.model import Coverage, InputInfo, Job, ToolOutput
 from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20

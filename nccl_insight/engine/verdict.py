@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nccl_insight.base.model import Confidence, Coverage, Finding, InputInfo, Severity
+from nccl_insight.base.units import capital, plural
 from nccl_insight.engine.summary import has_matter
 from nccl_insight.facts.journey import ENDED_BY_USER, NO_PROBLEM, doubts
-from nccl_insight.model import Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import capital, plural
 
 _MOST = 110
 _LOUD = (Severity.ERROR, Severity.WARNING)

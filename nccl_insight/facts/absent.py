@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from nccl_insight.base.model import Confidence
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim, all_claims
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.model import Confidence
 from nccl_insight.tables.run import Run
 
 # Proofs that are enough for a finding; the others only support one.

@@ -13,10 +13,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.thresholds import threshold
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import OWNER, owner
 

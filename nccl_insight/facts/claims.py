@@ -12,15 +12,15 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Confidence, Ref
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import stopped
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Confidence, Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 WATCHDOG: Final = "torch's watchdog"
 DUMPS: Final = "the Flight Recorder dumps"

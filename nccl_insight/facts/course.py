@@ -9,8 +9,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import with_time
-from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run
 

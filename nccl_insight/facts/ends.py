@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import CONSEQUENCE, causes
@@ -22,7 +23,6 @@ from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import witnesses
 from nccl_insight.language.meanings import Witness
-from nccl_insight.model import Ref
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT

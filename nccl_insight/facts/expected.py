@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.bandwidth import busbw_expr, busbw_factor
-from nccl_insight.expect.hardware import Gpu, find_gpu, networks
-from nccl_insight.expect.machine import Machine, parse_nics
-from nccl_insight.expect.model import OPS, parts_of
-from nccl_insight.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
+from nccl_insight.advise.expect.hardware import Gpu, find_gpu, networks
+from nccl_insight.advise.expect.machine import Machine, parse_nics
+from nccl_insight.advise.expect.model import OPS, parts_of
+from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
+from nccl_insight.base.bandwidth import busbw_expr, busbw_factor
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.thresholds import nics as told_nics
 from nccl_insight.facts.transports import links

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 # Two bits each from bit 0 on: 0 not supported, 1 true, 2 false; and what they say when true, and when false.

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.members import comms, main_comm, members, processes
 from nccl_insight.facts.networks import nics, process_networks
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.facts.traffic import ring_crossings
 from nccl_insight.facts.transports import pairs
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
 
 AREAS: Final = (
     "versions", "environment", "networks", "topology", "shape", "transports", "channels", "algorithms", "calls",

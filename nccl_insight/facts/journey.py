@@ -8,6 +8,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Milestones, Progress
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.course import LEAVING, course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.identity import rank_in_job
@@ -17,10 +19,8 @@ from nccl_insight.facts.members import comms
 from nccl_insight.facts.thresholds import symptom
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
-from nccl_insight.model import Milestones, Progress
 from nccl_insight.readers.embedded.forms import FAILURES
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 _ROWS: Final = 4096
 _LAST_WORDS: Final = 40

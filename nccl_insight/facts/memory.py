@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.expect.memory import Saving, connection_bytes, savings
+from nccl_insight.advise.expect.memory import Saving, connection_bytes, savings
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.model import Ref
+from nccl_insight.base.model import Ref
 
 _EVIDENCE: Final = 3
 

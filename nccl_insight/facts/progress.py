@@ -11,11 +11,11 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.steps import slower_from
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 _LEAST: Final = 12

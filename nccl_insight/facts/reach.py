@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, rank_hosts
 from nccl_insight.facts.settings import setting, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run
-from nccl_insight.versions import at_least
 
 #: init.cc: NCCL_PARAM(RuntimeConnect) defaults to 1 since this release
 _LAZY_SINCE = "2.22.3"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from nccl_insight.model import Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run
 
 _FALSE = ("0", "false", "no", "off", "n", "")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.members import processes
 from nccl_insight.facts.settings import settings
-from nccl_insight.model import Ref
-from nccl_insight.settings.catalog import catalog
 from nccl_insight.tables.run import Run
 
 

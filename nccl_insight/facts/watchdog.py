@@ -13,10 +13,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import SKEW_S, with_time
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 DEFAULT: Final = "default"

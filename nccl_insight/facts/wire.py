@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight import bandwidth
+from nccl_insight.base import bandwidth
 from nccl_insight.tables.run import Run
 
 _TRACED = ("kernel", "cpu_op", "inspector", "nccl_tests")

@@ -9,8 +9,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.language.load import default_grammar
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 _SPAN: Final = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(?:-([0-9]+)\.([0-9]+)(?:\.[0-9]+)?)?")

@@ -14,7 +14,7 @@ from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits

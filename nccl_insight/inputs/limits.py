@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 
 @dataclass(frozen=True)

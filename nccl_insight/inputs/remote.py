@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _WEB: Final = ("http", "https")

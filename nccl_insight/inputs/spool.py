@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, Final, NamedTuple
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.limits import Limits
 from nccl_insight.inputs.remote import Remote

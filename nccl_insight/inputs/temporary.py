@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 _PREFIX: Final = "nccl-insight-"
 _LOCK: Final = ".nccl-insight.lock"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from nccl_insight.errors import InsightError
+from nccl_insight.base.errors import InsightError
 from nccl_insight.language.sources import LogCall, Setting, Tree
 
 _ELF: Final = b"\x7fELF"

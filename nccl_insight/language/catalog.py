@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
 from nccl_insight.language.index import Outline
 from nccl_insight.language.load import default_grammar, keep_index, kept_index

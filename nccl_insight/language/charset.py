@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 
 if sys.version_info >= (3, 11):
     from re import _constants as _sre

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.index import Outline
 from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart
 from nccl_insight.language.syntax import (

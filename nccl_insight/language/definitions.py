@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 # Lines of comment from the first directive on.

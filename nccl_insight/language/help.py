@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.load import blocks_of, default_grammar
 from nccl_insight.language.meanings import Case, parse_case
 

@@ -72,8 +72,8 @@ def keep(path: Path, key: str, index: Index) -> None:
     outlines = {name: tuple(outline) for name, outline in index.outlines.items()}
     content = orjson.dumps({"key": key, "definitions": index.definitions, "outlines": outlines})
     # Only here: most starts read the index and do not write it.
-    from nccl_insight.errors import UsageError
-    from nccl_insight.writing import writing
+    from nccl_insight.base.errors import UsageError
+    from nccl_insight.base.writing import writing
 
     with contextlib.suppress(OSError, UsageError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields

@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from nccl_insight import extensions
-from nccl_insight.errors import GrammarError
+from nccl_insight.base import extensions
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.meanings import WITNESS, Case, Meaning, Witness, expand, meaning_of, parse_cases
 from nccl_insight.language.syntax import (
     ColumnDef,

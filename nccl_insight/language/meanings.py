@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 
 ROLES: Final = ("root", "effect", "caller", "setting", "benign")
 

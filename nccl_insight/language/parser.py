@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nccl_insight.errors import GrammarError
+from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.syntax import (
     Choice,
     Column,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.errors import InsightError
+from nccl_insight.base.errors import InsightError
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
 # Folders that hold no code of the library itself.

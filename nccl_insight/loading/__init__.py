@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs.chunks import Chunk, FileLines
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
+from nccl_insight.loading.assemble.milestones import Milestones
+from nccl_insight.loading.assemble.tables import FloodTable
 from nccl_insight.loading.joining import join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
 from nccl_insight.readers import discover
 from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, cores, log_reader
 from nccl_insight.tables import schema
-from nccl_insight.tables.assemble.milestones import Milestones
-from nccl_insight.tables.assemble.tables import FloodTable
 from nccl_insight.tables.once import beside
 from nccl_insight.tables.run import Run, build_run
 

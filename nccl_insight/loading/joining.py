@@ -9,6 +9,9 @@ import polars as pl
 
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
+from nccl_insight.loading.assemble.base import stack
+from nccl_insight.loading.assemble.hosts import mend_hosts
+from nccl_insight.loading.assemble.tables import assemble
 from nccl_insight.loading.reading import Part
 from nccl_insight.readers import host_tools, ras, side
 from nccl_insight.readers.embedded import endings, progress, tracebacks, value_checks
@@ -18,9 +21,6 @@ from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.tables import match, schema
-from nccl_insight.tables.assemble.base import stack
-from nccl_insight.tables.assemble.hosts import mend_hosts
-from nccl_insight.tables.assemble.tables import assemble
 from nccl_insight.tables.run import Deferred
 from nccl_insight.tables.schema import conform
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight import extensions
+from nccl_insight.base import extensions
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.run import Partial
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight import bandwidth
+from nccl_insight.base import bandwidth
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER, classify
 

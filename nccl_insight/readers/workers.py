@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 # Tasks whose worker died are run again so many times.
 _RETRIES: Final = 5

@@ -8,7 +8,7 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from nccl_insight.model import Analysis, Finding, Moment, Role, Severity
+from nccl_insight.base.model import Analysis, Finding, Moment, Role, Severity
 from nccl_insight.report import story, words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.page import asset

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
+from nccl_insight.base.model import Ref, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
-from nccl_insight.model import Ref, Severity
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural
 
 _LIMIT = 400
 _TITLE = 200

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import orjson
 
-from nccl_insight.expect.machine import Machine, direct_memory
-from nccl_insight.expect.model import Expected, Parts, parts_of
-from nccl_insight.expect.words import algorithm_words, setting_notes
-from nccl_insight.units import format_bytes, format_gbps, format_ns
+from nccl_insight.advise.expect.machine import Machine, direct_memory
+from nccl_insight.advise.expect.model import Expected, Parts, parts_of
+from nccl_insight.advise.expect.words import algorithm_words, setting_notes
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns
 
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
 

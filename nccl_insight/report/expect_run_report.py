@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import orjson
 
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.views.expectations import Band, Prediction
 
 SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)

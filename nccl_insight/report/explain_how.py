@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base.units import format_bytes, format_ranks, plural
 from nccl_insight.report.prose import Section, capped, listed, safe, section
-from nccl_insight.settings.catalog import catalog
-from nccl_insight.units import format_bytes, format_ranks, plural
 from nccl_insight.views.log.choices import Algorithms, Calls, Graph, Limits, Settings, StartUp
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
+from nccl_insight.base.units import plural
 from nccl_insight.report import explain_how, explain_paths, explain_traces, explain_who
 from nccl_insight.report.prose import Section, safe, section
-from nccl_insight.units import plural
 from nccl_insight.views.log import Log
 from nccl_insight.views.log.inputs import Inputs, Trouble
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
 from nccl_insight.report.words import crossed
-from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.log.paths import Network, Nic, Transports, Trees, Way
 from nccl_insight.views.rings import Rings
 

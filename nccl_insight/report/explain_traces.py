@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.prose import Section, capped, safe, section
-from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.views.log.traces import RankWaits, Statistics, Waiting
 from nccl_insight.views.steps import Spent
 from nccl_insight.views.traces import LongestWaits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report.prose import Section, capped, listed, safe, section
-from nccl_insight.units import format_ranks, plural
 from nccl_insight.views.log.job import CommKind, Communicators, Job
 
 _P2P = frozenset({"Send", "Recv", "SendRecv"})

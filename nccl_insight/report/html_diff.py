@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nccl_insight.base.model import Analysis, Ref, Severity
+from nccl_insight.base.units import plural
+from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
-from nccl_insight.model import Analysis, Ref, Severity
 from nccl_insight.report import diff
 from nccl_insight.report.figures.base import GREEN, GREY, OVERLAY, RED, Figure, axis, label, layout, rounded
 from nccl_insight.report.figures.matrix import matrix
@@ -18,8 +20,6 @@ from nccl_insight.report.html.markup import Child, Markup, el, icon, join, json_
 from nccl_insight.report.html.page import Document, document
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural
-from nccl_insight.version import __version__
 from nccl_insight.views.matrix import differing
 from nccl_insight.views.structure import Structure
 

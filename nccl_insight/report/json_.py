@@ -1,4 +1,4 @@
-"""JSON of an analysis, schema version 1 (``nccl_insight/schemas/analysis-v1.json``)."""
+"""JSON of an analysis, schema version 1 (``nccl_insight/report/analysis-v1.json``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from nccl_insight.model import Analysis, Finding, Progress, Severity, Step
+from nccl_insight.base.model import Analysis, Finding, Progress, Severity, Step
 from nccl_insight.report.sanitize import sanitize
 from nccl_insight.report.words import verdict_word
 
@@ -23,7 +23,7 @@ def render(analysis: Analysis) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that :func:`render` follows."""
-    text = resources.files("nccl_insight").joinpath("schemas/analysis-v1.json").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("analysis-v1.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

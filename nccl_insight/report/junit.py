@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from nccl_insight.model import Analysis, Finding, Severity
+from nccl_insight.base.model import Analysis, Finding, Severity
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line, sanitize
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from nccl_insight.model import Severity
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.lint.model import CODES, LintFinding, LintResult
+from nccl_insight.base.model import Severity
+from nccl_insight.base.units import plural
 from nccl_insight.report import sarif, words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.settings.catalog import catalog
-from nccl_insight.settings.lint.model import CODES, LintFinding, LintResult
-from nccl_insight.units import plural
 
 _LIMIT = 300
 _COLORS = {"FAIL": "1;31", "ERROR": "1;31", "WARN": "1;33", "WARNING": "1;33", "OK": "1;32"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from nccl_insight.model import Analysis, Finding, Role, Step
+from nccl_insight.base.model import Analysis, Finding, Role, Step
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line, sanitize
-from nccl_insight.units import format_bytes, plural
 
 LIMIT = 60_000
 _FINDINGS_SHARE = 45_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from nccl_insight.base.model import Analysis
 from nccl_insight.engine.compare import Comparison
-from nccl_insight.model import Analysis
 from nccl_insight.report import diff
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.figures.base import Figure

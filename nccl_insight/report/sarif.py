@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import orjson
 
-from nccl_insight.model import Analysis, Finding, Severity
+from nccl_insight.base.model import Analysis, Finding, Severity
+from nccl_insight.base.version import __version__
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.version import __version__
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS: Final[Mapping[Severity, str]] = {

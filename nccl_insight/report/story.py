@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.model import Analysis, Moment
+from nccl_insight.base.model import Analysis, Moment
+from nccl_insight.base.units import rank_words
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import rank_words
 
 FIRST: Final = 9
 """Moments that a first screen shows at most."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from nccl_insight.model import Analysis, Evidence, Finding, InputInfo, Role, Severity, Step
+from nccl_insight.base.model import Analysis, Evidence, Finding, InputInfo, Role, Severity, Step
+from nccl_insight.base.units import plural
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural
 
 _STYLE: Final = {
     "FAIL": "1;31", "error": "1;31", "WARN": "1;33", "warning": "1;33", "OK": "1;32", "NOT JUDGED": "1;35",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.report import markdown, story, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural
 from nccl_insight.views.platform import Platform
 
 _CHAT: Final = 7

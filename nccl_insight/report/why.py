@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import capital, plural, rank_words
 from nccl_insight.views.who import Standing, Who
 
 _MOST = 12

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from nccl_insight.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity, Step
+from nccl_insight.base.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity, Step
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural, rank_words
 
 EXCERPT = 400
 _TEXT = ("nccl_log", "unknown")

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from nccl_insight import extensions
-from nccl_insight.errors import InsightError
-from nccl_insight.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
+from nccl_insight.base import extensions
+from nccl_insight.base.errors import InsightError
+from nccl_insight.base.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.rules.natures import NATURES, causes_of
 from nccl_insight.rules.page import Page, pages
 from nccl_insight.tables.run import Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nccl_insight.base.model import Confidence, Hit, Severity
+from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.absent import Absent
 from nccl_insight.facts.claims import Claim
-from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.units import capital, rank_words
 
 
 def subject(item: Absent) -> str:

@@ -6,10 +6,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Ref
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 

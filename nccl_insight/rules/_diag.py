@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.diagnostics import findings, hosts_of_ranks
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 _MOST = 4
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import Confidence, Hit, Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.flight_recorder.differences import Mismatch
 from nccl_insight.facts.flight_recorder.entries import Operation
-from nccl_insight.model import Confidence, Hit, Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 
 def mismatches(run: Run) -> Iterator[Hit]:

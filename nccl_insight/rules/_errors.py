@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import hosts_of, named, ranks_of
 from nccl_insight.facts.topics import telling
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 TITLE_MOST: Final = 110
 _EVIDENCE = 4

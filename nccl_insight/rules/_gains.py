@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from nccl_insight.base.model import Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.replay import Gain, what_if
-from nccl_insight.model import Confidence, Hit, Ref, Severity
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import capital, format_ns, plural, rank_words
 
 LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
 WIRE: Final = frozenset({"group", "pair", "rail"})

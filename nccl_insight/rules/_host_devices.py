@@ -10,13 +10,13 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, by_device, named
 from nccl_insight.facts.paths import has_nvlink
-from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 # PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
 _GENERATION: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nccl_insight.base.model import Action, Confidence, Ref, Severity
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, Stand, named, stands
-from nccl_insight.model import Action, Confidence, Ref, Severity
 from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed, refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
 
 _MEMLOCK: Final = 64 << 20
 _FILES: Final = 4096

@@ -9,13 +9,13 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Action, Confidence, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
 from nccl_insight.facts.settings import setting
-from nccl_insight.model import Action, Confidence, Severity
 from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed, refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 # Of the packets of a port: more pauses or congestion notices than this are no passing burst.
 _SHARE: Final = 1e-3

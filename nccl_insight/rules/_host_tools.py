@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from nccl_insight.model import Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.rules._host_words import Beside, Said
 from nccl_insight.tables.run import Run
 

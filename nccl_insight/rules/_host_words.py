@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.facts.host_facts import Fact
-from nccl_insight.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.tables.run import Run
 
 MOST_EVIDENCE = 6

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import polars as pl
 
+from nccl_insight.base.units import plural
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.journey import goes_on
@@ -14,7 +15,6 @@ from nccl_insight.facts.last_words import REMARKS
 from nccl_insight.facts.parts.processes import processes_of
 from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 # Lines of a communicator that exists, so the bootstrap was over.
 _FURTHER = ("ranks", "calls", "connections", "rings", "trees", "ring_neighbours", "channel_counts", "graphs")

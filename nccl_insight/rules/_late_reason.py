@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.idle import Why as Idle
 from nccl_insight.facts.idle import why_idle
 from nccl_insight.facts.late_reason import Kind, reason
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns
 
 _LOOK: dict[Kind, str] = {
     "kernels": "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE {where}; then look for other work on these GPUs, "

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.model import Hit, Ref
+from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.units import plural
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 
 def log_notes(

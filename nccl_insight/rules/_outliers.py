@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from nccl_insight.base.model import Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.outliers import Outlier
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Ref
-from nccl_insight.units import rank_words
 
 
 def subject(odd: Outlier) -> str:

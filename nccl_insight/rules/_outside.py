@@ -9,11 +9,11 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Hit, Ref
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run

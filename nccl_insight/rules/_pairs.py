@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.model import Hit, Ref
+from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.units import format_bytes, format_gbps, format_ranks
 from nccl_insight.rules._traces import hosts_of, nodes_of_ranks, trace_refs
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ranks
 
 LEAST_PER_GROUP: Final = 5
 _PAIR_SHARE: Final = 0.5

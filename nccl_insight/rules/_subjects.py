@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.settings import named
-from nccl_insight.units import capital, rank_words
 
 
 def ranks_on(ranks: Iterable[int], hosts: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from nccl_insight.bandwidth import GpuPeak, gpu_peak
-from nccl_insight.model import Ref
+from nccl_insight.base.bandwidth import GpuPeak, gpu_peak
+from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run
 
 

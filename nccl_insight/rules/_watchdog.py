@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.watchdog import verdicts
-from nccl_insight.model import Confidence, Hit, Severity
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 #: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.
 LIST_DUMPS = "ls ~/.cache/torch/*_trace_rank_* /tmp/nccl_trace_rank_*"

@@ -8,11 +8,11 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Action, Confidence, Hit, Severity
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.reach import needs_no_network
 from nccl_insight.facts.thresholds import threshold
 from nccl_insight.language.help import filled
-from nccl_insight.model import Action, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.page import Page
 from nccl_insight.tables.run import Run

@@ -37,8 +37,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from nccl_insight.errors import InsightError
-from nccl_insight.model import Step
+from nccl_insight.base.errors import InsightError
+from nccl_insight.base.model import Step
 
 HEADINGS: Final = (
     "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",

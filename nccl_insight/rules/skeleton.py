@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 # The first digit of a code is the family of the diagnosis (docs/architecture.md).
 FAMILIES: Final[Mapping[str, int]] = {
@@ -74,7 +74,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 import polars as pl
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 from nccl_insight.tables.once import Once

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.language.load import default_grammar
 from nccl_insight.tables import declared, schema
 from nccl_insight.tables.run import Run, near

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nccl_insight.model import Finding
+from nccl_insight.base.model import Finding
 from nccl_insight.tables.run import Run
 
 #: Findings that a page shows in full, evidence that it shows of each, and lines before and after.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.tables.run import Run
 from nccl_insight.views.context import context
 from nccl_insight.views.environment import Environment, Notes, environment, notes

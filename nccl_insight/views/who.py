@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Evidence
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.standings import standings
-from nccl_insight.model import Evidence
 from nccl_insight.tables.run import Run
 
 _RANK: Final = re.compile(r"(?i)(?:ranks?\s*)?([0-9]{1,7})")

@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.engine.policy.model import Ignore, Policy
-from nccl_insight.errors import UsageError
 from nccl_insight.inputs.limits import NAMES, changed
 from nccl_insight.inputs.spool import start_of
-from nccl_insight.model import Confidence, Severity
 from nccl_insight.rules import Rule, discover
 
 if sys.version_info >= (3, 11):

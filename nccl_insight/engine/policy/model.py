@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 
+from nccl_insight.base.model import Confidence, Finding, Severity
 from nccl_insight.inputs.limits import DEFAULT, Limits
-from nccl_insight.model import Confidence, Finding, Severity
 from nccl_insight.rules import Rule
 
 

@@ -16,9 +16,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.parts.rows import PartTables, Span
 from nccl_insight.facts.parts.worlds import World, in_sequence, worlds_of
-from nccl_insight.model import Ref
 from nccl_insight.tables.run import Run
 
 MOST_PARTS: Final = 16

@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 
+from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay.order import Order
 from nccl_insight.facts.replay.passes import Change, Replay
 from nccl_insight.facts.replay.timeline import Ints, Meeting, Timeline
-from nccl_insight.units import format_bytes
 
 _ALIKE: Final = 0.95
 _ALIKE_WORK: Final = 0.7

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nccl_insight.bandwidth import busbw_factor
+from nccl_insight.base.bandwidth import busbw_factor
 from nccl_insight.live.capture import copies, operations, schedule
 from nccl_insight.live.capture.environment import hosts_of
 from nccl_insight.live.capture.plan import Plan

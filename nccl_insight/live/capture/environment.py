@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 from nccl_insight.live.capture.processes import run_short
 
 SUBSYSTEMS = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING"

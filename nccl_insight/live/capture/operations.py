@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from nccl_insight.bandwidth import busbw_factor
+from nccl_insight.base.bandwidth import busbw_factor
 from nccl_insight.live.capture.plan import Plan
 
 _NAMES = {

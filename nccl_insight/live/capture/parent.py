@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_short
-from nccl_insight.units import format_bytes, plural
 
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")

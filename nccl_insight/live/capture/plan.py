@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "sendrecv")
 DTYPES = ("float32", "float16", "bfloat16", "int32")

@@ -8,14 +8,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.expect import hardware
-from nccl_insight.expect.machine import Machine, build
-from nccl_insight.expect.model import expectations
+from nccl_insight.advise.expect import hardware
+from nccl_insight.advise.expect.machine import Machine, build
+from nccl_insight.advise.expect.model import expectations
+from nccl_insight.base.model import Action
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
 from nccl_insight.live.preflight.model import Check, Status
-from nccl_insight.model import Action
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
 
 #: Operation -> key of the expectation about its bus bandwidth.
 KEYS: Final = {

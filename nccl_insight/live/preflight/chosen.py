@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Action
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action
 
 #: Checks of the quick level that say how it stands, good or bad.
 SPOKEN: Final = (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Action
+from nccl_insight.base.versions import version_key
 from nccl_insight.live.preflight.model import Check, Status
-from nccl_insight.model import Action
-from nccl_insight.versions import version_key
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from nccl_insight.expect.hardware import find_gpu
+from nccl_insight.advise.expect.hardware import find_gpu
+from nccl_insight.base.model import Action
+from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action
-from nccl_insight.units import plural
 
 _ERRORS = ("link_downed", "symbol_error", "link_error_recovery", "port_rcv_errors")
 _MANY = 10

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nccl_insight.expect.hardware import find_gpu
+from nccl_insight.advise.expect.hardware import find_gpu
+from nccl_insight.base.model import Action, Severity
+from nccl_insight.base.units import plural
+from nccl_insight.base.xids import MEANINGS, weight
 from nccl_insight.live.preflight.health import Answer, health_checks
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action, Severity
-from nccl_insight.units import plural
-from nccl_insight.xids import MEANINGS, weight
 
 _NVIDIA, _AMD = "0x10de", "0x1002"
 _USED_BYTES = 1 << 30

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nccl_insight.base.model import Action
+from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import nvml
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action
-from nccl_insight.units import plural
 
 QUERY = (
     "index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "remapped_rows.pending", "remapped_rows.failure",

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from nccl_insight.errors import ExitCode, UsageError
-from nccl_insight.model import Action
+from nccl_insight.base.errors import ExitCode, UsageError
+from nccl_insight.base.model import Action
 
 
 class Status(str, Enum):

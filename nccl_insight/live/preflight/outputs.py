@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Action
 from nccl_insight.live.preflight.expect import RATES
 from nccl_insight.live.preflight.model import Check, Result, Status
-from nccl_insight.model import Action
 
 FORMATS = ("text", "json", "junit", "prometheus")
 #: Facts that are measured each time, so that a fall of them says something.

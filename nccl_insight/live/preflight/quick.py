@@ -6,6 +6,10 @@ import re
 import resource
 from collections.abc import Iterator
 
+from nccl_insight.advise.settings.lint import lint_environment
+from nccl_insight.advise.settings.lint.model import CODES
+from nccl_insight.base.model import Action, Severity
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.live.preflight.fabric import (
     Port,
     compute_ports,
@@ -20,10 +24,6 @@ from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
 from nccl_insight.live.preflight.health import Answer, ask
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.live.preflight.node import Node
-from nccl_insight.model import Action, Severity
-from nccl_insight.settings.lint import lint_environment
-from nccl_insight.settings.lint.model import CODES
-from nccl_insight.units import format_bytes, plural
 
 Facts = dict[str, "str | float | None"]
 _MIB = 1 << 20

@@ -15,14 +15,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight import api
-from nccl_insight.errors import InsightError, NotJudgedError, UsageError
+from nccl_insight.base.errors import InsightError, NotJudgedError, UsageError
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.find import discard
 from nccl_insight.live.watch import ras
 from nccl_insight.live.watch.files import Follower, Growth
 from nccl_insight.live.watch.progress import Event, Watch
 from nccl_insight.live.watch.seen import Seen, look
+from nccl_insight.share import api
 
 #: A look takes at most this share of a core: the next one comes later where one takes long.
 _SHARE: Final = 0.04

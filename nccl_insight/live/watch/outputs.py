@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from nccl_insight.errors import UsageError
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.writing import writing
 from nccl_insight.live.watch.progress import Event, Watch
-from nccl_insight.writing import writing
 
 _MOST_COMMS: Final = 1000
 _MOST_RUNNING: Final = 16

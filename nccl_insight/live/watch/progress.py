@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.live.watch.seen import OTHERS, Key, Seen
-from nccl_insight.units import format_ranks, plural
 
 _MOST_SAID: Final = 10_000
 _MOST_GROUPS: Final = 50_000

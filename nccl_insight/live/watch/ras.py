@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 
-from nccl_insight.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 
 PORT = 28028
 _PROTOCOL = 2

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.bandwidth import dtype_size
+from nccl_insight.base.bandwidth import dtype_size
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
@@ -222,7 +222,7 @@ def _row(
 
 
 def _size(op: str | None, meta: Meta, group_size: int | None) -> int | None:
-    """Bytes that count for bandwidth (see :mod:`nccl_insight.bandwidth`)."""
+    """Bytes that count for bandwidth (see :mod:`nccl_insight.base.bandwidth`)."""
     element = dtype_size(meta.dtype)
     if element is None:
         return None

@@ -114,7 +114,7 @@ def slim(rule: Message, rows: pl.DataFrame) -> pl.DataFrame:
 def _packed(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of a table that may have millions, in fewer bytes: pointers as numbers, words by number, integers short.
 
-    :func:`nccl_insight.tables.assemble.base.table_rows` gives the words back.
+    :func:`nccl_insight.loading.assemble.base.table_rows` gives the words back.
     """
     return rows.select(
         numbers

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.bandwidth import traffic_bytes
+from nccl_insight.base.bandwidth import traffic_bytes
 from nccl_insight.readers.kernels import classify, collective_op
 from nccl_insight.readers.nsys.nvtx import Payload, Schemas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.report.figures import (
     activity,
     copies,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.report.figures.base import OVERLAY, SERIES, Figure, Trace, axis, layout
-from nccl_insight.units import format_bytes, plural
 from nccl_insight.views.calls import SMALL_BYTES, Calls
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_span_gbps, plural
 from nccl_insight.report.figures.base import (
     BLUE,
     MAX_ROWS,
@@ -18,7 +19,6 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.units import format_span_gbps, plural
 from nccl_insight.views.copies import HostCopies, PeerCopies
 
 _MOST_GPUS = 64

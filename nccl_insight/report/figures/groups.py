@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import guilty_ranks
-from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24

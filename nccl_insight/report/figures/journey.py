@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from nccl_insight.model import Analysis, Milestones
+from nccl_insight.base.model import Analysis, Milestones
+from nccl_insight.base.units import rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.units import rank_words
 
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import plural
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.nodes import KIND, KINDS, named_ranks
-from nccl_insight.units import plural
 from nccl_insight.views.matrix import Matrix
 from nccl_insight.views.place import KINDS as WORST
 from nccl_insight.views.place import Place

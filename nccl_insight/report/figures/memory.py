@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.nodes import named_ranks
-from nccl_insight.units import format_bytes, plural, rank_words
 from nccl_insight.views.memory import Memory, Processes
 
 _COLORS = 6

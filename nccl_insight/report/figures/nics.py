@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import plural
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.units import plural
 from nccl_insight.views.nics import GpuNics
 
 _MOST = 32

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import plural
 from nccl_insight.report.figures import node_topology, svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.node_topology import BOX, GAP, LEFT
 from nccl_insight.report.figures.nodes import named_ranks
-from nccl_insight.units import plural
 from nccl_insight.views.node import Node, NodeGpu, NodeNic, Nodes
 
 

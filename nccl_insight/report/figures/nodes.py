@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.model import Analysis, Role, Severity
+from nccl_insight.base.model import Analysis, Role, Severity
 from nccl_insight.report.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 

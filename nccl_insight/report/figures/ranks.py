@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_ranks
 from nccl_insight.report.figures.base import (
     BLUE,
     OVERLAY,
@@ -17,7 +18,6 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.units import format_ranks
 from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
 _SHOWN = 40

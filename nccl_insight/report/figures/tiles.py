@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nccl_insight.model import Analysis, Severity
+from nccl_insight.base.model import Analysis, Severity
+from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import KIND, trouble
-from nccl_insight.units import format_ranks, plural, rank_words
 from nccl_insight.views.cluster import Class, Cluster
 from nccl_insight.views.place import Place
 

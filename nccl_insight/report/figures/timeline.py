@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.report.figures.base import (
     BLUE,
     GREEN,
@@ -18,7 +19,6 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.units import format_bytes, format_ns, plural
 from nccl_insight.views.steps import Steps
 from nccl_insight.views.timeline import Gaps, Timeline
 

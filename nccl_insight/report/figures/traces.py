@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.figures.base import (
     BLUE,
     GREY,
@@ -19,7 +20,6 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.views.traces import Bandwidth, Delays, Durations, LongestWaits, LongWait
 
 

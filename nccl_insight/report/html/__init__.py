@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nccl_insight.errors import UsageError
-from nccl_insight.model import Analysis
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Analysis
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.html.details import environment, gaps, outputs, provenance
 from nccl_insight.report.html.figures import figure_panel, figure_section

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nccl_insight.model import Analysis, Severity
+from nccl_insight.advise.settings import catalog as envdata
+from nccl_insight.base.model import Analysis, Severity
+from nccl_insight.base.units import format_bytes, format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.settings import catalog as envdata
-from nccl_insight.units import format_bytes, format_ranks, plural
 from nccl_insight.views.environment import Environment, Notes
 
 ROWS = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nccl_insight.model import Finding, Severity
+from nccl_insight.base.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.chart import chart
 from nccl_insight.report.html.findings import related

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from nccl_insight.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity, Step
+from nccl_insight.base.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity, Step
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose, table, unseen
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
-from nccl_insight.units import format_ranks, plural
 from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
 
 ROWS = 200

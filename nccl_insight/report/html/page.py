@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from nccl_insight.model import Analysis
+from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Markup, el, icon, json_block, unseen

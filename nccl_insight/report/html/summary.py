@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from nccl_insight.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.report import story, words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.units import plural
 
 STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
 _TOP = 3

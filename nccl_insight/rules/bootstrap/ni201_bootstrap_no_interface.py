@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import value_of
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
 
 

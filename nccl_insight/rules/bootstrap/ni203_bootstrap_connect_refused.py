@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.advise.settings.interfaces import VIRTUAL
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context
-from nccl_insight.settings.interfaces import VIRTUAL
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt, loopback, and link-local.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import setting
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 

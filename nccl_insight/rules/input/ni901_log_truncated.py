@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.rules._log_notes import log_notes
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _NAMED = 3
 

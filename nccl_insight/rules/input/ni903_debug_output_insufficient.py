@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 _SUBSTANCE = (
     "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.wire import missing_members
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.rules._trace_notes import noted
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import plural
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._trace_notes import noted
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

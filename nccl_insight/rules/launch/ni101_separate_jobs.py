@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _NEXT = (
     "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "

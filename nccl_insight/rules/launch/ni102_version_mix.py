@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import comms, members
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules._outliers import both_sides
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 

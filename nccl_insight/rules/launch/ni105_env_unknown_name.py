@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.advise.settings.check import check_name
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
-from nccl_insight.settings.check import check_name
 from nccl_insight.tables.run import Run
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.advise.settings.check import check_deprecated
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
-from nccl_insight.settings.check import check_deprecated
 from nccl_insight.tables.run import Run
 
 

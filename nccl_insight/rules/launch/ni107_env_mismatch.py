@@ -7,15 +7,15 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 MUST_AGREE: Final = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.advise.settings.check import check_pinned
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
-from nccl_insight.settings.check import check_pinned
-from nccl_insight.units import plural
 
 _SHOWN = 5
 

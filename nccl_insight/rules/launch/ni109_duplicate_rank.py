@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_ranks, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -7,15 +7,15 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Step
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import CannotJudge, Hit, Step
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural, rank_words
 
 _MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "jax_barrier", "jax_barrier_old",
                     "jax_not_registered", "jax_key")  # fmt: skip

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")

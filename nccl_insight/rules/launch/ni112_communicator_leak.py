@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.memory import device_memory
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.members import processes
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import check_value
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, cut, trouble
 from nccl_insight.rules.context import Context
-from nccl_insight.settings.catalog import catalog
-from nccl_insight.settings.check import check_value
 from nccl_insight.tables.run import Run
-from nccl_insight.versions import at_least
 
 _LIMITED = (
     "env_cga_too_big", "env_too_low", "env_not_valid", "env_ctas_above_channels", "env_ctas_crossed",

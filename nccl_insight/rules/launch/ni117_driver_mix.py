@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 

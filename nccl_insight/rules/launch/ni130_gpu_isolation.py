@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.errors import SHM_FAILED, present
 from nccl_insight.facts.settings import named
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_bytes
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

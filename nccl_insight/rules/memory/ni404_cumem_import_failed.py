@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.errors import CONSEQUENCE, present
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

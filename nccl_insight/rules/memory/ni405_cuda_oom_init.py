@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.errors import ALLOC_FAILED, present
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 

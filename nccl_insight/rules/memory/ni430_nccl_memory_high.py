@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
-from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_bytes, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

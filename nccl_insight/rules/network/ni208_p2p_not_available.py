@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
 

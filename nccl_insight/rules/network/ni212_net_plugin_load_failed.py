@@ -8,15 +8,15 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions, no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
 _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.mentions import no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules.context import Context
 
 

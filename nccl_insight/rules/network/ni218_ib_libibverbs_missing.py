@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.mentions import library_missing
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
 from nccl_insight.rules.context import Context
 

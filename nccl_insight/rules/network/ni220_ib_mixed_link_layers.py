@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.facts.transports import net_links
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import value_of
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules._hints import hint
 from nccl_insight.rules.context import Context

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

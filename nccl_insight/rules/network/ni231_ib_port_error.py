@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.links import Flap, failed_after, flaps
 from nccl_insight.facts.settings import named
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

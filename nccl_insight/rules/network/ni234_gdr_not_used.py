@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.gdr import gdr_by_host
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import is_rdma, net_links
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._gdr import paths_blocked
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

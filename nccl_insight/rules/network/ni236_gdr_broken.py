@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.mentions import mentions
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 

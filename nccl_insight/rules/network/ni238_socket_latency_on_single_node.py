@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import nodes_are_processes, spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import links
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules.context import Context
 
 

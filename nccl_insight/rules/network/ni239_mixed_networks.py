@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import member_networks, process_networks, used_networks
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import subject
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

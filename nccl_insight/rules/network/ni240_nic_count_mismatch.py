@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import rdma_expr
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import ports_missing
 from nccl_insight.rules.context import Context
 

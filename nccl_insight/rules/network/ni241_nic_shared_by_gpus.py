@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import ports_differ
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.links import failed_after, flaps
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 _MANY = 3
 

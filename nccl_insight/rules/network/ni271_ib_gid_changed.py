@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.links import devices_of
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._closed import in_order
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.links import devices_of
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules.context import Context
 
 

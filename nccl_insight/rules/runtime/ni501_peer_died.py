@@ -7,17 +7,17 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._closed import accepting, in_order
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks
 
 # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
 _STORE: Final = ("c10d_store_lost", "watchdog_dump_flag", "elastic_store_lost")

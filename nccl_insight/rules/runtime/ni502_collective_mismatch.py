@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.

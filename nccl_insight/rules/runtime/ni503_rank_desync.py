@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.flight_recorder import Verdict, verdict
@@ -11,12 +13,10 @@ from nccl_insight.facts.flight_recorder.links import pairs_explain
 from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.watchdog import DEFAULT
-from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._init import waiting, waiting_early
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

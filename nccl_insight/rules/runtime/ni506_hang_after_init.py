@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import ends
@@ -16,12 +18,10 @@ from nccl_insight.facts.nvls import one_sided
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.thresholds import symptom
 from nccl_insight.facts.transports import links
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _PCIE: Final = (
     "NCCL_P2P_DISABLE=1 <the same job>   # if it then runs, PCIe ACS or an IOMMU breaks P2P: sudo lspci -vvv | grep "

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.topics import telling, told
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.identity import identities
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ranks, plural, rank_words
 
 # So many ranks with one count for each that is behind it.
 _FEW = 8

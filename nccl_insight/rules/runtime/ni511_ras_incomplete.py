@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
-from nccl_insight.model import CannotJudge, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural, rank_words
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
 

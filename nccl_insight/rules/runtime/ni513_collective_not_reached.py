@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import plural
 from nccl_insight.facts.calls import log_is_cut, sums
 from nccl_insight.facts.flight_recorder.links import pairs_follow
 from nccl_insight.facts.flight_recorder.pairs import unpaired
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _NEXT = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "

@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import rank_words
+from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
-from nccl_insight.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
 

@@ -7,15 +7,15 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
 # Checks whose findings are properties of a machine that only matter where something else is wrong.

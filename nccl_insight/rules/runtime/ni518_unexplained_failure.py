@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, cut
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run

@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, cut
 from nccl_insight.rules.context import Context
 

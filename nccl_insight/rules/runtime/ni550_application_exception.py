@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
     FAILED,

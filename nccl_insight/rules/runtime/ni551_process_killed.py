@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import End
 from nccl_insight.facts.settings import named
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules._outside import (
     CRASHED,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.facts.ends import End
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules._outside import (
     ABORT,
     CRASHED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.identity import identities
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules.context import Context
 
 _ENDS = ("watchdog_hang_end", "watchdog_heartbeat")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, plural, rank_words
 
 _PATHS = (
     "run the same test with -c 1 on each host alone, then on pairs; NCCL_P2P_DISABLE=1, NCCL_NET_GDR_LEVEL=LOC and "

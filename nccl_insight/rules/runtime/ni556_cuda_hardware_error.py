@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import telling
-from nccl_insight.model import CannotJudge, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import rank_words
 
 _NEXT = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; "

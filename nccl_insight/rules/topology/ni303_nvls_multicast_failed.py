@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
 from nccl_insight.facts.settings import named
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.rules.context import Context
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import rank_words
 
 _FAR = ("PHB", "NODE", "SYS")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import refs, setting
 from nccl_insight.facts.traffic import ring_crossings
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules.context import Context
 
 

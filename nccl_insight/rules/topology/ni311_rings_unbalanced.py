@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import connections_judgeable
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import plural
 
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
 """Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""

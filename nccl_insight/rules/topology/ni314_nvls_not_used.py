@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._outliers import both_sides
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

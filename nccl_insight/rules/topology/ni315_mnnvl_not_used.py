@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules.context import Context
 
 _READY = 3

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_bytes, format_ns, plural
 
 _PINS = (
     "NCCL_ALGO",

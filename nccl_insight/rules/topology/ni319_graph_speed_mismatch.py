@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._outliers import both_sides, subject
 from nccl_insight.rules.context import Context
-from nccl_insight.units import plural
 
 _FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
 _RING = 4

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.bandwidth import gpu_peak
+from nccl_insight.base.bandwidth import gpu_peak
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import format_bytes, format_gbps
 from nccl_insight.facts.paths import gpu_paths, has_nvlink
-from nccl_insight.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_bytes, format_gbps
 
 _OPS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll")
 _LARGE_BYTES = 64 * 1024 * 1024

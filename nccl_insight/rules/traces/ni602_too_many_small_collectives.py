@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
-from nccl_insight.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.rules._traces import ranks_of
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_ns, plural
 
 _SHORT_NS = 25_000
 

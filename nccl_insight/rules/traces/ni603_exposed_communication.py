@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.units import format_ns, format_ranks
 from nccl_insight.facts.late import Straggler
 from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
-from nccl_insight.model import CannotJudge, Confidence, Hit
 from nccl_insight.rules._gains import LATE, Mended, late_hit, mended, replayed, uneven
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns, format_ranks
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.straggler import arrivals, late_hosts
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import LATE, mended, replayed, uneven, uneven_hit
 from nccl_insight.rules._traces import input_of_rank, trace_refs
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_ns
 
 _ROUTED = 0.5
 _WITHOUT_TIMES = 0.3

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural, rank_words
 from nccl_insight.facts.wire import transfers
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_bytes, format_gbps, format_ns, plural, rank_words
 
 _SHOWN: Final = 3
 _BESIDE_SHARE = 0.6

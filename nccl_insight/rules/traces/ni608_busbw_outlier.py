@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 from nccl_insight.facts.replay import TRANSFERS
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import hosts_of, trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 
 _TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import format_gbps, format_ns, plural
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.wire import transfers
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_gbps, format_ns, plural
 
 _LEAST = 5
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import format_ns, format_ranks
 from nccl_insight.facts.late import Once
 from nccl_insight.facts.straggler import arrivals
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules._gains import LATE, late_hit, mended, replayed
 from nccl_insight.rules._late_reason import why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns, format_ranks
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

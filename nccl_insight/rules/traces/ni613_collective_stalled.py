@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.units import capital, format_ranks, plural
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.flight_recorder.waits import Stalled
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref
 from nccl_insight.rules._traces import hosts_of
 from nccl_insight.rules._watchdog import stalled
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import capital, format_ranks, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import format_ns, plural, rank_words
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.straggler import arrivals
-from nccl_insight.model import CannotJudge, Hit
 from nccl_insight.rules._gains import LATE, mended, replayed
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_ns, plural, rank_words
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import format_bytes, format_span_s, plural
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.progress import stalled
 from nccl_insight.facts.thresholds import symptom
-from nccl_insight.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_span_s, plural
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
-from nccl_insight.model import CannotJudge, Hit, Severity
 from nccl_insight.rules.context import Context
-from nccl_insight.units import format_ns
 
 _SLOWER = (
     "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import format_bytes, format_gbps, plural
 from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency, machine_of
-from nccl_insight.model import CannotJudge, Hit, Ref
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-from nccl_insight.units import format_bytes, format_gbps, plural
 
 
 def _copies(run: Run) -> Iterator[Hit]:

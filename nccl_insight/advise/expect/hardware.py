@@ -1,0 +1,170 @@
+"""The hardware table: what a GPU's links and a network carry. Data in ``machines/*.toml``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from nccl_insight.base import extensions
+from nccl_insight.base.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_VENDOR_WORDS: Final = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|radeon)\b", re.I)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of the table and where it is from."""
+
+    value: float
+    source: str
+
+
+class _Entry:
+    figures: Mapping[str, Figure]
+
+    def get(self, name: str, default: float = 0.0) -> float:
+        """A figure's value; the default if the table has none."""
+        figure = self.figures.get(name)
+        return default if figure is None else figure.value
+
+    def source(self, name: str) -> str:
+        """Where a figure is from; empty if the table has none."""
+        figure = self.figures.get(name)
+        return "" if figure is None else figure.source
+
+
+@dataclass(frozen=True)
+class Gpu(_Entry):
+    """Links of a GPU model; rates in GB/s per GPU and direction. The table explains each field."""
+
+    name: str
+    match: str
+    vendor: str
+    capability: int
+    fabric: str
+    links: int | None
+    mesh_links: tuple[int, ...]
+    domain_gpus: int
+    node_gpus: int
+    nvls_least: int
+    bridge_gpus: int
+    p2p: bool
+    unified: bool
+    nics: str
+    network: str
+    figures: Mapping[str, Figure] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Network(_Entry):
+    """What NCCL makes of a kind of network. The table explains each field."""
+
+    name: str
+    gdr: bool
+    figures: Mapping[str, Figure] = field(hash=False)
+
+
+def read_data(name: str) -> dict[str, Any]:
+    """A data file of ``nccl_insight/advise/expect/machines``; entries of extensions' files of that name come first.
+
+    Raises:
+        UsageError: an extension cannot be loaded, or its file is not TOML.
+    """
+    text = (files(__package__) / "machines" / name).read_text(encoding="utf-8")
+    data: dict[str, Any] = tomllib.loads(text)
+    for package in extensions.packages("expectations"):
+        further = files(package) / name
+        if not further.is_file():
+            continue
+        try:
+            added = tomllib.loads(further.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{package.__name__}/{name}: {error}") from error
+        for key, entries in added.items():
+            data[key] = {**entries, **{k: v for k, v in data.get(key, {}).items() if k not in entries}}
+    return data
+
+
+def _figures(entry: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Figure]:
+    return {
+        key: Figure(float(value[0]), sources[value[1]])
+        for key, value in entry.items()
+        if isinstance(value, list) and len(value) == 2 and isinstance(value[1], str)
+    }
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """All GPU models of the table, in the table's order."""
+    data = read_data("gpus.toml")
+    return tuple(
+        Gpu(
+            name=name,
+            match=entry["match"],
+            vendor=entry.get("vendor", "nvidia"),
+            capability=entry["capability"],
+            fabric=entry["fabric"],
+            links=entry.get("links"),
+            mesh_links=tuple(entry.get("mesh_links", ())),
+            domain_gpus=entry.get("domain_gpus", 8),
+            node_gpus=entry.get("node_gpus", 8),
+            nvls_least=entry.get("nvls_least", 2),
+            bridge_gpus=entry.get("bridge_gpus", 0),
+            p2p=entry.get("p2p", True),
+            unified=entry.get("unified", False),
+            nics=entry.get("nics", ""),
+            network=entry.get("network", "unknown"),
+            figures=_figures(entry, data["source"]),
+        )
+        for name, entry in data["gpu"].items()
+    )
+
+
+@cache
+def networks() -> Mapping[str, Network]:
+    """All kinds of network of the table by name."""
+    data = read_data("networks.toml")
+    return {
+        name: Network(name, entry.get("gdr", True), _figures(entry, data["source"]))
+        for name, entry in data["network"].items()
+    }
+
+
+@cache
+def copies() -> Mapping[str, Network]:
+    """Shares of the raw rate that copies reach: ``host`` (over PCIe) and ``peer`` (over NVSwitch)."""
+    data = read_data("copies.toml")
+    return {name: Network(name, True, _figures(data[name], data["source"])) for name in ("host", "peer")}
+
+
+@cache
+def find_gpu(name: str) -> Gpu | None:
+    """The GPU model of a product name (``NVIDIA H100 80GB HBM3``, ``H100``); None if the table does not have it."""
+    plain = " ".join(_VENDOR_WORDS.sub(" ", name).split())
+    for gpu in gpus():
+        if gpu.name.casefold() == plain.casefold():
+            return gpu
+    return next(
+        (
+            gpu
+            for gpu in gpus()
+            if re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})", plain, re.I) and _whole(gpu, plain)
+        ),
+        None,
+    )
+
+
+def _whole(gpu: Gpu, plain: str) -> bool:
+    """A model's name does not go on in digits: ``L4`` is not in ``L40S``, ``A10`` not in ``A100``."""
+    found = re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})(?![0-9])", plain, re.I)
+    return found is not None

@@ -1,0 +1,59 @@
+"""What a check reports, and how NCCL reads a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nccl_insight.advise.settings.catalog import Catalog
+from nccl_insight.base.model import Severity
+
+NUMBER = re.compile(r"[ \t]*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Something worth saying about a setting. ``name`` is that of a diagnosis or of a lint check."""
+
+    name: str
+    severity: Severity
+    variable: str
+    title: str
+    next_step: str
+    explanation: str = ""
+    observed: str = ""
+    expected: str = ""
+    source: str = ""
+    others: tuple[str, ...] = ()
+
+
+def as_number(value: str) -> int:
+    """The number that NCCL gets from the text: what ``strtoll`` with base 0 reads, 0 for no number."""
+    match = NUMBER.match(value)
+    if match is None:
+        return 0
+    text = match[0].strip()
+    sign, digits = (-1 if text.startswith("-") else 1), text.lstrip("+-")
+    if digits[:2].lower() == "0x":
+        return sign * int(digits, 16)
+    if len(digits) > 1 and digits[0] == "0":
+        octal = re.match(r"0[0-7]*", digits)
+        return sign * int(octal[0] if octal else "0", 8)
+    return sign * int(digits)
+
+
+def switched_on(settings: Mapping[str, str], name: str) -> bool:
+    """Whether a 0/1 setting is there and not zero, as NCCL reads it."""
+    return bool(settings.get(name, "").strip()) and as_number(settings[name]) != 0
+
+
+def switched_off(settings: Mapping[str, str], name: str) -> bool:
+    """Whether a 0/1 setting is there and zero, as NCCL reads it."""
+    return bool(settings.get(name, "").strip()) and as_number(settings[name]) == 0
+
+
+def source_of(data: Catalog, name: str) -> str:
+    """The document or source that the facts about a variable come from."""
+    variable = data.get(name)
+    return data.sources.get(variable.source, "") if variable else ""

@@ -1,0 +1,92 @@
+"""Checks of names: unknown, deprecated, not there yet."""
+
+from __future__ import annotations
+
+from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
+from nccl_insight.advise.settings.check.issue import Issue, source_of
+from nccl_insight.base.model import Severity
+from nccl_insight.base.versions import at_least, version_key
+
+_MAX_NAME = 60
+_RECENT = "2.13"
+
+
+def check_name(name: str, data: Catalog | None = None) -> Issue | None:
+    """``env-unknown-name``: nothing reads a variable of this name."""
+    data = data or catalog()
+    if data.known(name) or not data.relevant(name):
+        return None
+    shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
+    explanation = "An unknown name is ignored silently: the setting has no effect."
+    if name in data.myths:
+        return Issue(
+            "env-unknown-name", Severity.WARNING, name, f"{shown} is read by nothing: {data.myths[name]}",
+            f"Remove {shown} or use the setting that was meant.", explanation, shown, "a variable that NCCL reads",
+        )  # fmt: skip
+    near = data.nearest(name)
+    if near is not None:
+        return Issue(
+            "env-unknown-name", Severity.WARNING, name, f"No NCCL version knows {shown}; did you mean {near}?",
+            f"Write {near} (or remove {shown}).", explanation, shown, near, source_of(data, near),
+        )  # fmt: skip
+    return Issue(
+        "env-unknown-name", Severity.INFO, name,
+        f"{shown} is not in the catalog of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
+        f"Check the spelling of {shown}; keep it if a newer NCCL, a plugin or a script of yours reads it.",
+        "A name that nothing reads is ignored silently; a release newer than the catalog may read it.",
+        shown, "a listed variable",
+    )  # fmt: skip
+
+
+def check_deprecated(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
+    """``env-deprecated``: this NCCL no longer reads the variable, or advises against it.
+
+    Without a version the newest release is assumed.
+    """
+    data = data or catalog()
+    variable = data.get(name)
+    if variable is None:
+        return None
+    assumed = version if version_key(version) else data.latest
+    whose = f"NCCL {version}" if version_key(version) else f"NCCL {data.latest}, the newest known here,"
+    step = f"Replace {name} by {variable.replaced_by}." if variable.replaced_by else f"Remove {name}."
+    if variable.removed and at_least(assumed, variable.removed) and variable.library == "nccl":
+        # Without a version, only what went long ago is sure to be without effect.
+        sure = version_key(version) is not None or at_least(variable.removed, _RECENT) is False
+        severity = Severity.WARNING if sure else Severity.INFO
+        return Issue(
+            "env-deprecated", severity, name, f"{whose} no longer reads {name} (gone in {variable.removed})",
+            step, variable.advice, f"{name} set", "not set", source_of(data, name),
+        )  # fmt: skip
+    if variable.deprecated_any or (variable.deprecated and _reached(variable, assumed)):
+        product = {"nccl": "NCCL ", "ofi": "aws-ofi-nccl "}.get(variable.library, "")
+        since = f" since {product}{variable.deprecated}" if variable.deprecated else ""
+        return Issue(
+            "env-deprecated", Severity.INFO, name, f"{name} is deprecated{since}",
+            step, variable.advice, f"{name} set", "not set", source_of(data, name),
+        )  # fmt: skip
+    return None
+
+
+def check_too_new(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
+    """``env-unknown-name`` for a variable that this NCCL release does not have yet."""
+    data = data or catalog()
+    variable = data.get(name)
+    if variable is None or variable.library != "nccl" or not variable.since or not version_key(version):
+        return None
+    # Not every patch release was looked at: only an older minor release is a reason to speak.
+    if at_least(version, ".".join(variable.since.split(".")[:2])) is not False:
+        return None
+    return Issue(
+        "env-unknown-name", Severity.WARNING, name,
+        f"NCCL {version} does not read {name} yet (first in {variable.since})",
+        f"Remove {name} or use NCCL {variable.since} or later.",
+        "A name that the release does not know is ignored silently.",
+        f"NCCL {version}", f"{variable.since} or later", source_of(data, name),
+    )  # fmt: skip
+
+
+def _reached(variable: Variable, version: str | None) -> bool:
+    if variable.library == "nccl":
+        return bool(variable.deprecated and at_least(version, variable.deprecated))
+    return True  # releases of plugins are not those of NCCL: say it whatever the version

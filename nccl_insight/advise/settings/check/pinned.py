@@ -1,0 +1,33 @@
+"""Settings for experiments that were left set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nccl_insight.advise.settings.catalog import Catalog, catalog
+from nccl_insight.advise.settings.check.issue import Issue, source_of
+from nccl_insight.base.model import Severity
+
+
+def check_pinned(settings: Mapping[str, str], data: Catalog | None = None) -> Iterator[Issue]:
+    """``env-tuning-pinned``: knobs for experiments that are left set.
+
+    Silent where a cloud plugin is configured whose vendor prescribes these values.
+    """
+    data = data or catalog()
+    if any(name.startswith(("NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_")) for name in settings):
+        return
+    for name, value in settings.items():
+        variable = data.get(name)
+        if variable is None or not variable.tuning or not value.strip():
+            continue
+        if name in {"NCCL_ALGO", "NCCL_PROTO"} and all(
+            part.rsplit(":", 1)[-1].startswith("^") for part in value.split(";")
+        ):
+            continue  # excluding one algorithm or protocol is the documented workaround for a bug
+        yield Issue(
+            "env-tuning-pinned", Severity.INFO, name, f"{name}={value[:80]} pins a choice that NCCL makes per case",
+            f"Measure without {name}; keep it out of production scripts unless it wins.",
+            variable.advice or "Values found on one machine, size or release are often wrong on the next.",
+            f"{name}={value[:80]}", "not set", source_of(data, name),
+        )  # fmt: skip

@@ -1,0 +1,265 @@
+"""Checks of values: what NCCL reads from the text, and what was meant."""
+
+from __future__ import annotations
+
+import re
+
+from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
+from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, source_of
+from nccl_insight.base.model import Severity
+from nccl_insight.base.versions import at_least
+
+_SUFFIX = re.compile(r"(?i)(?<!\s)\s*(k|m|g|t)i?b?$")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
+# The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
+_INFINITE_IB_TIMEOUT = 32
+# RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
+_ATTN = "2.32"
+_CHANNELS = frozenset({"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"})
+_RCCL_CHANNELS = 256
+_LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+_PROTOS = ("ll", "ll128", "simple")
+_ALGOS = {
+    "ring": ("2.5", None), "tree": ("2.5", None), "collnet": ("2.5", "2.14"), "collnetchain": ("2.14", None),
+    "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
+    "pat": ("2.23", None),
+}  # fmt: skip
+_NAME_LISTS = frozenset({"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFNAME", "RCCL_SOCKET_IFNAME"})
+# What people write who mean one of NCCL's own networks.
+_NO_NETWORKS = frozenset(
+    {"infiniband", "rdma", "roce", "rocev2", "verbs", "ibverbs", "mlx5", "tcp", "ethernet", "eth", "sockets"}
+)
+_FUNCTIONS = frozenset(
+    {"broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv", "send", "recv", "alltoall",
+     "gather", "scatter", "allgatherv"}
+)  # fmt: skip
+
+
+def check_value(
+    name: str, value: str, version: str | None = None, data: Catalog | None = None
+) -> Issue | None:
+    """``env-invalid-value``: NCCL cannot parse the value, or reads something else than was meant."""
+    data = data or catalog()
+    variable = data.get(name)
+    if variable is None or value.strip() == "":
+        return None
+    problem = (
+        _quotes_problem(value)
+        or _text_problem(name, value)
+        or _names_problem(name, value)
+        or _problem(variable, value, version)
+    )
+    if problem is None:
+        return None
+    severity, text, expected = problem
+    shown = value if len(value) <= 80 else f"{value[:80]}..."
+    return Issue(
+        "env-invalid-value", severity, name, f"{name}={shown}: {text}",
+        f"Set {name} to {expected}, or remove it.", _why(variable, value), shown, expected, source_of(data, name),
+    )  # fmt: skip
+
+
+def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:
+    """Quotes that no shell removed: a Compose list, an env file of docker, nccl.conf."""
+    text = value.strip()
+    if len(text) < 2 or text[0] not in "\"'" or text[-1] != text[0]:
+        return None
+    inner = text[1:-1]
+    return (Severity.WARNING, "the quotes are part of the value", inner or "a value")
+
+
+def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
+    """Paths, plugins and address ranges."""
+    text = value.strip()
+    if text.startswith("~") and name.endswith(("_FILE", "_PATH", "_DIR", "_PLUGIN", "_LOG")):
+        return (
+            Severity.WARNING,
+            "no shell expands ~ here, and such a directory does not exist",
+            f"$HOME{text[1:]}",
+        )
+    if name.endswith("_PLUGIN") and re.fullmatch(r"lib[\w.-]+", text) and ".so" not in text:
+        suffix = re.sub(r"^libnccl-(?:net|tuner|profiler|env)-|^lib", "", text)
+        expected = f"{text}.so or {suffix}"
+        return (
+            Severity.WARNING,
+            f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so",
+            expected,
+        )
+    if name == "NCCL_NET" and text.lower() in _NO_NETWORKS:
+        return (
+            Severity.WARNING,
+            "no network is called so, and NCCL stops without it",
+            "IB, Socket or the plugin's name",
+        )
+    if name.endswith("_ADDR_RANGE") and "/" not in text:
+        return (
+            Severity.WARNING,
+            "without /bits the range is ignored",
+            f"{text}/16, address and number of bits",
+        )
+    return None
+
+
+def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
+    """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle."""
+    if name not in _NAME_LISTS:
+        return None
+    body = value.lstrip("^=")
+    expected = "names joined by commas, without blanks"
+    if re.search(r"[;|]", body):
+        return (Severity.WARNING, "names are joined by commas; other signs are part of a name", expected)
+    if name == "NCCL_IB_HCA" and re.search(r":[0-9]*:?[A-Za-z]", body):
+        return (Severity.WARNING, "numbers follow a device; more devices follow a comma", "mlx5_0:1,mlx5_1:1")
+    if value != value.strip() or re.search(r"\s", body):
+        return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
+    if re.search(r"[*?\[\]]", body):
+        return (
+            Severity.WARNING,
+            f"names are prefixes, not patterns: {'*' if '*' in body else body[:40]} matches nothing",
+            re.sub(r"\[.*|[*?]", "", body) or expected,
+        )
+    if any(word[:1] in {"^", "="} for word in body.split(",")[1:]):
+        return (
+            Severity.WARNING,
+            "^ and = count once, in front of the whole list; here they are part of a name",
+            expected,
+        )
+    if value.startswith("=^"):
+        return (Severity.WARNING, "the order is ^ and then =", f"^={body}")
+    return None
+
+
+def _why(variable: Variable, value: str) -> str:
+    if NUMBER.fullmatch(value.strip()):
+        return ""  # it is read as it is written; the range is what is wrong
+    if variable.library == "torch" and variable.type in {"int", "bool", "bool01", "boolword"}:
+        return "PyTorch parses the text as a number and stops with an error where it cannot."
+    if variable.type in {"int", "bool"}:
+        return "NCCL reads integers with strtoll: it stops at the first character that is no digit; no digits are 0."
+    return ""
+
+
+def _problem(variable: Variable, value: str, version: str | None) -> tuple[Severity, str, str] | None:
+    kind = variable.type
+    if kind in {"int", "bool"}:
+        return _number_problem(variable, value)
+    if kind in {"bool01", "boolword"}:
+        ok = value.strip().lower() in _WORDS or NUMBER.fullmatch(value.strip()) is not None
+        return None if ok else (Severity.WARNING, "not a truth value", "0 or 1")
+    if kind == "enum":
+        return _enum_problem(variable, value, version)
+    if kind == "set":
+        words = value.lstrip("^").split(",")
+        wrong = [w for w in words if w.strip() and w.strip().upper() not in variable.values]
+        expected = f"a comma list of {', '.join(variable.values)}"
+        return (Severity.WARNING, f"{', '.join(wrong)} is not known and ignored", expected) if wrong else None
+    if kind == "level":
+        return _level_problem(value)
+    if kind in {"algo", "proto"}:
+        return _choice_problem(kind, value, version)
+    if kind == "ctapolicy":
+        words = [w.strip().upper() for w in value.split("|")]
+        ok = value.strip() in {"0", "1", "2"} or all(w in {"DEFAULT", "EFFICIENCY", "ZERO"} for w in words)
+        return (
+            None if ok else (Severity.WARNING, "unknown policy", "DEFAULT, EFFICIENCY or ZERO, joined by |")
+        )
+    if kind == "hostport" and not re.fullmatch(
+        r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()
+    ):
+        return (Severity.ERROR, "not an address with a port", "HOST:PORT, an IPv6 address in brackets")
+    if kind == "float" and not _FLOAT.fullmatch(value.strip()):
+        return (Severity.WARNING, "not a number", "a number")
+    return None
+
+
+def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    low, high = variable.min, variable.max
+    expected = "0 or 1" if variable.type == "bool" else "an integer"
+    if low is not None or high is not None:
+        expected = f"{low} to {high}" if low is not None and high is not None else f"{low} or more" if low is not None else f"at most {high}"  # fmt: skip  # noqa: E501
+    number = as_number(value)
+    if variable.library == "torch" and not NUMBER.fullmatch(text):
+        return (Severity.WARNING, "not a number: PyTorch refuses it", expected)
+    if not NUMBER.fullmatch(text):
+        suffix = _SUFFIX.search(text)
+        if NUMBER.match(text) and suffix:
+            meant = number * _FACTOR[suffix[1].lower()]
+            return (Severity.ERROR, f"NCCL knows no unit suffixes and reads {number}", f"{meant}")
+        if NUMBER.match(text):
+            return (Severity.WARNING, f"NCCL reads {number} and drops the rest", expected)
+        return (Severity.ERROR, f"not a number: NCCL reads 0 ({_effect(variable)})", expected)
+    if variable.name == "NCCL_IB_TIMEOUT" and (number == 0 or number >= _INFINITE_IB_TIMEOUT):
+        what = "an infinite time: when a peer dies, its partners hang forever"
+        return (Severity.WARNING, what, "1 to 31 (20 unless set)")
+    if variable.name in _CHANNELS and high is not None and high < number <= _RCCL_CHANNELS:
+        return (Severity.INFO, f"above the {high} channels of NCCL; only RCCL has more", expected)
+    if (low is not None and number < low) or (high is not None and number > high):
+        return (Severity.WARNING, f"outside {expected}", expected)
+    return None
+
+
+def _effect(variable: Variable) -> str:
+    if variable.type != "bool":
+        return "which is rarely what was meant"
+    return "so nothing is disabled" if variable.name.endswith("DISABLE") else "so it is off"
+
+
+def _enum_problem(variable: Variable, value: str, version: str | None) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    if variable.name == "NCCL_DEBUG" and text.upper() == "ATTN" and at_least(version, _ATTN) is False:
+        return (Severity.WARNING, f"ATTN came with {_ATTN}: NCCL {version} prints nothing", "WARN or INFO")
+    if text in variable.values or (not variable.case_sensitive and text.upper() in variable.values):
+        return None
+    expected = (
+        ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}"
+        if variable.values
+        else "a listed value"
+    )
+    if variable.name == "NCCL_DEBUG":
+        expected = "VERSION, WARN, ATTN (2.32.3 and later), INFO or TRACE"
+        if text.upper() == "ERROR":
+            return (Severity.WARNING, "a level of RCCL and NCCLX only: NCCL prints nothing at all", expected)
+        return (Severity.WARNING, "not a level, so NCCL prints nothing", expected)
+    hint = " (upper and lower case matter)" if text.upper() in variable.values else ""
+    return (Severity.WARNING, f"not one of the accepted values{hint}", expected)
+
+
+def _level_problem(value: str) -> tuple[Severity, str, str] | None:
+    text = value.strip()
+    expected = "LOC, NVL, PIX, PXB, PHB or SYS"
+    if text in _LEVELS or text[:1].isdigit():
+        return None
+    if text.upper() in _LEVELS:
+        return (Severity.WARNING, "path types are upper case; NCCL ignores this value", text.upper())
+    return (Severity.WARNING, "not a path type; NCCL ignores it", expected)
+
+
+def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severity, str, str] | None:
+    """NCCL_ALGO and NCCL_PROTO: ``[^]a,b[;function:[^]c,...]`` (functions since 2.24)."""
+    known = _ALGOS if kind == "algo" else dict.fromkeys(_PROTOS, ("2.5", None))
+    expected = "a comma list of " + ", ".join(("Ring", "Tree", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT") if kind == "algo" else ("LL", "LL128", "Simple"))  # fmt: skip  # noqa: E501
+    strict = at_least(version, "2.24")
+    severity = Severity.WARNING if strict is False else Severity.ERROR
+    effect = "is ignored" if strict is False else "makes NCCL 2.24 and later stop at start"
+    for position, entry in enumerate(value.split(";")):
+        function, colon, elements = entry.rpartition(":")
+        if colon and function.strip().lower() not in _FUNCTIONS:
+            return (severity, f"{function.strip() or '(nothing)'} is no collective, which {effect}", expected)
+        if not colon and position > 0:
+            return (severity, f"every entry after the first needs a collective in front, which otherwise {effect}", expected)  # fmt: skip  # noqa: E501
+        for element in elements.lstrip("^").split(","):
+            word = element.lower()
+            if not word:
+                continue
+            if word not in known:
+                what = "algorithm" if kind == "algo" else "protocol"
+                return (severity, f"{element} is no {what}, which {effect}", expected)
+            first, gone = known[word]
+            if at_least(version, first) is False:
+                return (severity, f"{element} exists since NCCL {first} only", expected)
+            if gone and at_least(version, gone):
+                return (severity, f"{element} is gone since NCCL {gone}", expected)
+    return None

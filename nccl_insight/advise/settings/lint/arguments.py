@@ -1,0 +1,195 @@
+"""What the arguments of launchers and container tools mean: settings, nested scripts, the program started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import Issue, check_setting
+from nccl_insight.advise.settings.lint.words import split_pairs
+from nccl_insight.base.model import Severity
+
+LAUNCHERS = frozenset(
+    {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
+     "horovodrun", "docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "ssh", "pdsh",
+     "clush", "aprun", "jsrun", "flux", "enroot", "kubectl", "torchx", "vllm", "colossalai", "composer"}
+)  # fmt: skip
+CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_WRAPPERS = frozenset(
+    {
+        "sudo",
+        "time",
+        "timeout",
+        "nohup",
+        "stdbuf",
+        "numactl",
+        "taskset",
+        "exec",
+        "eval",
+        "env",
+        "nice",
+        "setsid",
+    }
+)
+_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
+_OPTION = re.compile(r"(?:-e|-x|--?env(?:ironment)?=|--export=)")
+_KEPT = re.compile(r"(?:^|\s)(?:-x|-e|-E|-genv|--env(?:ironment)?)[ =]([A-Z][A-Z0-9_]*)=([^\s$`]+)(?=\s|$)")
+_HOW = {"docker": "docker -e", "podman": "podman -e", "mpirun": "mpirun -x", "mpiexec": "mpiexec -x"}
+_TORCH = re.compile(r"torch\.distributed\.(?:run|launch)")
+# Options that hold several settings: who splits them, and at what.
+_LISTS = {
+    "mca_base_env_list": ("Open MPI", ";"), "--export": ("srun", ","), "--env": ("", ","), "-v": ("qsub", ","),
+    "-env": ("bsub", ","), "--env-vars": ("", ","), "--environment": ("", ","), "--set-env-vars": ("", ","),
+}  # fmt: skip
+_LIST_PROGRAMS = {
+    "--env": frozenset({"torchx", "singularity", "apptainer"}), "-v": frozenset({"qsub"}), "-env": frozenset({"bsub"}),
+    "--export": frozenset({"srun", "sbatch", "salloc"}), "--env-vars": frozenset({"gcloud", "sky"}),
+    "--environment": frozenset({"az"}), "--set-env-vars": frozenset({"gcloud"}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """A setting in an argument. ``problem``: what the launcher makes of the text."""
+
+    index: int
+    name: str
+    value: str
+    how: str
+    problem: Issue | None = None
+
+
+def program_of(words: Sequence[str]) -> str | None:
+    """The launcher a command starts, looked for behind ``sudo``, ``timeout`` and the like; None if none."""
+    for position, word in enumerate(words):
+        name = word.rsplit("/", 1)[-1]
+        if name in LAUNCHERS:
+            return "docker" if name in {"nvidia-docker", "nerdctl"} else name
+        if name.startswith("python") and any(_TORCH.fullmatch(w) for w in words[position + 1 : position + 4]):
+            return "torchrun"
+        if position == 0 and name not in _WRAPPERS:
+            return None
+        if position > 6:
+            return None
+    return None
+
+
+def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Issue | None]]:
+    """Settings of one argument, and what the launcher cuts off a value that holds the separator itself."""
+    for name, value, tail in split_pairs(text, separator):
+        pieces = [
+            piece for piece in tail
+            if re.fullmatch(r"[A-Z_][A-Z0-9_]*", piece) is None
+            or (name.endswith("_SUBSYS") and not check_setting(name, piece, None))
+        ]  # fmt: skip
+        problem = None
+        if pieces and catalog().relevant(name):
+            problem = Issue(
+                "env-invalid-value", Severity.WARNING, name,
+                f"{who or 'the launcher'} splits the list at the {'comma' if separator == ',' else separator}: "
+                f"{name} is {value[:40]} only, without {','.join(pieces)[:60]}",
+                f"Write export {name}={value},{','.join(pieces)[:80]} above, and pass it by name.",
+                "The separator ends the value; what follows is taken for the name of another variable.",
+                value[:80], f"{value},{','.join(pieces)}"[:80],
+            )  # fmt: skip
+        yield name, value, problem
+
+
+def directive_settings(mark: str, text: str) -> Iterator[Given]:
+    """Settings in the comments that a batch system reads."""
+    option, pattern, who = {
+        "#SBATCH": ("--export", r"--export[= ](.+)$", "sbatch"),
+        "#PBS": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"), "#$": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
+        "#BSUB": ("-env", r"-env[= ](.+)$", "bsub"),
+    }.get(mark, ("--env", r"--env[= ](.+)$", "flux"))  # fmt: skip
+    match = re.search(pattern, re.split(r"\s#", text)[0])
+    if match is None:
+        return
+    given = match[1].strip()
+    if len(given) > 1 and given[0] == given[-1] and given[0] in "\"'":
+        given = given[1:-1]
+    for name, value, problem in _listed(given.split(" -")[0].strip(), who, ","):
+        yield Given(0, name, value, option, problem)
+
+
+def argument_settings(words: Sequence[str]) -> Iterator[Given]:
+    """Every ``NAME=VALUE`` argument whose name is our business."""
+    data = catalog()
+    launcher = program_of(words) or words[0].rsplit("/", 1)[-1]
+    how = _HOW.get(launcher, launcher)
+    scripts = {0, *(index for index, _ in nested_scripts(words))}
+    for index, word in enumerate(words):
+        if index in scripts:
+            continue
+        before = words[index - 1]
+        if before in {"-genv", "-env"} and data.relevant(word.partition("=")[0]):
+            name, equals, value = word.partition("=")
+            if equals or index + 1 < len(words):
+                yield Given(index, name, value if equals else words[index + 1], f"{launcher} {before}")
+                continue
+        option, equals, rest = word.partition("=")
+        option, text = (option, rest) if equals and option in _LISTS else (before, word)
+        if option in _LISTS and launcher in _LIST_PROGRAMS.get(option, {launcher}) and "=" in text:
+            who, separator = _LISTS[option]
+            if launcher in CONTAINERS:
+                # Values of lists (devices, interfaces) go through here as they are.
+                for part in re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*=)", text):
+                    inner = _PAIR.fullmatch(part)
+                    if inner is not None and data.relevant(inner[1]):
+                        yield Given(index, inner[1], inner[2], f"{launcher} --env")
+                continue
+            for name, value, problem in _listed(text, who or launcher, separator):
+                if data.relevant(name):
+                    yield Given(index, name, value, f"{launcher} {option}", problem)
+            continue
+        text = _OPTION.sub("", word, count=1) if word.startswith("-") else word
+        pair = _PAIR.fullmatch(text)
+        if pair is not None and data.relevant(pair[1]):
+            yield Given(index, pair[1], pair[2], how)
+
+
+def kept_settings(text: str) -> Iterator[tuple[str, str]]:
+    """Settings in arguments that a variable keeps for a launcher: ``-x NAME=VALUE -e NAME=VALUE``."""
+    for name, value in _KEPT.findall(text):
+        if catalog().relevant(name):
+            yield name, value
+
+
+def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Script text handed to a shell: ``bash -c TEXT``, ``srun bash -lc TEXT``, ``ssh HOST TEXT``, ``su -c TEXT``."""
+    program = words[0].rsplit("/", 1)[-1]
+    for index, word in enumerate(words[:-2]):
+        shell = word.rsplit("/", 1)[-1]
+        if shell in _SHELLS and re.fullmatch(r"-[a-z]*c", words[index + 1]):
+            yield index + 2, words[index + 2]
+            return
+    if program == "su" and "-c" in words[:-1]:
+        index = words.index("-c") + 1
+        yield index, words[index]
+        return
+    if program in {"sbatch", "salloc"}:
+        for index, word in enumerate(words):
+            if word == "--wrap" and index + 1 < len(words):
+                yield index + 1, words[index + 1]
+            elif word.startswith("--wrap="):
+                yield index, word.removeprefix("--wrap=")
+        return
+    if program in {"tmux", "screen"}:  # typed into a shell there
+        yield from ((index, word) for index, word in enumerate(words) if index and " " in word)
+        return
+    if program in {"ssh", "pdsh", "clush", "eval"} and len(words) > 1 and " " in words[-1]:
+        yield len(words) - 1, words[-1]
+
+
+def runtime_environments(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """JSON of Ray's runtime environment on a command line."""
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option == "--runtime-env-json":
+            if equals:
+                yield index, value
+            elif index + 1 < len(words):
+                yield index + 1, words[index + 1]

@@ -1,0 +1,293 @@
+"""The entry points: one file, or the variables of an environment, in; findings with their lines out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import Issue, check_pinned, check_setting, check_together
+from nccl_insight.advise.settings.lint.declared import (
+    read_condor,
+    read_declared,
+    read_definition,
+    read_lua,
+    read_make,
+    read_notebook,
+    read_program,
+    read_tcl,
+)  # fmt: skip
+from nccl_insight.advise.settings.lint.files import read_conf, read_dockerfile, read_unit
+from nccl_insight.advise.settings.lint.hosts import check_hosts
+from nccl_insight.advise.settings.lint.kinds import kind_of
+from nccl_insight.advise.settings.lint.launch import check_launch
+from nccl_insight.advise.settings.lint.machine import check_machine, one_node
+from nccl_insight.advise.settings.lint.model import Embedded, LintFinding, LintResult, Script, Setting
+from nccl_insight.advise.settings.lint.pods import check_pods
+from nccl_insight.advise.settings.lint.prints import will_print
+from nccl_insight.advise.settings.lint.python_ import read_python
+from nccl_insight.advise.settings.lint.shell import read_shell
+from nccl_insight.advise.settings.lint.yaml_ import read_yaml
+from nccl_insight.base.model import Severity
+
+_READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
+    "shell": read_shell, "csh": partial(read_shell, dialect="csh"), "fish": partial(read_shell, dialect="fish"),
+    "yaml": lambda script, text: script.problems.extend(check_pods(read_yaml(script, text))),
+    "dockerfile": read_dockerfile, "nccl.conf": read_conf, "env-file": read_conf, "python": read_python,
+    "unit": read_unit, "hcl": read_declared, "ini": read_declared, "groovy": read_declared, "lua": read_lua,
+    "tcl": read_tcl, "make": read_make, "just": read_make, "notebook": read_notebook,
+    "condor": read_condor, "definition": read_definition, "program": read_program,
+}  # fmt: skip
+KINDS = tuple(_READERS)
+_MOST_EMBEDDED: Final = 100
+_COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
+_SEMICOLON = re.compile(
+    r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
+)
+_STATEMENT = re.compile(r"(?s)\{%.{0,2000}?%\}|<%[^=].{0,2000}?%>|\{#.{0,2000}?#\}")
+_EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
+_PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
+_ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
+
+
+def read_script(path: str, text: str, kind: str | None = None) -> Script:
+    """The settings and launches of a file and of those it holds or writes. Never raises on odd text."""
+    script = Script(path, kind or kind_of(path, text))
+    reader = _READERS.get(script.kind)
+    if reader is not None:
+        reader(script, _rendered(script, text))
+    for number, part in enumerate(script.embedded):  # grows while files hold files
+        if number >= _MOST_EMBEDDED:
+            script.not_evaluated.append((part.line, "more files inside this one"))
+            break
+        _embedded(script, part)
+    return script
+
+
+def _rendered(script: Script, text: str) -> str:
+    """A template without its statements; in shell text its values are variables that nobody knows."""
+    if "{%" not in text and "<%" not in text and (script.kind != "shell" or "{{" not in text):
+        return text
+    text = _STATEMENT.sub(lambda m: "\n" * m[0].count("\n"), text)
+    return _EXPRESSION.sub("$x", text) if script.kind == "shell" else text
+
+
+def _embedded(script: Script, part: Embedded) -> None:
+    inner = Script(part.path or f"embedded.{part.kind}", part.kind)
+    above = "\n" * (part.line - 1)
+    if part.kind in {"nccl.conf", "env-file"}:
+        read_conf(inner, part.text, part.path, part.line, filled=part.open)
+    elif part.kind == "shell":
+        read_shell(inner, part.text, part.line, 2)
+        script.problems += [*check_launch(inner), *check_hosts(inner, part.text, part.line)]
+    else:
+        _READERS[part.kind](inner, above + part.text)
+    scope = f"{part.kind} in line {part.line}"
+    script.settings += [replace(s, scope=f"{scope} {s.scope}") for s in inner.settings]
+    script.problems += inner.problems
+    script.not_evaluated += inner.not_evaluated
+    script.embedded += inner.embedded
+
+
+def lint_text(path: str, text: str, version: str | None = None, kind: str | None = None) -> LintResult:
+    """All findings about one file. ``version`` is the NCCL release the job will use, None if not known."""
+    script = read_script(path, text, kind)
+    version = version or script.version
+    rows = text.replace("\r\n", "\n").split("\n")
+    alone = one_node(script, text)
+    found: list[tuple[int, Issue]] = [
+        *(_quieter(item, alone) for item in _settings(script, version) if not _served(item[1], text)),
+        *script.problems, *check_launch(script), *check_hosts(script, text), *check_machine(script, text),
+        *_limits(script, text), *_traps(script, text),
+    ]  # fmt: skip
+    findings = tuple(
+        LintFinding(path, line, issue, rows[line - 1].strip() if 0 < line <= len(rows) else "")
+        for line, issue in _unique(found)
+    )
+    return LintResult(
+        path, script.kind, findings, tuple(script.settings), tuple(sorted(set(script.not_evaluated))), version,
+        judged=bool(script.settings or script.launches or found),
+        prints=_prints(script),
+    )  # fmt: skip
+
+
+def _quieter(item: tuple[int, Issue], alone: bool) -> tuple[int, Issue]:
+    """An interface that reaches no other host is a choice, not a fault, where all ranks are on one."""
+    line, issue = item
+    if alone and issue.name == "ifname-wrong":
+        return line, replace(issue, severity=Severity.INFO)
+    return item
+
+
+def _served(issue: Issue, text: str) -> bool:
+    """Whether a file runs programs of nccl-tests only, none of them a collective that the algorithm leaves out."""
+    if issue.name != "algorithm-unavailable":
+        return False
+    runs = {name.replace("_", "") for name in _PERF.findall(text)}
+    left = issue.title.partition(" leaves ")[2].partition(" without ")[0].split(", ")
+    return bool(runs) and not runs & set(left)
+
+
+def lint_environment(environment: Mapping[str, str], version: str | None = None) -> LintResult:
+    """All findings about the variables of a process. Other variables than ours are not looked at."""
+    names = sorted(name for name in environment if catalog().relevant(name))
+    script = Script("environment", "environment")
+    script.settings.extend(Setting(name, environment[name], 0, "environment") for name in names)
+    findings = tuple(
+        LintFinding("environment", 0, issue, f"{issue.variable}={environment.get(issue.variable, '')}")
+        for _, issue in _unique(_settings(script, version))
+    )
+    return LintResult("environment", "environment", findings, tuple(script.settings), (), version,
+        prints=_prints(script),
+    )  # fmt: skip
+
+
+def _prints(script: Script) -> tuple[str, ...]:
+    """Only where something is launched or configured for NCCL, and no value stays open."""
+    if not script.settings and not script.launches:
+        return ()
+    if any(
+        s.name in {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"} and (s.conditional or not s.complete)
+        for s in script.settings
+    ):
+        return ()
+    return tuple(will_print({s.name: s.value for s in _effective(script)}))
+
+
+def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]]:
+    single = [
+        (setting.line, replace(issue, severity=Severity.INFO) if setting.dead else issue)
+        for setting in script.settings
+        for issue in check_setting(setting.name, setting.value if setting.complete else "", version)
+        if not _own_name(script, setting, issue)
+    ]
+    invalid = {issue.variable for _, issue in single if issue.name == "env-invalid-value"}
+    yield from single
+    for scope in dict.fromkeys(_scope(script, s) for s in script.settings):
+        effective = {s.name: s for s in _effective(script) if _scope(script, s) == scope}
+        together = {name: s.value for name, s in effective.items()}
+        pinned = (issue for issue in check_pinned(together) if issue.variable not in invalid)
+        for issue in (*check_together(together, version), *pinned):
+            yield effective[issue.variable].line if issue.variable in effective else 0, issue
+    yield from _twice(script)
+    if script.launches or script.kind == "environment":
+        yield from _debug_hints(script, {s.name: s.value for s in _effective(script)})
+
+
+def _own_name(script: Script, setting: Setting, issue: Issue) -> bool:
+    """Whether an unknown name is a variable of the script itself: not exported, or used by it and like no other."""
+    if issue.name != "env-unknown-name" or setting.name not in script.mentioned:
+        return False
+    return not setting.exported or issue.severity is Severity.INFO
+
+
+def _scope(script: Script, setting: Setting) -> str:
+    """Settings that meet: the documents of a manifest are on their own, a script is one."""
+    return setting.scope if script.kind == "yaml" or " in line " in setting.scope else ""
+
+
+def _effective(script: Script) -> Iterator[Setting]:
+    """What holds at the end of the file: unconditional settings, the last one winning."""
+    for setting in script.settings:
+        if setting.conditional or setting.dead:
+            continue
+        if setting.complete or setting.name == "NCCL_DEBUG_FILE":
+            yield setting
+
+
+def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
+    last: dict[tuple[str, str], Setting] = {}
+    for setting in script.settings:
+        key = (setting.name, setting.scope)
+        before = last.get(key)
+        last[key] = setting
+        if before is None or setting.conditional or before.conditional or script.kind != "shell":
+            continue
+        between = any(before.line < launch.line <= setting.line for launch in script.launches)
+        if before.value != setting.value and not between and before.scope == "" and "prefix" not in {before.how, setting.how}:  # fmt: skip  # noqa: E501
+            yield setting.line, Issue(
+                "env-set-twice", Severity.INFO, setting.name,
+                f"{setting.name}={setting.value[:60]} replaces the value {before.value[:60]} of line {before.line}",
+                "Remove the line that is not meant.",
+            )  # fmt: skip
+
+
+def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[int, Issue]]:
+    set_anywhere = {s.name for s in script.settings}
+    if "NCCL_DEBUG" not in set_anywhere and script.kind == "shell":
+        yield script.launches[0].line, Issue(
+            "debug-output-insufficient", Severity.INFO, "NCCL_DEBUG",
+            "NCCL_DEBUG is not set: if the job fails or is slow, there will be nothing to read",
+            "Set NCCL_DEBUG=INFO with NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (WARN at the least; it costs nothing).",
+        )  # fmt: skip
+    level = together.get("NCCL_DEBUG", "").upper()
+    chosen = {w.strip().upper() for w in together.get("NCCL_DEBUG_SUBSYS", "").split(",")}
+    if level in {"INFO", "TRACE"} and chosen & _COSTLY and not together["NCCL_DEBUG_SUBSYS"].startswith("^"):
+        words = ", ".join(sorted(chosen & _COSTLY))
+        line = next(s.line for s in script.settings if s.name == "NCCL_DEBUG_SUBSYS")
+        yield line, Issue(
+            "debug-output-heavy", Severity.INFO, "NCCL_DEBUG_SUBSYS",
+            f"NCCL_DEBUG_SUBSYS with {words} writes lines for every call: large logs and some slowdown",
+            "Fine for an investigation; INIT,ENV,NET,GRAPH,TUNING is enough otherwise.",
+        )  # fmt: skip
+
+
+def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
+    if script.kind != "shell":
+        return
+    for match in _ULIMIT.finditer(text):
+        line = text.count("\n", 0, match.start(1)) + 1
+        if "l" in match[1] and match[2].isdigit() and int(match[2]) < 1 << 20:
+            yield line, Issue(
+                "memlock-limit", Severity.WARNING, "", f"ulimit -l {match[2]} limits locked memory to {match[2]} KiB",
+                "Use ulimit -l unlimited.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
+                f"{match[2]} KiB", "unlimited",
+            )  # fmt: skip
+        if "s" in match[1] and match[2] == "unlimited":
+            yield line, Issue(
+                "stack-unlimited", Severity.INFO, "", "ulimit -s unlimited can crash NCCL before 2.28 at init",
+                "Use ulimit -s 8192.", "glibc gives helper threads a 2 MiB stack when the limit is unlimited.",
+            )  # fmt: skip
+
+
+def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
+    """Shell text that reads like a setting and is none."""
+    if script.kind != "shell":
+        return
+    if "\r\n" in text:
+        yield from _windows(script)
+    for match in _SEMICOLON.finditer(text):
+        name = match[1]
+        if catalog().relevant(name):
+            yield text.count("\n", 0, match.start(1)) + 1, Issue(
+                "env-invalid-value", Severity.WARNING, name,
+                f"{name}={match[2][:60]}: the shell ends the command at ; and runs {match[3][:40]} as a program",
+                f'Quote the value: {name}="{match[2][:60]};{match[3][:40]}" (subsystems are joined by commas).',
+                "An unquoted ; separates commands.", match[2][:80], "a quoted value",
+            )  # fmt: skip
+
+
+def _windows(script: Script) -> Iterator[tuple[int, Issue]]:
+    ours = [s for s in script.settings if not s.dead]
+    if ours:
+        names = ", ".join(dict.fromkeys(s.name for s in ours))
+        yield ours[0].line, Issue(
+            "env-invalid-value", Severity.WARNING, ours[0].name,
+            f"the lines end with a carriage return (Windows), which becomes part of the values of {names[:200]}",
+            "Convert the file: sed -i 's/\\r$//' FILE.",
+            "A Unix shell ends lines at \\n only, so the last word of each line gets the \\r; sbatch refuses the file.",
+        )  # fmt: skip
+
+
+def _unique(found: Iterable[tuple[int, Issue]]) -> list[tuple[int, Issue]]:
+    seen: set[tuple[int, str, str]] = set()
+    out: list[tuple[int, Issue]] = []
+    for line, issue in sorted(found, key=lambda f: (f[0], f[1].severity.order, f[1].name, f[1].title)):
+        key = (line, issue.name, issue.title)
+        if key not in seen:
+            seen.add(key)
+            out.append((line, issue))
+    return out

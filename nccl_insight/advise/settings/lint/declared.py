@@ -1,0 +1,376 @@
+"""Reads files that declare settings in their own way: HCL, TOML, INI, make, just, Lua, Tcl, Groovy, notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.kinds import kind_of, kind_of_target
+from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
+from nccl_insight.advise.settings.lint.python_ import read_python
+from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell
+from nccl_insight.base.model import Severity
+
+_NAME: Final = re.compile(
+    r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*"
+)
+_NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
+_VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
+_CUT: Final = "\0"  # a line end that is written as \n
+_BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
+_HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
+_TARGET: Final = re.compile(r"\b(?:destination|path|dest|filename)[ \t]*=[ \t]*\"([^\"]+)\"")
+_EXPRESSION: Final = re.compile(r"(?:var|local|each|module|data|params|env|self)\.[\w.\[\]\"]+|\w+\(.*")
+_GROOVY_SHELL: Final = re.compile(r"\bsh[ \t]*\(?[ \t\n]*(?:script[ \t]*:[ \t]*)?(\"\"\"|'''|\"|')")
+_MAKE_SET: Final = re.compile(
+    r"(?:[^\s:=#]+[ \t]*:[ \t]+)?((?:export|override|private|unexport)[ \t]+)*([A-Za-z_][\w.]*)[ \t]*"
+    r"(\?=|:::?=|:=|\+=|=)[ \t]*(.*)",
+    re.S,
+)
+_MAKE_VARIABLE: Final = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|\$)")
+_LUA: Final = re.compile(
+    r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$",
+    re.M,
+)
+_TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
+# How programs write into their environment: Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C.
+_PROGRAM: Final = re.compile(
+    r"(?:\bENV\[[\"']|\$ENV\{[\"']?|\$env:|process\.env\.|process\.env\[[\"']|\bSetenv\([\"']|\bset_var\([\"']"
+    r"|\b(?:set|put)env\([\"'])([A-Za-z_]\w*)[\"'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*([\"'])([^\"'\n]*)\2"
+)
+_SECTION: Final = re.compile(r"^%(\w+)[^\n]*$", re.M)
+_LASTING: Final = frozenset({"environment", "runscript", "startscript", "appenv", "apprun"})
+_CONDOR: Final = re.compile(r"(?im)^[ \t]*\+?env(?:ironment)?[ \t]*=[ \t]*(.*)$")
+_OWN: Final = "Put both into one line: export {name}={value} && COMMAND."
+
+
+def read_declared(script: Script, text: str) -> None:
+    """HCL, TOML, INI and Groovy: names with a value wherever they stand; shell text in here-documents."""
+    text = _shell_steps(script, text) if script.kind == "groovy" else _heredocs(script, text)
+    for number, row in enumerate(text.split("\n"), 1):
+        if row.lstrip().startswith(("#", "//", "--", ";", "*")):
+            continue
+        for name, value, complete in _pairs(row):
+            _add(script, name, value, number, script.kind, complete)
+    for match in _NAMED.finditer(text):
+        given = _VALUE.search(text, match.end(), match.end() + 200)
+        if given is not None and not _NAMED.search(text, match.end(), given.start()):
+            line = text.count("\n", 0, given.start()) + 1
+            _add(
+                script,
+                match[1],
+                given[2].strip(),
+                line,
+                script.kind,
+                not _open(given[2].strip(), bool(given[1])),
+            )
+
+
+def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
+    row = row.replace("\\n", f"{_CUT} ")
+    for match in _NAME.finditer(row):
+        opened, name, closed = match[1], match[2], match[3]
+        at = match.end()
+        if opened and not closed:  # "NAME=value" as one string
+            end = row.find(opened, at)
+            value, quoted = row[at : end if end >= 0 else len(row)].partition(_CUT)[0], True
+        elif row[at : at + 1] in {'"', "'"}:
+            quote = row[at]
+            end = at + 1
+            while end < len(row) and row[end] != quote:
+                end += 2 if row[end] == "\\" else 1
+            value, quoted = row[at + 1 : end].replace("\\" + quote, quote), True
+        else:
+            bare = _BARE.match(row, at)
+            value, quoted = bare[0].partition(_CUT)[0] if bare else "", False
+        if value or quoted:
+            yield name, value, not _open(value, quoted)
+
+
+def _open(value: str, quoted: bool) -> bool:
+    return (
+        "${" in value
+        or "{{" in value
+        or "$(" in value
+        or (not quoted and _EXPRESSION.fullmatch(value) is not None)
+    )
+
+
+def _add(
+    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, exported: bool = True
+) -> None:
+    if not catalog().relevant(name):
+        return
+    script.settings.append(Setting(name, value, line, how, exported, complete=complete, seq=script.seq))
+    if not complete:
+        script.not_evaluated.append((line, f"{name}={value}: known only when the file is used"))
+
+
+def _heredocs(script: Script, text: str) -> str:
+    """Reads here-documents by what they become; the text without them."""
+    out, at = list[str](), 0
+    while (match := _HEREDOC.search(text, at)) is not None:
+        end = re.compile(rf"^[ \t]*{re.escape(match[1])}[ \t]*$", re.M).search(text, match.end())
+        stop = end.start() if end else len(text)
+        body = text[match.end() : stop]
+        line = text.count("\n", 0, match.end()) + 1
+        near = text[max(0, match.start() - 300) : match.start()] + text[stop : stop + 300].partition("}")[0]
+        target = _TARGET.search(near)
+        inner = re.sub(r"(?m)^[ \t]+(?=#!)", "", body)
+        kind = kind_of_target(target[1], inner) if target else None
+        if kind is None and re.search(r"\benv[ \t]*=[ \t]*true", near):
+            kind = "env-file"
+        if kind is None and (
+            inner.startswith("#!") or re.search(r"\b(?:user_data|startup|script|command|inline)\b", near)
+        ):
+            kind = kind_of("", inner)
+        if kind not in {None, "unknown"}:
+            script.embedded.append(Embedded(line, inner, kind or "", target[1] if target else "", True))
+        out += [text[at : match.end()], "\n" * body.count("\n")]
+        at = stop
+    return "".join([*out, text[at:]])
+
+
+def _shell_steps(script: Script, text: str) -> str:
+    """``sh '...'`` of Jenkins, each a shell of its own; the text without them."""
+    out, at = list[str](), 0
+    while (match := _GROOVY_SHELL.search(text, at)) is not None:
+        quote = match[1]
+        end = match.end()
+        while end < len(text) and not text.startswith(quote, end):
+            end += 2 if text[end] == "\\" else 1
+        body = text[match.end() : end]
+        read_own_shell(script, body, text.count("\n", 0, match.end()) + 1, "a step sh", _OWN)
+        out += [text[at : match.end()], "\n" * body.count("\n")]
+        at = min(end + len(quote), len(text))
+    return "".join([*out, text[at:]])
+
+
+def read_program(script: Script, text: str) -> None:
+    """Programs of languages whose environment is written by name: ``ENV["NAME"] = "value"`` and the like."""
+    for match in _PROGRAM.finditer(text):
+        row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
+        if not row.startswith(("#", "//", "*", "--")):
+            _add(
+                script,
+                match[1],
+                match[3],
+                text.count("\n", 0, match.start()) + 1,
+                "program",
+                "$" not in match[3],
+            )
+
+
+def read_definition(script: Script, text: str) -> None:
+    """Definition files of Apptainer: what ``%environment`` exports and ``%runscript`` starts lasts."""
+    heads = [*_SECTION.finditer(text)]
+    for head, following in zip(heads, [*heads[1:], None], strict=False):
+        if head[1] in _LASTING:
+            body = text[head.end() + 1 : following.start() if following else len(text)]
+            read_shell(script, body, text.count("\n", 0, head.end()) + 2)
+
+
+def read_condor(script: Script, text: str) -> None:
+    """Submit files of HTCondor: ``environment = "A=1 B='2 3'"``, in the old form ``A=1;B=2``."""
+    for match in _CONDOR.finditer(text):
+        raw = match[1].strip()
+        quoted = len(raw) > 1 and raw[0] == raw[-1] == '"'
+        inner = raw[1:-1].replace('""', '"') if quoted else raw
+        parts = re.findall(r"(?:[^\s']|'[^']*')+", inner) if quoted else inner.split(";")
+        for part in parts:
+            name, equals, value = part.strip().partition("=")
+            if equals:
+                line = text.count("\n", 0, match.start(1)) + 1
+                _add(script, name, value.replace("'", ""), line, "environment", "$(" not in value)
+
+
+def read_lua(script: Script, text: str) -> None:
+    """Module files of Lmod: ``setenv("NAME", "value")``."""
+    _module(script, text, _LUA, "--")
+
+
+def read_tcl(script: Script, text: str) -> None:
+    """Module files of Environment Modules: ``setenv NAME value``."""
+    _module(script, text, _TCL, "#")
+
+
+def _module(script: Script, text: str, pattern: re.Pattern[str], comment: str) -> None:
+    for match in pattern.finditer(text):
+        if match[0].lstrip().startswith(comment):
+            continue
+        raw = match[2].strip()
+        line = text.count("\n", 0, match.start(1)) + 1
+        quoted = (len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "\"'") or raw[:1] + raw[-1:] == "{}"
+        value = raw[1:-1] if quoted else raw
+        plain = quoted if comment == "--" else "$" not in value and "[" not in value
+        _add(script, match[1], value, line, "module file", plain)
+
+
+def read_make(script: Script, text: str) -> None:
+    """Makefiles and justfiles: variables, and recipe lines, each of which is a shell of its own."""
+    just = script.kind == "just"
+    one_shell = re.search(r"(?m)^\.ONESHELL[ \t]*:", text) is not None
+    everything = (
+        re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
+    )
+    named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
+    known: dict[str, str] = {}
+    recipe: list[tuple[int, str]] = []
+    for number, row in _logical(text):
+        inside = row.startswith("\t") or (just and row[:1] == " ")
+        if inside and row.strip():
+            recipe.append((number, row.strip("\t ") if just else row.lstrip("\t")))
+            continue
+        if row.strip() and not row.startswith("#"):
+            _recipe(script, recipe, known, one_shell, just)
+            recipe = []
+            _variable(script, row, number, known, everything, named, just)
+    _recipe(script, recipe, known, one_shell, just)
+
+
+def _variable(
+    script: Script,
+    row: str,
+    number: int,
+    known: dict[str, str],
+    everything: bool,
+    named: set[str],
+    just: bool,
+) -> None:
+    match = _MAKE_SET.match(row)
+    if match is None:
+        return
+    name, raw = match[2], match[4]
+    value, hash_, _ = raw.partition("#")
+    value = value if hash_ else raw.rstrip("\r")
+    if just:
+        value = value.strip()
+        complete = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+        value = value[1:-1] if complete else value
+    else:
+        value, complete = _filled(value, known)
+    exported = (
+        "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
+    )
+    known[name] = value if complete else f"$({name})"
+    if not exported:
+        return
+    if value != value.rstrip() and not just and catalog().relevant(name) and not value.strip().isdigit():
+        script.problems.append((number, Issue(
+            "env-invalid-value", Severity.WARNING, name,
+            f"{name}: make keeps the blanks behind the value{' and before the comment' if hash_ else ''}",
+            f"Put the comment on a line of its own: export {name} := {value.strip()[:60]}",
+            "A variable of make ends at the comment or the end of the line, not at the last word.",
+            value[:80], value.strip()[:80],
+        )))  # fmt: skip
+    _add(script, name, value.rstrip(), number, "make export", complete)
+
+
+def _filled(text: str, known: dict[str, str]) -> tuple[str, bool]:
+    value = _MAKE_VARIABLE.sub(lambda m: known.get(m[1] or m[2] or "", m[0]) if m[1] or m[2] else "$", text)
+    return value, "$" not in value
+
+
+def _recipe(
+    script: Script, rows: list[tuple[int, str]], known: dict[str, str], one_shell: bool, just: bool
+) -> None:
+    if not rows:
+        return
+    if one_shell or rows[0][1].startswith("#!"):
+        first, lines = rows[0][0], dict(rows)
+        text = "\n".join(lines.get(n, "") for n in range(first, rows[-1][0] + 1))
+        kind = kind_of("", text) if text.startswith("#!") else "shell"
+        if kind == "shell":
+            read_shell(script, _of_make(text, known), first, 1)
+        elif kind == "python":
+            script.embedded.append(Embedded(first, text, kind))
+        return
+    for number, row in rows:
+        text = row.lstrip("@-+ ") if not just else re.sub(r"\{\{.*?\}\}", "$x", row.lstrip("@-"))
+        read_own_shell(script, _of_make(text, known), number, "one line of a recipe", _OWN)
+
+
+def _of_make(text: str, known: dict[str, str]) -> str:
+    """A recipe as the shell sees it; what make does not know here stays a variable of the shell."""
+    filled = _MAKE_VARIABLE.sub(
+        lambda m: "$" if not (m[1] or m[2]) else known.get(m[1] or m[2]) or f"${m[1] or m[2]}", text
+    )
+    return re.sub(r"\$\((\w+)\)", r"$\1", filled)
+
+
+def _logical(text: str) -> Iterator[tuple[int, str]]:
+    held, start = "", 0
+    for number, row in enumerate(text.split("\n"), 1):
+        start = start or number
+        if row.endswith("\\"):
+            held += row + "\n"
+            continue
+        yield start, held + row
+        held, start = "", 0
+    if held:
+        yield start, held
+
+
+def read_notebook(script: Script, text: str) -> None:
+    """Code cells: ``%env``, ``!command`` (each a shell of its own), cells of a shell, and Python."""
+    try:
+        cells: Any = json.loads(text).get("cells", [])
+        sources = [c.get("source", "") for c in cells if c.get("cell_type") == "code"]
+    except (ValueError, AttributeError, RecursionError):
+        script.not_evaluated.append((1, "no valid notebook"))
+        return
+    python: dict[int, str] = {}
+    at = 0
+    for source in sources:
+        rows: list[tuple[int, str]] = []
+        for row in source if isinstance(source, list) else str(source).splitlines(keepends=True):
+            written = json.dumps(str(row), ensure_ascii=False)[1:-1]
+            place = text.find(written, at)
+            at = place + len(written) if place >= 0 else at
+            rows.append((text.count("\n", 0, max(place, 0)) + 1, str(row).rstrip("\n")))
+        _cell(script, rows, python)
+    inner = Script(script.path, "python")
+    order = sorted(python)
+    read_python(inner, "\n".join(python[n] for n in order))
+    place_of = dict(enumerate(order, 1))
+    script.settings += [replace(s, line=place_of.get(s.line, s.line)) for s in inner.settings]
+    script.problems += [(place_of.get(line, line), issue) for line, issue in inner.problems]
+    script.not_evaluated += [(place_of.get(line, line), said) for line, said in inner.not_evaluated]
+
+
+def _cell(script: Script, rows: list[tuple[int, str]], python: dict[int, str]) -> None:
+    if not rows:
+        return
+    head = rows[0][1].split()
+    body = "\n".join(row for _, row in rows[1:])
+    if head and head[0] in {"%%bash", "%%sh", "%%script"}:
+        step = "Use %env {name}={value} in a cell of its own."
+        read_own_shell(script, body, rows[0][0] + 1, "a shell cell", step)
+        return
+    if head and head[0] in {"%%writefile", "%%file"}:
+        kind = kind_of_target(head[-1], body)
+        if kind is not None:
+            script.embedded.append(Embedded(rows[0][0] + 1, body, kind, head[-1]))
+        return
+    if head and head[0].startswith("%%"):
+        rows = rows[1:] if head[0] in {"%%time", "%%timeit", "%%capture"} else []
+    for line, row in rows:
+        bare = row.strip()
+        if bare.startswith("!"):
+            read_own_shell(
+                script, bare[1:], line, "a ! line", "Write %env {name}={value}: it lasts for the notebook."
+            )
+        elif match := re.match(r"%(?:set_)?env\s+(\w+)(?:\s*=\s*|\s+)(.*)", bare):
+            _add(
+                script, match[1], match[2].strip(), line, "%env", "$" not in match[2] and "{" not in match[2]
+            )
+        elif not bare.startswith("%"):
+            # Several rows of a notebook may stand in one line of its file.
+            while line in python:
+                line += 1
+            python[line] = row

@@ -1,0 +1,140 @@
+"""Reads the smaller kinds of files: Dockerfiles, nccl.conf and .env files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.model import Script, Setting
+from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
+from nccl_insight.advise.settings.lint.words import expand, tokenize
+from nccl_insight.base.model import Severity
+
+_INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
+
+
+def read_dockerfile(script: Script, text: str) -> None:
+    """Adds what ENV sets and what CMD and ENTRYPOINT start."""
+    for line, row in _logical_lines(text):
+        match = _INSTRUCTION.match(row)
+        if match is None:
+            continue
+        instruction, rest = match[1].upper(), match[2].strip()
+        if instruction in {"ENV", "ARG"}:
+            _dockerfile_env(script, rest, line, instruction)
+        elif instruction == "RUN":
+            if "<<" in rest and "\n" in rest:
+                continue
+            step = "Write ENV {name}={value}"
+            read_own_shell(script, rest, line, "RUN (lasts for this RUN only)", step, scope="RUN", build=True)
+        elif instruction in {"CMD", "ENTRYPOINT"}:
+            if rest.startswith("["):
+                words = re.findall(r'"((?:[^"\\]|\\.)*)"', rest)
+                read_words(script, [(word, line) for word in words], "image")
+            else:
+                read_shell(script, rest, line, 1, "image")
+
+
+def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> None:
+    words = [(t.text, t.line) for t in tokenize(rest, line) if t.kind == "word"]
+    if words and "=" not in words[0][0] and len(words) >= 2 and instruction == "ENV":
+        # The old form takes the line as it is; quotes may leave no blank to cut at.
+        rest_of_it = rest.split(None, 1)[1:] or [" ".join(word for word, _ in words[1:])]
+        words = [(f"{words[0][0]}={rest_of_it[0]}", line)]
+    for word, at in words:
+        name, equals, raw = word.partition("=")
+        value, complete = expand(raw, {})
+        if name == "NCCL_VERSION" and complete and re.match(r"2\.\d+", value):
+            script.version = script.version or value.split("-")[0]
+        if equals and catalog().relevant(name) and instruction == "ENV":
+            script.settings.append(Setting(name, value, at, "Dockerfile ENV", complete=complete))
+            if not complete:
+                script.not_evaluated.append((at, f"{name}={value}: depends on build arguments"))
+
+
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    out: list[tuple[int, str]] = []
+    held, start = "", 0
+    for number, row in enumerate(text.split("\n"), 1):
+        row = row.rstrip("\r")
+        if row.lstrip().startswith("#"):
+            continue
+        start = start or number
+        if row.rstrip().endswith("\\"):
+            held += row.rstrip() + "\n"
+            continue
+        out.append((start, held + row))
+        held, start = "", 0
+    if held:
+        out.append((start, held))
+    return out
+
+
+def read_unit(script: Script, text: str) -> None:
+    """A systemd unit or a Quadlet file: ``Environment=`` and the commands of ``Exec...=``."""
+    for line, row in _logical_lines(text):
+        key, equals, rest = row.partition("=")
+        if not equals:
+            continue
+        if key.strip() == "Environment":
+            for token in tokenize(rest, line):
+                name, given, value = expand(token.text, {})[0].partition("=")
+                if token.kind == "word" and given and catalog().relevant(name):
+                    script.settings.append(Setting(name, value, token.line, "systemd Environment"))
+        elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
+            read_shell(script, rest.lstrip("-@+!"), line, 1, "unit")
+        elif key.strip() in {"PodmanArgs", "DockerArgs"}:
+            read_shell(script, f"podman {rest}", line, 1, "unit")
+
+
+def read_conf(
+    script: Script, text: str, path: str = "", first_line: int = 1, *, filled: bool = False
+) -> None:
+    """``NAME=VALUE`` lines of nccl.conf, of an environment file, or of DeepSpeed's.
+
+    nccl.conf takes quotes, blanks and ``export`` as they stand. ``filled``: a shell writes the text and puts
+    variables in before.
+    """
+    pure = PurePath(path or script.path)
+    deepspeed = pure.name == ".deepspeed_env"
+    literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (
+        script.kind == "nccl.conf" and not path
+    )
+    # Who reads these expands nothing: PAM, DeepSpeed, NCCL.
+    plain = literal or deepspeed or str(pure).endswith("etc/environment") or pure.name == "environment"
+    whose = "DeepSpeed" if deepspeed else "NCCL" if literal else "PAM"
+    for number, row in enumerate(text.split("\n"), first_line):
+        row = row.rstrip("\r")
+        if not row.strip() or row.lstrip().startswith("#"):
+            continue
+        name, equals, value = row.partition("=")
+        bare = name.strip().removeprefix("export ").strip()
+        if not equals or not catalog().relevant(bare):
+            continue
+        said = list[str]()
+        if (literal or deepspeed) and name != bare:
+            said.append(f"{whose} takes the text before = as the name, blanks and all")
+        if (literal or deepspeed) and re.search(r"\s#", value):
+            said.append(f"{whose} takes the comment behind the value as part of it")
+            value = re.split(r"\s#", value, maxsplit=1)[0]
+        if literal and value.strip()[:1] in {'"', "'"}:
+            said.append("NCCL takes the quotes as part of the value")
+        if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
+            said.append(f"{whose} expands nothing here: the value is literally {value.strip()[:60]}")
+        script.problems += [(number, _conf_issue(bare, why)) for why in said]
+        complete = "$" not in value and "{{" not in value
+        if not literal and not plain and not deepspeed:
+            value, complete = expand(value.strip(), {})
+        script.settings.append(
+            Setting(bare, value.strip().strip("\"'"), number, "configuration file", complete=complete)
+        )
+
+
+def _conf_issue(name: str, why: str) -> Issue:
+    return Issue(
+        "env-invalid-value", Severity.WARNING, name, f"{name}: {why}",
+        f"Write {name}=VALUE, without blanks and quotes, and with the final value.",
+        "The file is not read by a shell.",
+    )  # fmt: skip

@@ -1,0 +1,215 @@
+"""Checks of who runs where: environments that a launcher starts afresh, addresses of one host, hidden GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.machine import (
+    LOCAL_RANKS,
+    local_ranks,
+    nodes_asked,
+    too_many_processes,
+    values_of,
+)
+from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
+from nccl_insight.base.model import Severity
+
+Found = tuple[int, Issue]
+_MOST: Final = 200  # no person writes more launches into one script
+_LOCAL: Final = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?")
+_MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
+_VISIBLE: Final = re.compile(
+    r"(?m)^(?:export[ \t]+)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?([0-9,]+)[\"']?[ \t]*(?:$|;|#)"
+)
+_ADDRESS: Final = frozenset(
+    {
+        "--master_addr",
+        "--master-addr",
+        "--rdzv_endpoint",
+        "--rdzv-endpoint",
+        "--main_process_ip",
+        "--main-process-ip",
+    }
+)
+_NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
+_GPUS_USED: Final = LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
+_GPUS_PER_NODE: Final = re.compile(
+    r"--gpus-per-node[= ](?:[a-z][\w-]*:)?(\d{1,3})(?!\d)|--gres[= ]gpu(?::[a-z][\w-]*)?:(\d{1,3})(?!\d)"
+)
+_TASKS_PER_NODE: Final = re.compile(r"--n?tasks-per-node[= ](\d{1,3})(?!\d)")
+_PROGRAMS: Final = re.compile(
+    r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w+_perf(?:_mpi)?)"
+)
+_FRESH: Final = {
+    "sudo": "sudo starts with a clean environment",
+    "su": "su - starts a login shell with a clean environment",
+    "env": "env -i starts with an empty environment",
+    "ssh": "ssh starts with the environment of the other host's login",
+    "pdsh": "pdsh starts with the environment of the other hosts' logins",
+    "clush": "clush starts with the environment of the other hosts' logins",
+    "pssh": "pssh starts with the environment of the other hosts' logins",
+    "kubectl": "kubectl exec starts with the environment of the pod",
+    "docker exec": "docker exec starts with the environment of the container",
+    "podman exec": "podman exec starts with the environment of the container",
+    "runuser": "runuser -l starts a login shell with a clean environment",
+    "doas": "doas starts with a clean environment",
+    "machinectl": "machinectl shell starts a login session",
+    "parallel-ssh": "parallel-ssh starts with the environment of the other hosts' logins",
+}
+
+
+def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[Found]:
+    """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
+    if script.kind == "python":
+        return
+    text = "\n" * (first_line - 1) + text
+    for launch in script.launches[:_MOST]:
+        yield from _fresh(script, launch)
+    yield from _one_host(script, text)
+    if script.kind == "shell":
+        yield from _hidden_gpus(script, text)
+        yield from _more_than_asked(script)
+
+
+def fresh_environment(words: Sequence[str]) -> str | None:
+    """``sudo``, ``su``, ``env``, ``ssh`` ... when the words start a program without the caller's environment."""
+    if not words:
+        return None
+    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if program == "sudo":
+        kept = any(w in {"-E", "-SE", "-nE", "-En"} or w.startswith("--preserve-env") for w in rest)
+        return None if kept else program
+    if program in {"docker", "podman"}:
+        return f"{program} exec" if "exec" in rest[:2] or rest[:2] == ["compose", "exec"] else None
+    if program == "kubectl":
+        return program if "exec" in rest[:6] else None
+    if program in {"su", "runuser"}:
+        login = any(w in {"-", "-l", "--login"} for w in rest)
+        return program if login else None
+    if program == "env":
+        return program if any(w in {"-i", "-", "--ignore-environment"} for w in rest[:2]) else None
+    if program == "ssh" and any("SendEnv" in w for w in rest):
+        return None
+    return program if program in _FRESH else None
+
+
+def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
+    how = fresh_environment(launch.words)
+    if how is None:
+        return
+    line = " ".join(launch.words[1:])
+    started = any(_PROGRAMS.fullmatch(w.rsplit("/", 1)[-1]) for w in re.split(r"[\s;&|'\"]+", line))
+    if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
+        return  # what the container gets is another question
+    if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|\benv\b.*NCCL_", line):
+        return
+    lost = [
+        s for s in script.settings
+        if s.exported and not s.scope and s.seq < launch.seq and not s.conditional and not s.dead
+        and s.how in {"export", "setenv", "declare", "typeset", "assignment"} and s.name not in line
+    ]  # fmt: skip
+    if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):
+        return
+    # What chooses the network matters most.
+    lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))
+    names = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
+    yield launch.line, Issue(
+        "env-not-forwarded", Severity.WARNING, lost[0].name,
+        f"{how} drops {names}: {_FRESH[how]}", _repair(how, lost[0]),
+        "Exported variables reach child processes only; these programs start with another environment.",
+    )  # fmt: skip
+
+
+def _repair(how: str, setting: Setting) -> str:
+    if how == "sudo":
+        return f"Use sudo --preserve-env={setting.name} (or sudo env {setting.name}=... COMMAND)."
+    if how in {"docker exec", "podman exec"}:
+        return f"Add -e {setting.name} behind exec."
+    return f"Set it in the command itself: env {setting.name}={setting.value[:60]} COMMAND."
+
+
+def _value(words: Sequence[str], options: frozenset[str]) -> str | None:
+    return next(values_of(words, options), None)
+
+
+def _nodes(script: Script, launch: Launch, text: str) -> int:
+    """Nodes that the command or the job asks for; 1 when nothing is said."""
+    given = (_value(launch.words, _NODES) or "").split(":")[-1]
+    if given.isdigit():
+        return int(given)
+    if launch.program == "srun":
+        own = re.search(r"(?:^| )(?:--nodes[= ]|-N[= ]?)([0-9]{1,5})(?= |$)", " ".join(launch.words))
+        if own is not None:
+            return int(own[1])
+    if any(w == "--standalone" for w in launch.words):
+        return 1
+    if given and "SLURM" not in given.upper() and "NODES" not in given.upper():
+        return 1
+    if given and script.kind != "shell":
+        return nodes_asked(text)
+    for _, directive in script.directives:
+        match = re.search(r"(?:--nodes[= ]|-N[= ]?)(\d+)(?:-(\d+))?", directive)
+        if match is not None:
+            return int(match[2] or match[1])
+    return 1
+
+
+def _one_host(script: Script, text: str) -> Iterator[Found]:
+    many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch, text) > 1]
+    if not many:
+        return
+    nodes = max(_nodes(script, launch, text) for launch in many)
+    said = set[int]()
+    for match in islice(_MASTER.finditer(text), _MOST):
+        line = text.count("\n", 0, match.start()) + 1
+        if _LOCAL.fullmatch(match[1]) and script.kind == "shell":
+            said.add(line)
+            yield line, _local_address("MASTER_ADDR", match[1], nodes)
+    for launch in many:
+        address = _value(launch.words, _ADDRESS)
+        if address is not None and _LOCAL.fullmatch(address) and not said:
+            yield launch.line, _local_address("MASTER_ADDR", address, nodes)
+
+
+def _local_address(name: str, address: str, nodes: int) -> Issue:
+    return Issue(
+        "separate-jobs", Severity.WARNING, name,
+        f"{name} is {address[:40]} with {nodes} nodes: each node waits for itself",
+        "Use the first host of the job, such as $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1).",
+        "Every node then starts a rendezvous of its own, and the ranks never meet.",
+    )  # fmt: skip
+
+
+def _more_than_asked(script: Script) -> Iterator[Found]:
+    """More processes on a node than the batch job asks GPUs for there."""
+    head = "\n".join(directive for _, directive in script.directives)
+    gpus = max((int(m[1] or m[2]) for m in _GPUS_PER_NODE.finditer(head)), default=0)
+    tasks = max((int(m[1]) for m in _TASKS_PER_NODE.finditer(head)), default=1)
+    for launch in script.launches[:_MOST]:
+        said = " ".join(launch.words)
+        own = [int(m[1]) for m in _TASKS_PER_NODE.finditer(said)] if launch.program == "srun" else []
+        each = next(local_ranks(launch.words), None)
+        count = each if each is not None else max(own, default=tasks) if launch.program == "srun" else 0
+        started = each is not None or _PROGRAMS.search(said.partition(" ")[2]) is not None
+        if gpus and count > gpus and started and not _GPUS_PER_NODE.search(said):
+            yield launch.line, too_many_processes(count, gpus, "that the job asks for on a node")
+
+
+def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
+    for match in islice(_VISIBLE.finditer(text), _MOST):
+        line = text.count("\n", 0, match.start()) + 1
+        count = len([part for part in match[2].split(",") if part])
+        for launch in script.launches[:_MOST]:
+            wanted = _value(launch.words, _GPUS_USED) or ""
+            if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
+                yield line, Issue(
+                    "gpu-isolation", Severity.WARNING, match[1],
+                    f"{match[1]}={match[2][:40]} shows {count} GPU{'s' if count > 1 else ''} to {wanted} processes",
+                    f"Remove it, or start {count} process{'es' if count > 1 else ''} per node.",
+                    "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
+                )  # fmt: skip
+                break

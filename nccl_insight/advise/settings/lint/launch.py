@@ -1,0 +1,260 @@
+"""Checks of how a script launches: what reaches the processes, and what containers need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nccl_insight.advise.settings.check import Issue, switched_on
+from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
+from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
+from nccl_insight.advise.settings.lint.shell import shell_settings
+from nccl_insight.base.model import Severity
+
+_STARTERS = frozenset(
+    {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
+     "horovodrun", "docker", "podman", "singularity", "apptainer", "aprun", "jsrun", "flux"}
+)  # fmt: skip
+_OPEN_MPI = frozenset({"mpirun", "mpiexec", "prterun", "orterun"})
+_HYDRA = ("-genv", "-envall", "-genvall", "-genvlist", "-envlist", "-hosts", "-ppn", "-iface", "-bootstrap")
+_HOSTS = frozenset({"-H", "--host", "-host", "--hostfile", "-hostfile", "-machinefile", "--machinefile", "--default-hostfile"})  # fmt: skip  # noqa: E501
+_FLAGS = frozenset(
+    {
+        "--rm",
+        "--init",
+        "--privileged",
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--read-only",
+        "--no-healthcheck",
+        "--tls-verify",
+    }
+)
+_DEEPSPEED = ("NCCL", "PYTHON", "MLFLOW", "UCX", "MV2", "LD_LIBRARY", "PATH", "CUDA")
+Found = tuple[int, Issue]
+
+
+def check_launch(script: Script) -> Iterator[Found]:
+    """Everything about the launch commands of a script, as ``(line, issue)``."""
+    yield from _order(script)
+    yield from _not_exported(script)
+    yield from _sbatch_export(script)
+    yield from _deepspeed(script)
+    for launch in script.launches:
+        if launch.program in _OPEN_MPI:
+            yield from _mpirun(script, launch)
+        elif launch.program == "srun":
+            yield from _srun(script, launch)
+            yield from _clean(script, launch)
+        elif launch.program in {"docker", "podman"} and "run" in launch.words[:4]:
+            yield from _docker(script, launch)
+        else:
+            yield from _clean(script, launch)
+
+
+def _ours(script: Script) -> list[Setting]:
+    """Settings of the script itself, not those inside containers or of one command."""
+    return list(shell_settings(script))
+
+
+def _names(settings: Sequence[Setting], limit: int = 4) -> str:
+    names = list(dict.fromkeys(s.name for s in settings))
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _order(script: Script) -> Iterator[Found]:
+    starts = [launch for launch in script.launches if launch.program in _STARTERS]
+    if not starts or script.kind not in {"shell", "csh", "fish"}:
+        return
+    last = starts[-1]
+    late = [s for s in _ours(script) if s.seq > last.seq and not s.conditional]
+    if late:
+        yield late[0].line, Issue(
+            "env-set-too-late", Severity.WARNING, late[0].name,
+            f"{_names(late)} {'is' if len(late) == 1 else 'are'} set after the last launch (line {last.line})",
+            f"Move the lines above line {last.line}.", "Processes get the environment of the moment they start.",
+        )  # fmt: skip
+
+
+def _not_exported(script: Script) -> Iterator[Found]:
+    if script.kind not in {"shell", "fish"} or not script.launches:
+        return
+    exported = {s.name for s in script.settings if s.exported} | script.exported_later
+    for setting in script.settings:
+        if (
+            setting.exported
+            or setting.scope
+            or setting.dead
+            or {setting.name} & (exported | script.mentioned)
+        ):
+            continue
+        write = f"set -gx {setting.name} " if script.kind == "fish" else f"export {setting.name}="
+        yield setting.line, Issue(
+            "env-not-exported", Severity.WARNING, setting.name,
+            f"{setting.name} is assigned but not exported, so no process sees it",
+            f"Write {write}{setting.value[:60]}",
+            "A plain assignment stays inside the shell (unless the variable was exported before the script ran).",
+        )  # fmt: skip
+
+
+def _sbatch_export(script: Script) -> Iterator[Found]:
+    for line, text in script.directives:
+        match = re.search(r"--export[= ](\S+)", text)
+        if match is None or "ALL" in match[1].split(","):
+            continue
+        ours = [s for s in _ours(script) if not s.conditional]
+        sruns = [launch for launch in script.launches if launch.program == "srun"]
+        passed = any(w.startswith("--export") for launch in sruns for w in launch.words)
+        if ours and sruns and not passed and "SLURM_EXPORT_ENV" not in script.exported_later:
+            yield line, Issue(
+                "env-not-forwarded", Severity.WARNING, ours[0].name,
+                f"#SBATCH --export={match[1][:40]} also limits what srun passes on: {_names(ours)} may not arrive",
+                "Add --export=ALL to srun (or unset SLURM_EXPORT_ENV before it).",
+                "sbatch stores the choice in SLURM_EXPORT_ENV, which srun inside the script obeys.",
+            )  # fmt: skip
+
+
+def _srun(script: Script, launch: Launch) -> Iterator[Found]:
+    given = next((w for w in launch.words if w.startswith("--export=")), None)
+    if given is None:
+        return
+    listed = {part.partition("=")[0] for part in given.removeprefix("--export=").split(",")}
+    if "ALL" in listed or "$" in given:
+        return
+    missing = [s for s in _ours(script) if s.seq < launch.seq and s.name not in listed]
+    if missing:
+        yield launch.line, Issue(
+            "env-not-forwarded", Severity.WARNING, missing[0].name,
+            f"srun {given[:60]} does not pass {_names(missing)} on", "Use --export=ALL,... or name the variables.",
+            "Without ALL, srun passes only what is listed.",
+        )  # fmt: skip
+
+
+def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
+    words = launch.words
+    if any(w in words for w in _HYDRA) or any("mca_base_env_list" in w for w in words):
+        return
+    hosts = [i for i, w in enumerate(words) if w in _HOSTS or w.partition("=")[0] in _HOSTS]
+    if not hosts or (not launch.complete and any(w.startswith("$") and "HOST" not in w for w in words)):
+        return
+    value = words[hosts[0] + 1] if hosts[0] + 1 < len(words) else ""
+    local = {"localhost", "127.0.0.1"}
+    if words[hosts[0]] in {"-H", "--host", "-host"} and {h.split(":")[0] for h in value.split(",")} <= local:
+        return
+    passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
+    missing = [s for s in _ours(script) if s.seq <= launch.seq and s.name not in passed]
+    if missing:
+        yield launch.line, Issue(
+            "env-not-forwarded", Severity.WARNING, missing[0].name,
+            f"{launch.program} passes no -x for {_names(missing)}, so other hosts may not see "
+            f"{'it' if len(missing) == 1 else 'them'}",
+            "Add " + " ".join(f"-x {name}" for name in list(dict.fromkeys(s.name for s in missing))[:4]),
+            "Open MPI forwards to remote hosts only what -x names (some resource managers copy the rest).",
+        )  # fmt: skip
+
+
+def _docker(script: Script, launch: Launch) -> Iterator[Found]:
+    words = launch.words
+    text = " ".join(words)
+    opaque = _opaque(words)
+    gpus = _gpus(words)
+    environment = {s.name: s.value for s in script.settings if s.complete}
+    shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
+    given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
+    size = size_bytes(given[1]) if given else None
+    if gpus and size is not None and size < LEAST_SHM_BYTES:
+        yield (
+            launch.line,
+            small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"),
+        )
+    if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
+        yield launch.line, Issue(
+            "shm-too-small", Severity.WARNING, "",
+            f"{launch.program} run with {gpus} has neither --shm-size nor --ipc=host: /dev/shm is 64 MiB",
+            "Add --shm-size=16g (or --ipc=host).",
+            "NCCL and data loaders put segments for every pair of processes into /dev/shm.",
+            "64 MiB", "1 GiB or more",
+        )  # fmt: skip
+    locked = re.search(r"memlock=(-?\d+|\w+)", text)
+    small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
+    if "/dev/infiniband" in text and (small or not (locked or opaque)):
+        yield launch.line, Issue(
+            "memlock-limit", Severity.WARNING, "",
+            f"{launch.program} run passes /dev/infiniband with --ulimit memlock={locked[1]}: {int(locked[1]) >> 10} KiB"
+            if locked else f"{launch.program} run passes /dev/infiniband without --ulimit memlock=-1",
+            "Add --ulimit memlock=-1 (and --cap-add=IPC_LOCK).",
+            "RDMA registers pinned memory; a low limit makes ibv_reg_mr fail.",
+        )  # fmt: skip
+    ours = [s for s in _ours(script) if s.seq < launch.seq]
+    forwarded = re.search(r"(?:-e|--env)[= ]?(?:NCCL|RCCL|TORCH_NCCL|OFI|FI)_|--env-file|--env-host", text)
+    if ours and not forwarded and not opaque:
+        yield launch.line, Issue(
+            "env-not-forwarded", Severity.WARNING, ours[0].name,
+            f"{launch.program} run gets no -e for {_names(ours)}: the container does not see the host's environment",
+            "Add " + " ".join(f"-e {name}" for name in list(dict.fromkeys(s.name for s in ours))[:4]),
+            "A container inherits variables only from its image, -e and --env-file.",
+        )  # fmt: skip
+
+
+def _opaque(words: Sequence[str]) -> bool:
+    """Whether options in front of the image are hidden in a variable."""
+    at = list(words).index("run") + 1
+    while at < len(words):
+        word = words[at]
+        if re.fullmatch(r"\$\{?\w+(?:\[[@*]\])?(?::[-+][^}]*)?\}?|\$@|\$\*", word):
+            return re.search(r"(?i)image|img|container|tag", word) is None and at + 1 < len(words)
+        if not word.startswith("-"):
+            return False
+        at += 1 if "=" in word or word in _FLAGS or re.fullmatch(r"-[ditP]+", word) else 2
+    return False
+
+
+def _clean(script: Script, launch: Launch) -> Iterator[Found]:
+    """Apptainer with an environment of its own."""
+    words = [w.rsplit("/", 1)[-1] for w in launch.words]
+    at = next((i for i, w in enumerate(words) if w in {"singularity", "apptainer"}), None)
+    if at is None:
+        return
+    option = next((w for w in launch.words[at:] if w in {"--cleanenv", "-e", "--containall", "-C"}), None)
+    said = " ".join(launch.words)
+    lost = [s for s in _ours(script) if s.seq < launch.seq and s.name not in said]
+    if option and lost and "--env-file" not in said:
+        yield launch.line, Issue(
+            "env-not-forwarded", Severity.WARNING, lost[0].name,
+            f"{words[at]} {option} drops {_names(lost)}: the container starts with a clean environment",
+            f"Export APPTAINERENV_{lost[0].name} instead, or add --env {lost[0].name}={lost[0].value[:60]}.",
+            "With a clean environment only variables named APPTAINERENV_* (SINGULARITYENV_*) and --env get in.",
+        )  # fmt: skip
+
+
+def _deepspeed(script: Script) -> Iterator[Found]:
+    """DeepSpeed's launcher forwards variables by the beginning of their names (EXPORT_ENVS of its runner)."""
+    for launch in script.launches:
+        said = " ".join(launch.words)
+        if launch.program != "deepspeed" or re.search(r"--(?:launcher|no_ssh)\b", said):
+            continue
+        if not re.search(r"--hostfile|-H |--num_nodes[= ](?:[2-9]|\d\d)|--(?:include|i) ", said):
+            continue
+        lost = [s for s in _ours(script) if s.seq < launch.seq and not s.name.startswith(_DEEPSPEED)]
+        if lost:
+            yield launch.line, Issue(
+                "env-not-forwarded", Severity.WARNING, lost[0].name,
+                f"deepspeed does not pass {_names(lost)} to other nodes: it forwards NCCL*, PYTHON* and a few more",
+                f"Write {lost[0].name}={lost[0].value[:60]} into ~/.deepspeed_env (one NAME=VALUE in a line).",
+                "The ranks on the other nodes start over ssh (pdsh) with the environment of a login.",
+            )  # fmt: skip
+
+
+def _gpus(words: Sequence[str]) -> str | None:
+    """The GPU option when it stands for more than one GPU."""
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option == "--gpus":
+            value = value if equals else (words[index + 1] if index + 1 < len(words) else "")
+            plain = value.strip("\"'")
+            if plain == "all" or (plain.isdigit() and int(plain) > 1) or plain.count(",") >= 1:
+                return f"--gpus {plain}"
+        if option == "--runtime" and value == "nvidia":
+            return "--runtime=nvidia"
+    return None

@@ -1,0 +1,209 @@
+"""What a file says about the machines it runs on, and settings that belong to other ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.model import Script
+from nccl_insight.base.model import Severity
+
+Found = tuple[int, Issue]
+_MOST: Final = 200
+# How launchers, batch systems, operators and clouds write a number of nodes.
+_COUNT: Final = re.compile(
+    r"(?<![\w-])(?:--?(?:nodes|nnodes|nnode|num[_-]nodes|num[_-]machines|nodes-count)|-N|-nnodes|nnodes|num_?[Nn]odes|num_?[Mm]achines"
+    r"|node_?[Cc]ount|instance_?[Cc]ount|replicas|parallelism|completions|max_workers|min_workers|count|nodes|size|select)"
+    r"[\"']?(?:[ \t]*[=:][ \t]*|[ \t]+)[\"']?(?:\d{1,5}[:-])?(\d{1,5})(?![\w.])"
+)
+_LISTED: Final = re.compile(
+    r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =]([\w.:\[\]-]+,[\w.:,\[\]-]+)"
+)
+_SEVERAL: Final = re.compile(
+    r"--?(?:hostfile|machinefile|default-hostfile)\b|scontrol show hostnames|\bSLURM_(?:NNODES|JOB_NUM_NODES)\b"
+    r"|worker_ips|ray start --address"
+    r"|ray\.init\([^)]*address|-j [\"']?(?:[2-9]|\d\d)x\d|\b(?:pdsh|clush|pssh)\b"
+    r"|PBS_NODEFILE|\bNNODES\b|\bNUM_NODES\b|\bWORLD_NODES\b"
+)
+_NVIDIA: Final = re.compile(
+    r"(?i)(?<![a-z0-9])(gb300|gb200|b300|b200|h200|h100|h800|h20|a100|a800|v100|l40s?|l4|gh200)(?![a-z0-9])"
+)
+_AMD: Final = re.compile(
+    r"(?i)(?<![a-z0-9])(mi(?:50|100|210|250|300|325|350|355)[ax]?)(?![a-z0-9])|amd\.com/gpu|\brocm\b|/dev/kfd|\brocm/"
+)
+_CUDA: Final = re.compile(r"(?i)nvidia\.com/gpu|nvcr\.io|\bcuda/|nvidia-smi")
+_NO_AMD: Final = ("NCCL_NVLS_", "NCCL_MNNVL_", "NCCL_CTA_POLICY", "NCCL_CGA_")
+# Machine types of clouds in names of topology files and partitions.
+_TYPES: Final = (
+    (re.compile(r"nd[a-z0-9]*_?a100_?v4|ndv4|nd96asr|nd96amsr|p4de?|a2-"), "A100"),
+    (re.compile(r"nd[a-z0-9]*[-_]?h100[-_]?v5|ndv5|nd96isr[-_]?h100|(?<![a-z0-9])p5(?![a-z0-9])|a3-"), "H100"),
+    (re.compile(r"nd[a-z0-9]*[-_]?h200|p5en?[.-]|a3-ultra"), "H200"),
+    (re.compile(r"a4-|p6-b200"), "B200"), (re.compile(r"nd[a-z0-9]*mi300x"), "MI300X"),
+    (re.compile(r"ndv2|p3dn"), "V100"),
+)  # fmt: skip
+
+
+#: With less shared memory than this, segments of several processes do not fit.
+LEAST_SHM_BYTES: Final = 1 << 30
+_LOCAL_RANKS: Final = re.compile(r"[0-9]{1,3}")
+LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node"})
+_SIZE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([bkmgt]?)i?b?", re.I)
+
+
+def values_of(words: Sequence[str], options: frozenset[str]) -> Iterator[str]:
+    """What a command gives to options, as ``--option=value`` or as the next word."""
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in options and (equals or index + 1 < len(words)):
+            yield value if equals else words[index + 1]
+
+
+def local_ranks(words: Sequence[str]) -> Iterator[int]:
+    """How many processes a launcher is told to start on a node."""
+    for value in values_of(words, LOCAL_RANKS):
+        if _LOCAL_RANKS.fullmatch(value):
+            yield int(value)
+
+
+def size_bytes(text: str) -> int | None:
+    """``64m``, ``64Mi``, ``1gb`` or a plain number of bytes; None for anything else."""
+    found = _SIZE.fullmatch(text.strip())
+    return int(float(found[1]) * 1024 ** "bkmgt".index(found[2].lower() or "b")) if found else None
+
+
+def small_shm(who: str, size: str, step: str) -> Issue:
+    """A container whose shared memory was made, and made too small."""
+    return Issue(
+        "shm-too-small", Severity.WARNING, "", f"{who} gets {size} of shared memory at /dev/shm", f"Write {step}.",
+        "NCCL and data loaders put segments for every pair of processes into /dev/shm.", size, "1 GiB or more",
+    )  # fmt: skip
+
+
+def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
+    """More processes than GPUs: NCCL takes one GPU for each rank."""
+    return Issue(
+        "gpu-isolation", Severity.WARNING, "", f"{processes} processes start on {gpus} GPUs {where}",
+        f"Ask for {processes} GPUs, or start {gpus} processes.",
+        "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
+    )  # fmt: skip
+
+
+def nodes_asked(text: str) -> int:
+    """The largest number of nodes that the text asks for; 2 where it names several hosts; 1 when nothing is said."""
+    most = max((int(m[1]) for m in islice(_COUNT.finditer(text), _MOST)), default=1)
+    if most < 2 and (_SEVERAL.search(text) or _LISTED.search(text)):
+        return 2
+    return max(most, 1)
+
+
+def one_node(script: Script, text: str) -> bool:
+    """Whether nothing in the file speaks of a second node."""
+    if any(launch.program in {"ssh", "pdsh", "clush"} for launch in script.launches):
+        return False
+    return nodes_asked(_without_comments(text)) < 2
+
+
+def check_machine(script: Script, text: str) -> Iterator[Found]:
+    """Settings of the other vendor, another machine's topology, and GPUs hidden from their neighbors."""
+    yield from _vendor(script, text)
+    yield from _topology(script, text)
+    yield from _isolated(script, text)
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"(?m)^[ \t]*#(?!SBATCH|PBS|BSUB|\$|FLUX)[^\n]*$", "", text)
+
+
+def _vendor(script: Script, text: str) -> Iterator[Found]:
+    said = _without_comments(text)
+    amd, nvidia = _AMD.search(said), _NVIDIA.search(said) or _CUDA.search(said)
+    if bool(amd) == bool(nvidia):
+        return
+    for setting in script.settings:
+        if setting.dead or setting.value.strip() in {"", "0"}:
+            continue
+        if amd and setting.name.startswith(_NO_AMD):
+            yield (
+                setting.line,
+                _other(
+                    setting.name,
+                    f"{setting.name} is for NVLink of NVIDIA, and this runs on AMD GPUs: it changes nothing",
+                ),
+            )
+        elif nvidia and setting.name.startswith("RCCL_"):
+            yield (
+                setting.line,
+                _other(
+                    setting.name,
+                    f"{setting.name} is read by RCCL of AMD only, and this runs on NVIDIA GPUs: it changes nothing",
+                ),
+            )
+
+
+def _other(name: str, title: str) -> Issue:
+    return Issue(
+        "env-other-machine", Severity.INFO, name, title, f"Remove {name}.",
+        "Settings copied from another machine hide those that this one needs.",
+    )  # fmt: skip
+
+
+def _model(text: str) -> set[str]:
+    low = text.lower()
+    return {m[1].upper() for m in islice(_NVIDIA.finditer(low), _MOST)} | {
+        m[1].upper() for m in islice(_AMD.finditer(low), _MOST) if m[1]
+    } | {kind for pattern, kind in _TYPES if pattern.search(low)}  # fmt: skip
+
+
+def _topology(script: Script, text: str) -> Iterator[Found]:
+    for setting in script.settings:
+        if setting.name != "NCCL_TOPO_FILE" or not setting.complete:
+            continue
+        file = _model(setting.value.rsplit("/", 1)[-1])
+        rest = "\n".join(
+            row for number, row in enumerate(_without_comments(text).split("\n"), 1) if number != setting.line
+        )
+        here = _model(rest)
+        if file and here and not file & here:
+            yield setting.line, Issue(
+                "env-other-machine", Severity.INFO, setting.name,
+                f"NCCL_TOPO_FILE={setting.value[:80]} is the topology of a machine with {'/'.join(sorted(file))}, "
+                f"and this one has {'/'.join(sorted(here))}",
+                "Remove it, or use the file of this machine type.",
+                "NCCL believes the file: paths and NICs of another machine give slow or failing transports.",
+            )  # fmt: skip
+
+
+def _isolated(script: Script, text: str) -> Iterator[Found]:
+    for line, directive in script.directives:
+        if re.search(r"--gpus-per-task[= ]1\b|--gpu-bind[= ](?:single:1|closest|per_task:1)", directive):
+            yield line, _gpus(directive.split()[0], "each task sees one GPU")
+            return
+    for launch in script.launches[:_MOST]:
+        words = " ".join(launch.words)
+        if launch.program == "srun" and re.search(
+            r"--gpus-per-task[= ]1\b|--gpu-bind[= ](?:single:1|per_task:1)", words
+        ):
+            yield launch.line, _gpus("--gpus-per-task=1", "each task sees one GPU")
+            return
+        if launch.program in {"docker", "podman"} and "--ipc" not in words:
+            one = re.search(r"device=\$\{?\w+\}?(?![\w,])", words)
+            if one is not None and launch.conditional:
+                yield (
+                    launch.line,
+                    _gpus(
+                        f"--gpus {one[0]}", "each container sees one GPU and has an IPC namespace of its own"
+                    ),
+                )
+                return
+
+
+def _gpus(what: str, effect: str) -> Issue:
+    return Issue(
+        "gpu-isolation", Severity.INFO, "gpus",
+        f"{what}: {effect}, so NCCL may not use NVLink between the ranks of a node",
+        "Give every rank all GPUs of its node (and --ipc=host), and choose one by LOCAL_RANK.",
+        "P2P needs both GPUs visible in each process, or the same IPC namespace.",
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""What the readers of launch scripts produce, and what ``lint`` reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.base.model import Severity
+
+# Codes of the diagnoses that lint shares with the rules. Checks of scripts only have no code.
+CODES: Final = {
+    "env-unknown-name": "NI105", "env-deprecated": "NI106", "env-tuning-pinned": "NI108", "env-invalid-value": "NI114",
+    "ifname-wrong": "NI206", "p2p-disabled-by-env": "NI209", "net-socket-by-config": "NI211",
+    "algorithm-unavailable": "NI317", "shm-too-small": "NI401", "memlock-limit": "NI407",
+    "debug-output-insufficient": "NI903", "env-mismatch": "NI107", "separate-jobs": "NI101",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable given a value somewhere in a file.
+
+    ``how`` says by which means. ``exported``: processes started later inherit it. ``conditional``: inside an
+    if, loop, case or function, so it may not apply. ``complete`` is False when part of the value is known only
+    at run time; ``value`` then holds the text as written. ``dead``: in code that nothing runs. ``seq`` orders
+    settings and launches as they are run.
+    """
+
+    name: str
+    value: str
+    line: int
+    how: str
+    exported: bool = True
+    conditional: bool = False
+    complete: bool = True
+    scope: str = ""
+    dead: bool = False
+    seq: int = 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command that starts processes: program name, its words (expanded where possible), line."""
+
+    program: str
+    words: tuple[str, ...]
+    line: int
+    conditional: bool = False
+    complete: bool = True
+    seq: int = 0
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A file of another kind that a script holds or writes. ``open``: a shell puts values in before."""
+
+    line: int
+    text: str
+    kind: str
+    path: str = ""
+    open: bool = False
+
+
+@dataclass
+class Script:
+    """A file as far as it was understood. Filled by one reader, then only read.
+
+    ``ran``: where programs that may read the environment were run, as ``seq``.
+    """
+
+    path: str
+    kind: str
+    settings: list[Setting] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    directives: list[tuple[int, str]] = field(default_factory=list)
+    not_evaluated: list[tuple[int, str]] = field(default_factory=list)
+    mentioned: set[str] = field(default_factory=set)
+    exported_later: set[str] = field(default_factory=set)
+    problems: list[tuple[int, Issue]] = field(default_factory=list)
+    embedded: list[Embedded] = field(default_factory=list)
+    ran: list[int] = field(default_factory=list)
+    version: str | None = None
+
+    @property
+    def seq(self) -> int:
+        """Place of what comes next, in the order of running."""
+        return len(self.settings) + len(self.launches) + len(self.ran)
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """One thing to report: where, how bad, what, why, what to do."""
+
+    path: str
+    line: int
+    issue: Issue
+    text: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """Severity of the issue."""
+        return self.issue.severity
+
+
+@dataclass(frozen=True)
+class LintResult:
+    """Everything about one file (or one environment). ``prints``: what NCCL will write with these settings."""
+
+    path: str
+    kind: str
+    findings: tuple[LintFinding, ...]
+    settings: tuple[Setting, ...]
+    not_evaluated: tuple[tuple[int, str], ...]
+    version: str | None
+    judged: bool = True
+    prints: tuple[str, ...] = ()
+
+    def count(self, severity: Severity) -> int:
+        """Number of findings of one severity."""
+        return sum(f.severity is severity for f in self.findings)

@@ -1,0 +1,360 @@
+"""Checks of manifests beyond single variables: shared and locked memory, replicas that differ, addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import yaml
+
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.machine import (
+    LEAST_SHM_BYTES,
+    local_ranks,
+    size_bytes,
+    small_shm,
+    too_many_processes,
+)
+from nccl_insight.advise.settings.lint.yaml_ import Document, child, entries, line_of, text_of
+from nccl_insight.base.model import Severity
+
+Found = tuple[int, Issue]
+_GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
+_RDMA: Final = re.compile(
+    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
+)
+_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+# Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.
+_AGREE: Final = frozenset(
+    {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NTHREADS",
+     "NCCL_LL128_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+     "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_NET", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE",
+     "NCCL_CUMEM_ENABLE", "NCCL_LAUNCH_MODE", "NCCL_COMM_ID", "NCCL_IB_DISABLE", "NCCL_TOPO_FILE"}
+)  # fmt: skip
+
+
+def check_pods(documents: list[Document]) -> Iterator[Found]:
+    """``(line, issue)`` for every document of the manifest."""
+    for document in documents:
+        nodes = list(_nodes(document.root))
+        yield from _containers(nodes)
+        yield from _compose(document.root)
+        yield from _replicas(nodes)
+        yield from _launcher(document.root)
+        yield from _networks(nodes)
+        yield from _single(nodes)
+        yield from _accelerate(document.root)
+
+
+def _nodes(root: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """Every mapping of a document once, outer ones first."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop(0)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            waiting.extend(value for _, value in node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+
+
+def _items(node: yaml.Node | None) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.Node] | None:
+    """Amount and place of a resource that a container asks for."""
+    for kind in ("limits", "requests"):
+        for key, value in entries(child(container, "resources", kind)):
+            text = text_of(value) or ""
+            if pattern.fullmatch(key) and text.isdigit() and int(text) > 0:
+                return int(text), value
+    return None
+
+
+def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    shared = _true_anywhere(nodes, "hostIPC") or any(
+        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
+        for node in nodes
+        for key, _ in entries(node)
+    )
+    # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
+    shared = shared or any(
+        key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory"
+        for node in nodes
+        for key, value in entries(node)
+        if key != "medium"
+    )
+    for container in nodes:
+        gpus = _asked(container, _GPU)
+        mounts = {text_of(child(m, "mountPath")) for m in _items(child(container, "volumeMounts"))}
+        if gpus and gpus[0] > 1 and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
+            yield (
+                line_of(gpus[1]),
+                _shm(
+                    f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."
+                ),
+            )
+        for place, count in _processes(container):
+            if gpus and count > gpus[0]:
+                yield line_of(place), too_many_processes(count, gpus[0], "of the container")
+        rdma = _asked(container, _RDMA)
+        if rdma is None:
+            continue
+        added = {text_of(c) for c in _items(child(container, "securityContext", "capabilities", "add"))}
+        privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
+        if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
+            yield line_of(rdma[1]), Issue(
+                "memlock-limit", Severity.INFO, "",
+                "a container asks for RDMA devices without the capability IPC_LOCK",
+                "Add securityContext.capabilities.add: [IPC_LOCK] unless the runtime's limit is unlimited.",
+                "RDMA registers pinned memory; whether a limit forbids that depends on the container runtime.",
+            )  # fmt: skip
+
+
+def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
+    return any(
+        key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node)
+    )
+
+
+def _shm(who: str, step: str) -> Issue:
+    return Issue(
+        "shm-too-small", Severity.WARNING, "", f"{who} has no shared memory at /dev/shm but the default 64 MiB",
+        step, "NCCL and data loaders put segments for every pair of processes into /dev/shm.",
+        "64 MiB", "1 GiB or more",
+    )  # fmt: skip
+
+
+def _compose(root: yaml.Node) -> Iterator[Found]:
+    for name, service in entries(child(root, "services")):
+        gpus = _compose_gpus(service)
+        ipc = text_of(child(service, "ipc")) or ""
+        mounted = "/dev/shm" in "".join(
+            (text_of(v) or "") + (text_of(child(v, "target")) or "")
+            for key in ("volumes", "tmpfs")
+            for v in [
+                *_items(child(service, key)),
+                *([child(service, key)] if text_of(child(service, key)) else []),
+            ]
+            if v is not None
+        )
+        low = (
+            text_of(child(service, "ulimits", "memlock"))
+            or text_of(child(service, "ulimits", "memlock", "soft"))
+            or ""
+        )
+        if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
+            yield line_of(child(service, "ulimits", "memlock") or service), Issue(
+                "memlock-limit", Severity.WARNING, "", f"memlock: {low} limits locked memory to {int(low) >> 10} KiB",
+                "Write memlock: -1.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
+                f"{int(low) >> 10} KiB", "unlimited",
+            )  # fmt: skip
+        given = child(service, "shm_size")
+        several = gpus if gpus is not None else _launches_several(service)
+        size = size_bytes(text_of(given) or "")
+        if several is not None and given is not None and size is not None and size < LEAST_SHM_BYTES:
+            yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
+        if gpus is None or given is not None or mounted:
+            continue
+        if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
+            continue
+        yield (
+            line_of(gpus),
+            _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."),
+        )
+
+
+def _launches_several(node: yaml.Node) -> yaml.Node | None:
+    """Where a container starts more than one process of a job on its GPUs."""
+    return next((place for place, count in _processes(node) if count > 1), None)
+
+
+def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
+    """How many processes the command of a container starts on it, and where that stands."""
+    for key in ("command", "args", "entrypoint"):
+        value = child(node, key)
+        parts = [value] if text_of(value) else _items(value)
+        words = " ".join(text_of(part) or "" for part in parts).split()
+        if value is not None:
+            yield from ((value, count) for count in local_ranks(words))
+
+
+def _infiniband(service: yaml.Node) -> bool:
+    return any("/dev/infiniband" in (text_of(d) or "") for d in _items(child(service, "devices")))
+
+
+def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
+    """Where a service asks for more than one GPU."""
+    short = child(service, "gpus")
+    if text_of(short) == "all":
+        return short
+    for device in [
+        *_items(child(service, "deploy", "resources", "reservations", "devices")), *_items(short),
+    ]:  # fmt: skip
+        capabilities = {text_of(c) for c in _items(child(device, "capabilities"))}
+        count, ids = text_of(child(device, "count")), _items(child(device, "device_ids"))
+        driver = text_of(child(device, "driver"))
+        if (capabilities and "gpu" not in capabilities) or (not capabilities and driver != "nvidia"):
+            continue
+        if (
+            len(ids) > 1
+            or count == "all"
+            or (count is None and not ids)
+            or ((count or "").isdigit() and int(count or 0) > 1)
+        ):
+            return device
+    return None
+
+
+def _variables(node: yaml.Node) -> dict[str, tuple[str, yaml.Node]]:
+    found: dict[str, tuple[str, yaml.Node]] = {}
+    for mapping in _nodes(node):
+        for item in _items(child(mapping, "env")):
+            name, value = text_of(child(item, "name")), child(item, "value")
+            text = text_of(value)
+            if name and text is not None and value is not None and "$(" not in text and "{{" not in text:
+                found[name] = (text, value)
+    return found
+
+
+def _replicas(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """Master and Worker of one job with different values of a setting that all ranks must share."""
+    for node in nodes:
+        for key, specs in entries(node):
+            if not key.lower().endswith("replicaspecs"):
+                continue
+            roles = [(role, _variables(spec)) for role, spec in entries(specs) if role.lower() != "launcher"]
+            names = sorted({name for _, found in roles for name in found if name in _AGREE})
+            for name in names:
+                given = [(role, *found[name]) for role, found in roles if name in found]
+                if len({value for _, value, _ in given}) > 1:
+                    words = " and ".join(f"{value[:40]} for {role}" for role, value, _ in given)
+                    yield line_of(given[0][2]), Issue(
+                        "env-mismatch", Severity.WARNING, name, f"{name} differs between the replicas: {words}",
+                        "Give all replicas the same value.",
+                        "Ranks that disagree choose different algorithms or networks: they hang or fail.",
+                    )  # fmt: skip
+
+
+def _launcher(root: yaml.Node) -> Iterator[Found]:
+    """Settings of an MPIJob's launcher that mpirun does not pass on: its env is not that of the ranks."""
+    if text_of(child(root, "kind")) != "MPIJob":
+        return
+    if (text_of(child(root, "spec", "mpiImplementation")) or "OpenMPI") != "OpenMPI":
+        return
+    specs = child(root, "spec", "mpiReplicaSpecs")
+    worker = child(specs, "Worker")
+    at_workers = set(_variables(worker)) if worker is not None else set()
+    passes: set[str] | None = None
+    for container in _items(child(specs, "Launcher", "template", "spec", "containers")):
+        command = " ".join(_texts(child(container, "command")) + _texts(child(container, "args")))
+        # A variable in the command may hold any option.
+        if not re.search(r"\bmpi(?:run|exec)\b", command) or "$" in command or re.search(r"\.sh\b", command):
+            continue
+        passed = set(re.findall(r"(?:^|\s)-x\s+([A-Za-z_][A-Za-z0-9_]*)", command))
+        passes = passed | {n for n in at_workers if f"{n}=" in command} | _conf_files(worker)
+        for item in _items(child(container, "env")):
+            name, value = text_of(child(item, "name")) or "", child(item, "value")
+            wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
+            if wanted and value is not None and f"{name}=" not in command:
+                yield line_of(item), Issue(
+                    "env-not-forwarded", Severity.WARNING, name,
+                    f"{name} is set for the launcher only: mpirun has no -x {name}",
+                    f"Add -x {name} to mpirun, or set {name} in the Worker's env.",
+                    "Open MPI passes to ranks on other hosts only what -x names.",
+                )  # fmt: skip
+    if passes is not None and worker is not None:
+        for name, (given, node) in _variables(worker).items():
+            if name.startswith(("NCCL_", "RCCL_")) and name not in passes:
+                yield line_of(node), Issue(
+                    "env-not-forwarded", Severity.WARNING, name,
+                    f"{name} in the Worker's env does not reach the ranks, started over ssh: mpirun has no -x {name}",
+                    f"Add -x {name}={given[:60]} to mpirun.",
+                    "sshd gives its sessions a fresh environment, not that of the container.",
+                )  # fmt: skip
+
+
+def _conf_files(worker: yaml.Node | None) -> set[str]:
+    """Nothing is lost where the worker starts sshd by itself with its environment written down."""
+    said = (
+        " ".join(" ".join(_texts(child(m, "command")) + _texts(child(m, "args"))) for m in _nodes(worker))
+        if worker
+        else ""
+    )
+    kept = re.search(r"SetEnv|PermitUserEnvironment|/etc/environment|nccl\.conf|printenv|env >", said)
+    return set(_variables(worker)) if kept and worker is not None else set()
+
+
+def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """A host's interface named in a pod that has a network namespace of its own."""
+    multus = any("networks" in key and "/" in key for node in nodes for key, _ in entries(node))
+    for node in nodes:
+        containers = [*_items(child(node, "containers")), *_items(child(node, "initContainers"))]
+        host = child(node, "hostNetwork")
+        if not containers or multus or (host is not None and text_of(host) != "false"):
+            continue
+        for container in containers:
+            for item in _items(child(container, "env")):
+                value = child(item, "value")
+                name, text = text_of(child(item, "name")) or "", (text_of(value) or "").strip()
+                if (
+                    name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
+                    or value is None
+                    or text[:1] == "^"
+                ):
+                    continue
+                if (
+                    text
+                    and "$" not in text
+                    and "{" not in text
+                    and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)", text)
+                ):
+                    yield line_of(value), Issue(
+                        "ifname-not-found", Severity.INFO, name,
+                        f"{name}={text[:60]} is a name of the host, and this pod has no hostNetwork: inside is eth0",
+                        "Set hostNetwork: true, or name the pod's own interface (eth0, net1 of Multus).",
+                        "Without hostNetwork a pod has its own network namespace, without the host's ports and GIDs.",
+                    )  # fmt: skip
+
+
+def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """Several pods of one GPU each."""
+    for node in nodes:
+        count = next(
+            (text_of(child(node, k)) for k in ("replicas", "completions", "parallelism") if child(node, k)),
+            "",
+        )
+        if not (count or "").isdigit() or int(count or 0) < 2:
+            continue
+        for container in (c for n in _nodes(node) for c in _items(child(n, "containers"))):
+            gpus = _asked(container, _GPU)
+            if gpus is not None and gpus[0] == 1:
+                yield line_of(gpus[1]), Issue(
+                    "gpu-isolation", Severity.INFO, "nvidia.com/gpu",
+                    f"{count} pods of one GPU each: pods on one node cannot use NVLink between them",
+                    "Give one pod all GPUs of the node, and start a process for each.",
+                    "Containers that see one GPU each and share no IPC namespace have no P2P.",
+                )  # fmt: skip
+                return
+
+
+def _texts(node: yaml.Node | None) -> list[str]:
+    whole = text_of(node)
+    return [whole] if whole is not None else [text_of(item) or "" for item in _items(node)]
+
+
+def _accelerate(root: yaml.Node) -> Iterator[Found]:
+    machines = text_of(child(root, "num_machines")) or ""
+    address = child(root, "main_process_ip")
+    if machines.isdigit() and int(machines) > 1 and address is not None and text_of(address) in _LOCAL:
+        yield line_of(address), Issue(
+            "separate-jobs", Severity.WARNING, "main_process_ip",
+            f"main_process_ip is {text_of(address)} with {machines} machines: each machine waits for itself",
+            "Write the name or address of the first machine.",
+            "Every machine then starts a rendezvous of its own, and the ranks never meet.",
+        )  # fmt: skip

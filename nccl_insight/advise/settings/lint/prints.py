@@ -1,0 +1,67 @@
+"""What NCCL will print with the settings of a script, and where: the question before a run that should be analyzed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from nccl_insight.advise.settings.check import switched_on
+
+_DEFAULT: Final = "INIT, BOOTSTRAP and ENV"
+_SHOWS: Final = {
+    "INIT": "communicators, ranks, hosts, versions", "ENV": "settings that were read", "NET": "networks and NICs",
+    "GRAPH": "topology, rings and trees", "TUNING": "algorithm and protocol per size",
+    "COLL": "every collective call", "P2P": "connections between GPUs of a node", "SHM": "shared memory",
+    "BOOTSTRAP": "how the ranks met", "ALLOC": "every allocation", "PROXY": "network progress",
+    "NVLS": "reductions in the switch", "REG": "registered buffers", "RAS": "the RAS network",
+    "PROFILE": "profiler plugins", "CALL": "every API call", "ALL": "everything",
+}  # fmt: skip
+
+
+def will_print(settings: Mapping[str, str]) -> list[str]:
+    """Sentences for the settings that hold at the end of a script (unconditional ones, by name)."""
+    level = settings.get("NCCL_DEBUG", "").strip().upper()
+    if level in {"", "NONE"}:
+        return [
+            "NCCL prints nothing: NCCL_DEBUG is not set, so a failure leaves only what the framework says"
+        ]
+    if level == "VERSION":
+        return ["NCCL prints its version once, no warnings"]
+    lines: list[str] = []
+    if level == "WARN":
+        lines.append("NCCL prints warnings only: errors are seen, but not who talks to whom over what")
+    elif level in {"INFO", "TRACE"}:
+        lines.append(_subsystems(settings.get("NCCL_DEBUG_SUBSYS", "").strip()))
+    else:
+        return [f"NCCL_DEBUG={level[:40]} is no level that NCCL documents"]
+    lines.append(_where(settings.get("NCCL_DEBUG_FILE", "").strip()))
+    if "NCCL_DEBUG_TIMESTAMP_LEVELS" in settings:
+        lines.append(f"Lines of {settings['NCCL_DEBUG_TIMESTAMP_LEVELS'][:60]} carry a time (2.26 and later)")
+    if switched_on(settings, "NCCL_INSPECTOR_ENABLE"):
+        lines.append("The Inspector writes JSON files of its own, not into the log")
+    return lines
+
+
+def _subsystems(given: str) -> str:
+    if not given:
+        return (
+            f"NCCL prints {_DEFAULT}; NET, GRAPH and TUNING (paths, rings, algorithms) need NCCL_DEBUG_SUBSYS"
+        )
+    if given.startswith("^"):
+        return f"NCCL prints all subsystems but {given[1:][:100]}"
+    words = [w.strip().upper() for w in given.split(",") if w.strip()]
+    shown = [f"{w} ({_SHOWS[w]})" if w in _SHOWS else w[:40] for w in words[:12]]
+    missing = [w for w in ("INIT", "ENV", "NET", "GRAPH") if w not in words and "ALL" not in words]
+    tail = f"; not {', '.join(missing)}" if missing else ""
+    return f"NCCL prints {', '.join(shown)}{tail}"
+
+
+def _where(path: str) -> str:
+    if not path:
+        return "to standard output of each process, mixed with that of the program"
+    if path in {"/dev/stdout", "stdout"}:
+        return "to standard output of each process"
+    if path in {"/dev/stderr", "stderr"}:
+        return "to standard error of each process"
+    each = "a file for each process" if "%p" in path else "ONE file that all processes overwrite"
+    return f"to {path[:120]}: {each}"

@@ -1,0 +1,548 @@
+"""Reads shell scripts: sbatch files, launch scripts, commands inside YAML and Dockerfiles. Executes nothing.
+
+Commands are taken in the order in which they would run: a function where it is called. ``sh`` and its kin, csh
+and fish differ in a few words only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.arguments import (
+    argument_settings,
+    directive_settings,
+    kept_settings,
+    nested_scripts,
+    program_of,
+    runtime_environments,
+)  # fmt: skip
+from nccl_insight.advise.settings.lint.commands import Command, commands
+from nccl_insight.advise.settings.lint.hosts import fresh_environment
+from nccl_insight.advise.settings.lint.kinds import kind_of_target
+from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
+from nccl_insight.advise.settings.lint.words import Token, expand, substitute
+from nccl_insight.base.model import Severity
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
+_EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
+_QUIET = frozenset(
+    {"grep", "sed", "awk", "unset", "test", "[", "[[", "true", "false", ":", "logger", "cd", "pushd", "popd",
+     "ulimit", "umask", "shift", "trap", "source", ".", "module", "ml", "conda", "return", "exit", "shopt", "read",
+     "mkdir", "sleep", "wait", "hostname", "date", "end", "endif", "break", "continue"}
+)  # fmt: skip
+_WRITERS = frozenset({"echo", "printf", "cat", "tee"})
+_PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
+_REMOTE = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
+_BODY_READERS = frozenset(
+    {"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"}
+)
+_MAX_NESTING = 4
+_MAX_CALLS = 200
+_NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+_OPTION = re.compile(r"^(?:-[xeE]|--env(?:ironment)?)[ =]")
+_LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
+
+
+@dataclass
+class _State:
+    script: Script
+    dialect: str = "sh"
+    known: dict[str, str] = field(default_factory=dict)
+    local: set[str] = field(default_factory=set)
+    exported: set[str] = field(default_factory=set)
+    empty: frozenset[str] = frozenset()
+    functions: dict[str, list[Command]] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+    budget: int = _MAX_CALLS
+    allexport: bool = False
+    nesting: int = 0
+    scope: str = ""
+    conditional: bool = False
+    dead: bool = False
+    prolog: bool = False
+
+
+def read_shell(
+    script: Script, text: str, first_line: int = 1, nesting: int = 0, scope: str = "", *,
+    dialect: str = "sh", empty: frozenset[str] = frozenset(),
+) -> None:  # fmt: skip
+    """Adds the settings and launches of shell text to ``script``.
+
+    ``scope`` names the container or remote command that runs the text; its settings stay in there. ``empty``:
+    variables of the shell around it that do not get there.
+    """
+    if dialect == "fish":
+        text = re.sub(r"(?<=[\s\"])\((?=\w)", "$(", text)
+    state = _State(script, dialect, nesting=nesting, scope=scope, empty=empty)
+    state.prolog = nesting == 0 and bool(re.search(r"(?i)task_?prolog", script.path + text[:2000]))
+    found = list(commands(text, first_line, dialect, lambda token: _comment(token, state)))
+    for command in found:
+        if command.function:
+            state.functions.setdefault(command.function, []).append(command)
+    _mentions(script, text)
+    _run([c for c in found if not c.function], found, state)
+    _uncalled(found, state)
+    _subshells(script, found)
+
+
+def read_words(script: Script, words: list[tuple[str, int]], scope: str = "") -> None:
+    """Adds what a command given as a list of words (YAML, Dockerfile) sets and starts."""
+    tokens = [Token("word", _quote(text), line) for text, line in words if text]
+    if tokens:
+        _program(Command(tokens), tokens, _State(script, nesting=1, scope=scope), [])
+
+
+def read_own_shell(
+    script: Script, text: str, line: int, whose: str, step: str, *, scope: str = "", build: bool = False
+) -> None:
+    """Text that a shell of its own runs: what it exports is lost unless the text itself starts something.
+
+    ``build``: the shell makes an image, where only a launch reads the settings.
+    """
+    inner = Script(script.path, "shell", version=script.version)
+    read_shell(inner, text, line, 1, scope)
+    exported = {s.name for s in inner.settings if s.exported} | inner.exported_later | inner.mentioned
+    for setting in inner.settings:
+        if setting.dead or setting.how not in {"export", "setenv", "assignment", "declare"}:
+            continue
+        used = any(at > setting.seq for at in ([run.seq for run in inner.launches] if build else inner.ran))
+        if used and setting.name not in exported and not build:
+            script.problems.append((setting.line, _unexported(setting)))
+        elif not used and setting.name not in inner.mentioned:
+            script.problems.append((setting.line, Issue(
+                "env-not-exported", Severity.WARNING, setting.name,
+                f"{setting.name} is set in {whose}, a shell of its own that ends with it, so nothing sees it",
+                step.format(name=setting.name, value=setting.value[:60]),
+                "An environment lasts as long as the shell it was set in, and reaches only what that shell starts.",
+            )))  # fmt: skip
+    at = script.seq
+    script.settings += [replace(s, seq=s.seq + at) for s in inner.settings]
+    script.launches += [replace(launch, seq=launch.seq + at) for launch in inner.launches]
+    script.ran += [ran + at for ran in inner.ran]
+    script.problems += inner.problems
+    script.embedded += inner.embedded
+    script.not_evaluated += inner.not_evaluated
+    script.mentioned |= inner.mentioned
+    script.exported_later |= inner.exported_later
+    script.version = script.version or inner.version
+
+
+def _unexported(setting: Setting) -> Issue:
+    return Issue(
+        "env-not-exported", Severity.WARNING, setting.name,
+        f"{setting.name} is assigned but not exported, so no process sees it",
+        f"Write export {setting.name}={setting.value[:60]}",
+        "A plain assignment stays inside the shell (unless the variable was exported before the script ran).",
+    )  # fmt: skip
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def _mentions(script: Script, text: str) -> None:
+    script.mentioned.update(_NAMES_IN.findall(text))
+    # Names in a list that a loop forwards: for name in NCCL_IB_HCA NCCL_DEBUG; do ... "${!name}".
+    if "${!" in text:
+        script.mentioned.update(w for row in _LOOP.findall(text) for w in row.replace("\\\n", " ").split())
+
+
+def _run(part: Sequence[Command], everything: Sequence[Command], state: _State) -> None:
+    """Commands in the order of the text; a call of a function runs its commands."""
+    outer = (state.conditional, state.dead)
+    for command in part:
+        state.conditional = outer[0] or command.conditional
+        state.dead = outer[1] or command.dead
+        _command(command, state, everything)
+    state.conditional, state.dead = outer
+
+
+def _call(name: str, state: _State, everything: Sequence[Command]) -> None:
+    state.called.add(name)
+    if name in state.calls or state.budget <= 0 or len(state.calls) > _MAX_NESTING:
+        return
+    state.budget -= 1
+    state.calls.append(name)
+    _run(state.functions[name], everything, state)
+    state.calls.pop()
+
+
+def _uncalled(found: Sequence[Command], state: _State) -> None:
+    """Functions that nothing calls: dead text where the file runs something, else a library for others."""
+    open_ended = any(
+        c.words and c.words[0].text.lstrip('"').startswith(("$@", "$1", "${1", "${@", "$*")) for c in found
+    )
+    runs = bool(state.script.ran) and not open_ended
+    for name in state.functions:
+        if name in state.called or name in state.script.exported_later:
+            continue
+        state.dead = runs
+        state.conditional = True
+        _run(state.functions[name], found, state)
+    state.dead = state.conditional = False
+
+
+def _subshells(script: Script, found: Sequence[Command]) -> None:
+    """Exports in ``( ... )`` that starts nothing."""
+    for shell in {c.subshell for c in found if c.subshell}:
+        inside = [c for c in found if c.subshell == shell and c.words]
+        first, last = inside[0].words[0].line, inside[-1].words[-1].line
+        names = [w.text for c in inside for w in c.words[:1]]
+        if not all(name in _EXPORTERS | _QUIET or _ASSIGNMENT.fullmatch(name) for name in names):
+            continue
+        for index, setting in enumerate(script.settings):
+            if first <= setting.line <= last and not setting.scope and setting.how in {"export", "setenv"}:
+                script.settings[index] = replace(setting, scope="subshell")
+                script.problems.append((setting.line, Issue(
+                    "env-not-exported", Severity.WARNING, setting.name,
+                    f"{setting.name} is exported in a subshell ( ... ) and ends with it",
+                    f"Write export {setting.name}={setting.value[:60]} without the parentheses.",
+                    "A subshell is a process of its own; what it exports does not come back.",
+                )))  # fmt: skip
+
+
+def _comment(token: Token, state: _State) -> None:
+    for mark in ("#SBATCH", "#PBS", "#BSUB", "#$", "#FLUX:", "# flux:"):
+        if token.text.startswith(mark):
+            rest = token.text[len(mark) :].strip()
+            state.script.directives.append((token.line, rest))
+            for given in directive_settings(mark, rest):
+                _add(state, given.name, given.value, token.line, f"{mark} {given.how}")
+                if given.problem is not None:
+                    state.script.problems.append((token.line, given.problem))
+
+
+def _command(command: Command, state: _State, everything: Sequence[Command]) -> None:
+    words = command.words
+    if command.loop:
+        state.local.add(command.loop)
+        state.known.pop(command.loop, None)
+    if not words:
+        return
+    for element in command.elements:  # of an array, for a launcher
+        text, complete = expand(element.text, state.known)
+        pair = _ASSIGNMENT.fullmatch(_OPTION.sub("", text))
+        if pair is not None:
+            _add(state, pair[1], pair[2], element.line, "arguments", complete, scope="arguments")
+    assignments: list[tuple[str, str, bool, int]] = []
+    rest = words
+    while rest and state.dialect != "csh":
+        match = _ASSIGNMENT.fullmatch(rest[0].text)
+        if match is None:
+            break
+        value, complete = expand(match[2], state.known)
+        assignments.append((match[1], value, complete, rest[0].line))
+        rest = rest[1:]
+    if not rest:
+        for name, value, complete, line in assignments:
+            _remember(state, name, value, complete, state.allexport)
+            _add(state, name, value, line, "assignment", complete, exported=state.allexport)
+            for inner, given in kept_settings(value):
+                _add(state, inner, given, line, "arguments", scope="arguments")
+        return
+    for name, value, complete, line in assignments:
+        _add(state, name, value, line, "prefix", complete, scope=rest[0].text)
+    _program(command, rest, state, everything)
+
+
+def _remember(state: _State, name: str, value: str, complete: bool, exported: bool) -> None:
+    if complete and not state.conditional:
+        state.known[name] = value
+    else:
+        state.known.pop(name, None)
+    if exported:
+        state.exported.add(name)
+    elif name not in state.exported:
+        state.local.add(name)
+
+
+def _program(command: Command, words: list[Token], state: _State, everything: Sequence[Command]) -> None:
+    program = expand(words[0].text, state.known)[0].rsplit("/", 1)[-1]
+    if program in state.functions:
+        _call(program, state, everything)
+        return
+    if program in _EXPORTERS and _export(program, words, state):
+        return
+    if program == "set":
+        _set(words, state)
+        return
+    if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
+        _blanks(words[0], state)
+        return
+    if program in _WRITERS:
+        _writes(program, command, words, state, everything)
+        if program != "tee":
+            return
+    if program in _QUIET and not (program == "conda" and "vars" in {w.text for w in words}):
+        return
+    state.script.ran.append(state.script.seq)
+    expanded = [expand(w.text, state.known) for w in words]
+    texts = [text for text, _ in expanded]
+    for given in argument_settings(texts):
+        line = words[given.index].line
+        _add(state, given.name, given.value, line, given.how, expanded[given.index][1], scope=texts[0])
+        if given.problem is not None and not state.dead:
+            state.script.problems.append((line, given.problem))
+    launcher = program_of(texts) or fresh_environment(texts)
+    if launcher is not None and not state.dead:
+        complete = all(whole for _, whole in expanded)
+        state.script.launches.append(
+            Launch(launcher, tuple(texts), words[0].line, state.conditional, complete, state.script.seq)
+        )
+    for index, text in runtime_environments(texts):
+        state.script.embedded.append(Embedded(words[index].line, text, "yaml"))
+    if state.nesting < _MAX_NESTING:
+        _inside(command, launcher, words, texts, state)
+
+
+def _inside(
+    command: Command, launcher: str | None, words: list[Token], texts: list[str], state: _State
+) -> None:
+    """Scripts that the command hands to a shell: as an argument, or as a here-document."""
+    program = texts[0].rsplit("/", 1)[-1]
+    inside = state.scope if program == "eval" else launcher or program
+    said = " ".join(texts)
+    lost = state.local - state.exported | (state.exported if launcher in _REMOTE else set())
+    lost = {name for name in lost if f"{name}=" not in said}
+    for index, text in nested_scripts(texts):
+        raw = words[index].text
+        literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
+        read_shell(
+            state.script, text, words[index].line, state.nesting + 1, inside,
+            empty=frozenset(lost) if literal else frozenset(),
+        )  # fmt: skip
+    if program in _BODY_READERS or launcher in _BODY_READERS:
+        for body in command.bodies:
+            kind = kind_of_target(" ".join(texts), body.text, piped=True)
+            if kind not in {None, "shell"}:
+                state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
+                continue
+            read_shell(
+                state.script, body.text, body.line, state.nesting + 1, inside,
+                empty=frozenset(lost) if body.quoted and texts[0] not in {"sbatch", "qsub", "bsub"} else frozenset(),
+            )  # fmt: skip
+
+
+def _writes(
+    program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]
+) -> None:
+    """``cat``, ``echo``, ``printf``, ``tee`` whose text ends in a file that NCCL or a launcher reads."""
+    expanded = [expand(w.text, state.known)[0] for w in words[1:]]
+    targets = [expand(t, state.known)[0] for t in command.targets]
+    piped = False
+    if program == "tee":
+        targets += [w for w in expanded if not w.startswith("-")]
+    follower = command.pipe
+    if follower is not None and follower.words:
+        said = [expand(w.text, state.known)[0] for w in follower.words]
+        if "tee" in said[:3]:
+            targets += [w for w in said[said.index("tee") + 1 :] if not w.startswith("-")]
+        else:
+            targets, piped = [" ".join(said)], True
+    texts = [(b.text, b.line, not b.quoted) for b in command.bodies]
+    if program in {"echo", "printf"}:
+        plain = [w for w in expanded if not re.fullmatch(r"-[neE]+", w)]
+        each = plain[0].count("%s") if program == "printf" and plain else 0
+        if each:  # the format is used again until nothing is left
+            parts = [plain[at : at + each] for at in range(1, len(plain), each)]
+            plain = ["".join(_printed(plain[0], part) for part in parts)]
+        said_text = " ".join(plain).replace("\\n", "\n")
+        texts.append((said_text, words[0].line, False))
+        if not targets and state.prolog:
+            for match in re.finditer(r"(?m)^export ([A-Za-z_]\w*)=(.*)$", said_text):
+                _add(state, match[1], match[2], words[0].line, "printed for the task")
+    for target in targets:
+        for text, line, unquoted in texts:
+            kind = kind_of_target(target, text, piped=piped)
+            if kind is not None and state.nesting < _MAX_NESTING and not state.dead:
+                filled = substitute(text, state.known) if unquoted else text
+                state.script.embedded.append(Embedded(line, filled, kind, target, unquoted))
+
+
+def _printed(form: str, given: Sequence[str]) -> str:
+    for word in given:
+        form = form.replace("%s", word, 1)
+    return form.replace("%s", "")
+
+
+def _set(words: list[Token], state: _State) -> None:
+    if state.dialect == "fish":
+        _fish_set(words, state)
+        return
+    if len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text):
+        _no_setting(words[1], state)
+    elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
+        state.allexport = True
+    elif any(w.text == "+a" for w in words[1:]):
+        state.allexport = False
+
+
+def _fish_set(words: list[Token], state: _State) -> None:
+    """``set -gx NAME VALUE ...`` of fish; without -x other programs do not see it."""
+    options = "".join(w.text.lstrip("-")[:1] if w.text.startswith("--") else w.text for w in words[1:] if w.text.startswith("-"))  # fmt: skip  # noqa: E501
+    plain = [w for w in words[1:] if not w.text.startswith("-")]
+    exported = "x" in options or any(w.text == "--export" for w in words)
+    if not plain or set(options) & set("eqSn"):
+        return
+    name = plain[0].text
+    if "=" in name and catalog().relevant(name.partition("=")[0]):
+        _blanks(
+            Token("word", name.partition("=")[0], plain[0].line), state, f"set -gx {name.replace('=', ' ')}"
+        )
+        return
+    parts = [expand(w.text, state.known) for w in plain[1:]]
+    value, complete = " ".join(text for text, _ in parts), all(whole for _, whole in parts)
+    _remember(state, name, value, complete, exported)
+    _add(
+        state, name, value, plain[0].line, "export" if exported else "assignment", complete, exported=exported
+    )
+
+
+def _export(program: str, tokens: list[Token], state: _State) -> bool:
+    """Settings by ``export`` and its kin; False where the shell has no such command."""
+    words = tokens[1:]
+    if program == "setenv":
+        if (
+            state.dialect != "csh"
+            and state.script.kind == "shell"
+            and words
+            and catalog().relevant(words[0].text)
+        ):
+            _foreign(
+                words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state
+            )
+        elif state.dialect == "csh" and words and "=" in words[0].text:
+            _blanks(Token("word", words[0].text.partition("=")[0], words[0].line), state, "setenv NAME VALUE")
+        elif len(words) >= 2:
+            value, complete = expand(words[1].text, state.known)
+            _remember(state, words[0].text, value, complete, True)
+            _add(state, words[0].text, value, words[0].line, "setenv", complete)
+        return True
+    if state.dialect == "csh":
+        if words and catalog().relevant(words[0].text.partition("=")[0]):
+            name = words[0].text.partition("=")[0]
+            _foreign(name, words[0].line, f"{program} is no command of csh", state)
+        return True
+    exported = program == "export" or any(w.text.startswith("-") and "x" in w.text for w in words)
+    if program == "export" and any(w.text in {"-n", "-f"} for w in words):
+        return True
+    for position, word in enumerate(words):
+        following = words[position + 1].text if position + 1 < len(words) else ""
+        if following.startswith("=") and _ASSIGNMENT.fullmatch(word.text) is None:
+            if catalog().relevant(word.text):
+                _blanks(word, state)
+            return True
+        match = _ASSIGNMENT.fullmatch(word.text)
+        if (
+            match is not None
+            and not match[2]
+            and following
+            and catalog().relevant(match[1])
+            and (
+                _ASSIGNMENT.fullmatch(following) is None
+                and not following.startswith("-")
+                and not re.fullmatch(r"[A-Z][A-Z0-9_]*", following)
+            )
+        ):
+            _blanks(Token("word", match[1], word.line), state)
+            return True
+        if match is None:
+            if exported and not word.text.startswith("-"):
+                state.script.exported_later.add(word.text)
+                state.exported.add(word.text)
+            continue
+        value, complete = expand(match[2], state.known)
+        _remember(state, match[1], value, complete, exported or state.allexport)
+        _add(state, match[1], value, word.line, program, complete, exported=exported or state.allexport)
+    return True
+
+
+def _foreign(name: str, line: int, why: str, state: _State) -> None:
+    if state.dead:
+        return
+    good = f"setenv {name} VALUE" if state.dialect == "csh" else f"export {name}=VALUE"
+    state.script.problems.append((line, Issue(
+        "env-not-exported", Severity.WARNING, name, f"{name} is not set: {why}", f"Write {good}.",
+        "The shell reports an unknown command and goes on without the setting.",
+    )))  # fmt: skip
+
+
+def _no_setting(word: Token, state: _State) -> None:
+    """``set NAME=value``: a positional parameter in sh and bash, a variable of the shell in csh."""
+    name = word.text.partition("=")[0]
+    if catalog().relevant(name) and not state.dead:
+        state.script.problems.append((word.line, Issue(
+            "env-not-exported", Severity.WARNING, name, f"set {name}=... sets no environment variable",
+            f"Write export {name}=... (setenv {name} ... in csh).",
+            "In sh and bash, set replaces the positional parameters; in csh it sets a variable of the shell only.",
+        )))  # fmt: skip
+
+
+def _blanks(word: Token, state: _State, good: str = "") -> None:
+    if state.dead:
+        return
+    wrong = "this shell wants a blank, not =" if good else "blanks around = keep the shell from setting it"
+    state.script.problems.append((word.line, Issue(
+        "env-invalid-value", Severity.WARNING, word.text,
+        f"{word.text}: {wrong}",
+        f"Write {good or f'export {word.text}=VALUE without blanks'}.",
+        "The shell takes the words apart: nothing is set.",
+    )))  # fmt: skip
+
+
+def _add(
+    state: _State, name: str, value: str, line: int, how: str, complete: bool = True, *,
+    exported: bool = True, scope: str = "",
+) -> None:  # fmt: skip
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            name, scope = name.removeprefix(prefix), scope or "container"
+    if name == "NCCL_VERSION" and complete and state.script.version is None and re.match(r"2\.\d+", value):
+        state.script.version = value.split("-")[0]
+    if not catalog().relevant(name):
+        return
+    script = state.script
+    if state.prolog and how == "export" and not state.dead:
+        script.problems.append((line, Issue(
+            "env-not-forwarded", Severity.WARNING, name,
+            f"{name} is exported in a TaskProlog, which hands on only what it prints: the task does not get it",
+            f'Write echo "export {name}={value[:60]}".',
+            "Slurm runs the prolog in a process of its own and reads its standard output.",
+        )))  # fmt: skip
+        return
+    blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not complete else []
+    if blank:
+        script.problems.append((line, Issue(
+            "env-invalid-value", Severity.WARNING, name,
+            f"{name}={value[:60]}: {blank[0]} is empty there, a variable of the outer shell that does not get in",
+            f"Export {blank[0]}, or let the outer shell fill it in (double quotes, EOF without quotes).",
+            "Single quotes and a quoted here-document leave the text as it is, and the other shell expands it.",
+        )))  # fmt: skip
+    script.settings.append(
+        Setting(
+            name,
+            value,
+            line,
+            how,
+            exported,
+            state.conditional,
+            complete,
+            scope or state.scope,
+            state.dead,
+            script.seq,
+        )
+    )
+    if not complete and catalog().get(name) is not None and not state.dead:
+        script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))
+
+
+def shell_settings(script: Script) -> Iterator[Setting]:
+    """Settings of the script itself, not those inside containers or of one command."""
+    return (
+        s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead
+    )

@@ -1,0 +1,145 @@
+"""The table ``predicted``: how long NCCL's own model expects an operation to take.
+
+From ``Input: {``, ``Best tuning {``, ``Best tuning, algorithm`` (2.31 and later, every rank), the ``time`` of the
+choices of 2.20 to 2.23 (rank 0), and the table of latencies and bandwidths that rank 0 prints after init: what it
+means for the operations and sizes that the job used, for every algorithm and protocol. A thread asks two or three
+times for one call, nested; an answer counts for the last question of its thread, and answers that leave latency out
+(``numPipesOps`` 0) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Job, time_us
+from nccl_insight.loading.assemble.base import column
+
+ANSWER: Final = "answer"
+CHOICE: Final = "choice"
+TABLE: Final = "table"
+# Operations and sizes that the table is worked out for.
+_MOST: Final = 4096
+# The model asks for the GPU's generation at one place only (large AllReduce over several nodes): 8.0 and later.
+_CAPABILITY: Final = 80
+# The choice names the bytes of one rank, the model counts those of all (ncclFuncMaxSendRecvCount).
+_PER_RANK: Final = ("AllGather", "ReduceScatter")
+_THREAD = ("input_id", "_host", "_pid", "_tid")
+_NO_COPY_ENGINE = 2
+
+
+def answers(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``predicted`` from the messages of the tuning model in reading order."""
+    step = column(rows, "step", pl.String)
+    kinds = {
+        "op": pl.String, "size_bytes": pl.Int64, "comm": pl.String, "n_pipe_ops": pl.Int64,
+        "time_us": pl.Float64, "algorithm": pl.String, "protocol": pl.String, "kernel": pl.String,
+        "n_channels": pl.Int64, "ce_method": pl.Int64, "tuning_valid": pl.Int64,
+    }  # fmt: skip
+    known = rows.with_columns(column(rows, name, dtype) for name, dtype in kinds.items())
+    asked = [
+        pl.when(step == "question").then(pl.col(c)).forward_fill().over(_THREAD)
+        for c in ("op", "size_bytes", "comm", "n_pipe_ops")
+    ]
+    known = known.with_columns(*asked, _chosen=(step == "choice").shift(-1).over(_THREAD).fill_null(False))
+    return known.filter(
+        (step == "answer")
+        & (pl.col("tuning_valid") != 0)
+        & (pl.col("_chosen") | (pl.col("n_pipe_ops") > 0) | (pl.col("kernel") != "Unknown"))
+    ).select(
+        "input_id",
+        "_line",
+        *_THREAD[1:],
+        "_pos",
+        *(c for c in ("_dev", "_sub") if c in known.columns),
+        "comm",
+        "op",
+        "size_bytes",
+        pl.when(pl.col("kernel") != "Unknown").then(pl.lit("Symmetric"))
+        .when(pl.col("ce_method") != _NO_COPY_ENGINE).then(pl.lit("CopyEngine"))
+        .otherwise(pl.col("algorithm")).alias("algorithm"),
+        "protocol",
+        pl.when(pl.col("kernel") != "Unknown").then(pl.col("kernel")).alias("kernel"),
+        pl.col("n_channels").alias("channels"),
+        (pl.col("time_us") * 1000).alias("predicted_ns"),
+        pl.col("_chosen").alias("chosen"),
+        pl.lit(ANSWER).alias("source"),
+    )  # fmt: skip
+
+
+def choices(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``predicted`` from choices that tell their time (2.20 to 2.23); ``rows`` is ``tuning_choice``."""
+    timed = rows.filter(pl.col("time_us") > 0)
+    return timed.select(
+        "input_id", "line", "comm_id", "host", "pid", "op", "size_bytes", "algorithm", "protocol",
+        predicted_ns=pl.col("time_us") * 1000, chosen=pl.lit(True), source=pl.lit(CHOICE),
+    )  # fmt: skip
+
+
+def asked(chosen: pl.DataFrame) -> pl.DataFrame:
+    """The first choice of each communicator for each operation and size, as many as the model is worked out for."""
+    kind = ["comm_id", "op", "size_bytes"]
+    return chosen.drop_nulls(kind).unique(kind, keep="first", maintain_order=True).head(_MOST)
+
+
+def worked_out(chosen: pl.DataFrame, model: pl.DataFrame, comms: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``predicted`` from the printed table, for each operation and size that a communicator chose for.
+
+    Args:
+        chosen: ``tuning_choice``.
+        model: ``tuning_model``.
+        comms: ``communicators``, for ranks, nodes and release.
+    """
+    costs = {(c, op): found for c, op, found in _costs(model)}
+    known = {row["comm_id"]: row for row in comms.iter_rows(named=True)}
+    rows = [
+        row
+        for ask in asked(chosen).iter_rows(named=True)
+        for row in _of_ask(ask, costs.get((ask["comm_id"], str(ask["op"])), []), known.get(ask["comm_id"]))
+    ]
+    return pl.DataFrame(rows, schema_overrides={"size_bytes": pl.UInt64}, infer_schema_length=None)
+
+
+def _costs(model: pl.DataFrame) -> Iterator[tuple[str, str, list[Cost]]]:
+    """The cells of each communicator's table by operation; blocks of up to three algorithms, each with a header."""
+    for (comm_id,), rows in model.drop_nulls("comm_id").group_by("comm_id", maintain_order=True):
+        found: dict[str, list[Cost]] = {}
+        pairs: list[tuple[str, str]] = []
+        for row in rows.sort("input_id", "line").iter_rows(named=True):
+            labels = row["labels"] or []
+            if row["row"] == "algorithms":
+                pairs = [(a, p) for a in labels for p in PROTOCOLS]
+            elif row["row"] == "columns":
+                pairs = [(a, p) for a, _, p in (label.partition("/") for label in labels)]
+            elif row["row"] == "function":
+                cells = zip(row["latency_us"] or [], row["model_bw_gbps"] or [], strict=False)
+                found.setdefault(row["table_function"], []).extend(
+                    Cost(a, p, latency, bandwidth)
+                    for (a, p), (latency, bandwidth) in zip(pairs, cells, strict=False)
+                    if latency is not None and bandwidth and p in PROTOCOLS
+                )
+        for op, cells_of in found.items():
+            yield str(comm_id), op, cells_of
+
+
+def _of_ask(ask: dict[str, Any], costs: list[Cost], comm: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    if comm is None or not comm["nranks"]:
+        return
+    job = Job(comm["nranks"], comm["n_nodes"] or 1, _CAPABILITY, next(iter(comm["nccl_versions"] or ()), ""))
+    taken = (str(ask["algorithm"] or "").upper(), str(ask["protocol"] or "").upper())
+    channels = (ask["channels_hi"] - ask["channels_lo"] + 1) if ask["channels_hi"] is not None else 1
+    same = ("input_id", "line", "comm_id", "host", "pid", "rank", "op")
+    size = int(ask["size_bytes"]) * (comm["nranks"] if ask["op"] in _PER_RANK else 1)
+    for cost in costs:
+        name = (cost.algorithm.upper(), cost.protocol.upper())
+        yield {
+            **{key: ask[key] for key in same},
+            "size_bytes": size,
+            "algorithm": name[0],
+            "protocol": name[1],
+            "predicted_ns": time_us(cost, str(ask["op"]), size, job, max(1, channels)) * 1000,
+            "chosen": name == taken,
+            "source": TABLE,
+        }

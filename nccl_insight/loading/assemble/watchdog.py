@@ -1,0 +1,91 @@
+"""The ``watchdog`` table: where each rank stands in each process group, as the lines of torch's watchdog say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.loading.assemble.base import column
+
+TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
+_DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
+STATES: Final = (
+    "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare", *_DUMPS,
+)  # fmt: skip
+DEFAULT: Final = "default"
+UNKNOWN: Final = "?"
+_IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
+_RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
+# glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
+_STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
+
+
+def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
+    """One row per rank and process group, from the watchdog's lines of ``errors``; None where there are none.
+
+    ``group``: ``default``, the group's id, or ``?`` where no line names it. ``rank``: within the group;
+    ``global_rank``:
+    the launcher's tag. The oldest operation that timed out, and the highest numbers the rank told.
+    """
+    if "message" not in errors.columns:
+        return None
+    rows = errors.filter(pl.col("message").is_in([*TIMEOUTS, *STATES]))
+    if rows.is_empty():
+        return None
+    tag = pl.col("launcher").fill_null("")
+    number = column(rows, "pg_id", pl.Int64).cast(pl.String)
+    named = pl.coalesce(
+        pl.when(column(rows, "pg_guid", pl.String).str.contains("default_pg", literal=True)).then(
+            pl.lit(DEFAULT)
+        ),
+        pl.when(number == "0").then(pl.lit(DEFAULT)).otherwise(number),
+        tag.str.extract(_IN_TAG).replace({"0": DEFAULT}),
+    )
+    # Groups of other ranks may have the same number in their processes (PG ID), and another name (PG GUID).
+    guid = column(rows, "pg_guid", pl.String).str.extract(r"^([^(]*)")
+    twins = guid.drop_nulls().n_unique().over(named) > 1
+    named = pl.when(twins & (named != DEFAULT)).then(pl.format("{} ({})", named, guid)).otherwise(named)
+    marked = rows.with_columns(
+        named.alias("group"),
+        pl.coalesce(
+            tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
+        ).alias("of"),
+        pl.col("launcher_rank").alias("global_rank"),
+        column(rows, "seq", pl.Int64).alias("seq"),
+        column(rows, "enqueued_seq", pl.Int64).alias("enqueued_seq"),
+        column(rows, "completed_seq", pl.Int64).alias("completed_seq"),
+        column(rows, "work_op", pl.String).alias("work_op"),
+        column(rows, "numel_in", pl.Int64).alias("numel"),
+        column(rows, "timeout_ms", pl.Int64).alias("timeout_ms"),
+        column(rows, "duration_ms", pl.Int64).alias("duration_ms"),
+        pl.coalesce("timestamp", tag.str.extract(_STAMP)).alias("timestamp"),
+    ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
+    if marked.is_empty():
+        return None
+    # A line that names no group belongs to the one that the rank's other lines name, if that is one only.
+    own = marked.filter(pl.col("group").is_not_null()).group_by("of", "global_rank").agg(
+        pl.col("group").first().alias("only"), pl.col("group").n_unique().alias("groups")
+    )  # fmt: skip
+    marked = marked.join(
+        own.filter(pl.col("groups") == 1).drop("groups"), on=["of", "global_rank"], how="left", nulls_equal=True,
+        maintain_order="left",
+    )  # fmt: skip
+    marked = marked.with_columns(pl.coalesce("group", "only", pl.lit(UNKNOWN)).alias("group"))
+    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
+    oldest = pl.col("seq") == pl.col("seq").min()
+    return (
+        marked.group_by("group", "of", "global_rank", maintain_order=True)
+        .agg(
+            pl.col("input_id", "line").first(),
+            pl.col("host", "pid", "timestamp").drop_nulls().first(),
+            pl.col("enqueued_seq").max().alias("last_enqueued"),
+            pl.col("completed_seq").max().alias("last_completed"),
+            waits.min().alias("timed_out_seq"),
+            pl.col("work_op").filter(oldest).drop_nulls().first().alias("op"),
+            pl.col("numel").filter(oldest).drop_nulls().first(),
+            pl.col("timeout_ms").drop_nulls().first(),
+            pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
+        )
+        .rename({"of": "rank"})
+    )

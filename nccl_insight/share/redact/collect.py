@@ -1,0 +1,127 @@
+"""Learns names from the tables of a run and from raw text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import polars as pl
+
+from nccl_insight.share.redact import keyed, rows, said, shapes
+from nccl_insight.share.redact.addresses import parse_v4, parse_v6
+from nccl_insight.share.redact.names import certain
+from nccl_insight.share.redact.patterns import (
+    HEAD,
+    HINTS,
+    JOB,
+    JOB_NUMBER,
+    PLACE,
+    PLACE_OF_LIST,
+    PLACES,
+    SERIES,
+    USER,
+    may_match,
+)
+from nccl_insight.share.redact.redactor import Redactor
+from nccl_insight.tables.run import Run
+
+HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
+_WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in HINTS[kind])
+_LONGEST_ROW = 1000
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
+_LETTER = re.compile(r"[A-Za-z]")
+_GLUED = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?=[A-Za-z])")
+_V4 = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+
+
+def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = False) -> Redactor:
+    """A redactor that knows the hosts of the tables, and hosts, users, jobs and addresses of the texts.
+
+    Names are numbered in the order of the tables, then of the texts, so that the same input always gives
+    the same pseudonyms. Hosts of ``more`` runs get names too: one redactor serves a comparison.
+    """
+    redactor = Redactor(strict=strict)
+    names = redactor.names
+    seen = list(dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r)))
+    found_hosts: dict[str, None] = dict.fromkeys(seen)
+    found_users: dict[str, None] = {}
+    found_jobs: dict[str, None] = {}
+    series: dict[str, str] = {}
+    for text in texts:
+        lines = shapes.pieces(text)
+        sections = ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)]
+        # The numbers of a line name nobody; a line that is masked stands for all of its shape.
+        alike = "".join(dict.fromkeys(shapes.representatives(lines)))
+        for match in chain(HEAD.finditer(alike), _matches("place", PLACE, sections)):
+            name = next(g for g in match.groups() if g is not None)
+            behind = match.re is PLACE and match["series"] and SERIES.match(match.string, match.end())
+            if behind:
+                series[match["series"]] = behind[1]
+            if _host_like(name) and not (behind and not certain(name)):
+                found_hosts.setdefault(name)
+        for match in _matches("places", PLACES, sections):
+            for named in PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
+                if _host_like(named[0]) and certain(named[0]):
+                    found_hosts.setdefault(named[0])
+        for match in _matches("user", USER, sections):
+            user = next(g for g in match.groups() if g is not None).rstrip(".-")
+            if not said.numbered_part(user):
+                found_users.setdefault(user)
+        for match in _matches("job", JOB, sections):
+            found_jobs.setdefault(match[2])
+        for match in _matches("number", JOB_NUMBER, sections):
+            found_jobs.setdefault(match[match.lastindex or 0])
+        short = [line for line in lines if len(line) < _LONGEST_ROW]
+        for kind, name in rows.names(short):
+            if kind != "host" or _host_like(name):
+                {"host": found_hosts, "user": found_users, "job": found_jobs}[kind].setdefault(name)
+        others = said.others(short)
+        for kind, name, numbers in chain(said.names(others), keyed.names(others)):
+            if not certain(name) or (kind in ("host", "series") and not _host_like(name)):
+                continue
+            if kind == "series":
+                series[name] = numbers
+            {"user": found_users, "job": found_jobs}.get(kind, found_hosts).setdefault(name)
+        names.book.originals.update(_V4.findall(alike))
+    for name in [n for n in found_hosts if n not in seen]:
+        # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
+        if any(name[m.end() :] in found_hosts for m in [_GLUED.match(name)] if m):
+            del found_hosts[name]
+    names.reserved = {*found_hosts, *found_users, *found_jobs}
+    for name in found_hosts:
+        names.host(name)
+    for name, numbers in series.items():
+        names.series(name, numbers)
+    for name in found_users:
+        names.user(name)
+    for name in found_jobs:
+        names.job(name)
+    return redactor
+
+
+def _matches(kind: str, pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:
+    for text in texts:
+        if may_match(kind, text):
+            yield from pattern.finditer(text)
+
+
+def _host_like(name: str) -> bool:
+    if _DASHED.fullmatch(name):
+        return True
+    if not 2 <= len(name) <= 255 or not _LETTER.search(name) or name.startswith(("/", "0x", "127.")):
+        return False
+    return not (parse_v4(name) or parse_v6(name) or _DATE.match(name))
+
+
+def _table_hosts(run: Run) -> Iterable[str]:
+    for frame in run.tables.values():
+        for column in HOST_COLUMNS:
+            if column not in frame.columns or frame.height == 0:
+                continue
+            series = frame.get_column(column)
+            if isinstance(series.dtype, pl.List):
+                series = series.explode()
+            if series.dtype == pl.String:
+                yield from (h for h in series.drop_nulls().unique(maintain_order=True) if _host_like(h))

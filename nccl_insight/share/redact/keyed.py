@@ -1,0 +1,121 @@
+"""Names behind keys that say what they are: ``cluster_name: x``, ``--entity x``, ``"experiment": "x"``, ``host='x'``.
+
+Any program prints its settings like that, so the last word of a key decides (``general.experiment_name``,
+``ray-cluster-name``, ``headNode``), not the program. Keys that settings of programs have, too (``service``, ``queue``,
+``master``), count only before a value that looks like a name: with a number or a mark in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
+from nccl_insight.share.redact.said import numbered_part
+from nccl_insight.share.redact.shapes import as_series
+
+_KINDS: Final = {
+    "host": "host", "hostname": "host", "nodename": "host", "login_node": "host", "head_node": "host",
+    "submit_host": "host", "exec_host": "host", "remote_host": "host", "target_host": "host", "head_ip": "host",
+    "login": "user", "acct": "user", "user": "user", "username": "user",
+    "owner": "user", "author": "user", "submitter": "user", "creator": "user",
+    "created_by": "user", "submitted_by": "user", "started_by": "user", "launched_by": "user", "requested_by": "user",
+    "project": "job", "entity": "job", "experiment": "job", "cluster": "job", "namespace": "job", "workspace": "job",
+    "tenant": "job", "bucket": "job", "team": "job", "organization": "job", "department": "job", "reservation": "job",
+    "job_name": "job", "run_name": "job", "training_id": "job", "training_job": "job", "container_name": "job",
+    "conda_env": "job", "app": "job", "resource_group": "job", "wckey": "job",
+}  # fmt: skip
+# These are names of settings, too.
+_WEAK: Final = {
+    "node": "host", "server": "host", "machine": "host", "master": "host", "gateway": "host", "bastion": "host",
+    "instance": "host", "head": "host",
+    "application": "job", "service": "job", "queue": "job", "partition": "job", "job": "job",
+    "container": "job", "deployment": "job", "org": "job", "account": "job", "pod": "job", "release": "job",
+    "run_id": "job", "exp": "job", "workflow": "job", "volume": "job",
+}  # fmt: skip
+# A value that is the same everywhere, or a word of a setting, an error or a library.
+_NO_NAMES: Final = frozenset({
+    "aten", "auto", "automatic", "azure", "aws", "backend", "baseline", "c10d", "cli", "cloud", "cpp", "current",
+    "custom", "debug", "default_pg", "deepspeed", "disabled", "docker", "down", "enabled", "env", "eval", "existing",
+    "false", "ffmpeg", "flask", "gcp", "global", "gloo", "gpu", "google", "horovod", "hpc", "hydra", "inductor",
+    "internal",
+    "jax", "kube-node-lease", "kube-public", "kube-system", "kubeflow", "kubernetes", "lightning", "linux", "local",
+    "megatron", "missing", "mlflow", "monitoring", "mpirun", "nemo", "nginx", "not", "null", "numpy", "nvlink",
+    "offline",
+    "online", "oracle", "parent", "prim", "private", "public", "pytest", "pytorch", "ray", "remote", "required",
+    "running", "scheduler", "slurmctld", "slurmd", "spark", "sshd", "std", "string", "systemd", "tensorflow", "torch",
+    "torchrun", "trainer", "training", "triton", "ucx", "undefined", "unset", "up", "vllm", "volcano", "wandb",
+    "world", "you", "your", "str", "int", "float", "bool", "list", "dict", "tuple", "object", "optional", "any", "has",
+    "is", "was", "must", "should", "cannot", "can", "will", "failed", "invalid", "expected", "received", "found",
+    "started", "stopped", "lost", "timeout", "dead", "alive", "ok", "ready", "pending", "all", "self", "this",
+})  # fmt: skip
+_LAST: Final = frozenset({"name", "id"})
+# Rows of a model's or a profiler's own groups: no one is named by them.
+_NOT_BEFORE: Final = frozenset({"process", "pg", "mesh", "param", "parameter", "layer", "module", "metric"})
+_WORD: Final = r"[A-Za-z0-9_][\w.-]{1,252}"
+_END: Final = r"(?![\w.-])"
+_PAIR: Final = re.compile(
+    # key=value, "key": "value", key='value'
+    rf"(?<![\w.$-])(?:--)?([A-Za-z][\w.-]{{1,60}})(?:\\?[\"'])?"
+    rf"(?:[ \t]?=[ \t]?(?:\\?[\"'])?|:[ \t]?\\?[\"'])({_WORD}){_END}"
+    # key ........ value
+    rf"|(?<![\w.$-])([A-Za-z]\w{{1,40}}) \.{{3,120}} ({_WORD}){_END}"
+    # --key value
+    rf"|(?<!\S)--([a-z][\w-]{{1,40}})[ \t][\"']?({_WORD}){_END}"
+    # Key:    value, at the end of a line or before the next column
+    rf"|(?<![\w.$-])([A-Za-z][\w.-]{{1,40}}):[ \t]{{1,40}}({_WORD})(?=[ \t]*$|[ \t]{{2}})"
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SPLIT: Final = re.compile(r"[._-]+")
+_SHAPED: Final = re.compile(r"[0-9_.-]")
+_LETTER: Final = re.compile(r"[A-Za-z]{2}")
+_NO_VALUE: Final = re.compile(
+    r"0x[0-9a-fA-F]+|v?[0-9]+(?:\.[0-9]+)*[a-z]{0,3}|[0-9]+\.[0-9]+\.[0-9]+[\w.-]*|[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+"
+)
+# Words of keys before what ends a key, for Rust's engine.
+_ENDS: Final = (
+    r"(?i)(?:" + "|".join(sorted({key.rsplit("_", 1)[-1] for key in (*_KINDS, *_WEAK)}, key=len, reverse=True))
+    + r")(?:[_-]?(?:name|id))?[\"'\\]{0,2}(?:[ \t]?[=:]|[ \t])"
+)  # fmt: skip
+
+
+def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Kind (``host``, ``user`` or ``job``) and name, as :func:`nccl_insight.share.redact.said.names` gives them.
+
+    Args:
+        lines: lines of other programs, none of them long.
+    """
+    series = as_series(lines)
+    for raw in series.filter(series.str.contains(_ENDS).fill_null(value=False)):
+        for match in _PAIR.finditer(raw.rstrip("\r\n")):
+            last = match.lastindex or 0
+            kind, name = _kind(match[last - 1], match[last]), match[last].rstrip(".-")
+            if kind and _names(name):
+                yield kind, name, ""
+
+
+def _kind(key: str, value: str) -> str:
+    """What a key says about its value, ``""`` when nothing."""
+    parts = [part for part in _SPLIT.split(_CAMEL.sub("_", key).lower()) if part]
+    while len(parts) > 1 and parts[-1] in _LAST and "_".join(parts[-2:]) not in (_KINDS | _WEAK):
+        parts.pop()
+    if not parts or _NOT_BEFORE.intersection(parts[:-1]):
+        return ""
+    for words in ("_".join(parts[-2:]), parts[-1]):
+        if words in _KINDS:
+            return _KINDS[words]
+        if words in _WEAK and _SHAPED.search(value):
+            return _WEAK[words]
+    return ""
+
+
+def _names(value: str) -> bool:
+    folded = value.lower()
+    return bool(_LETTER.search(value)) and not (
+        folded in _NO_NAMES
+        or folded in PUBLIC_OWNERS
+        or _NO_VALUE.fullmatch(value)
+        or value.isupper()
+        or numbered_part(value)
+    )

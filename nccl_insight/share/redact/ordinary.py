@@ -1,0 +1,124 @@
+"""Redaction by default-deny: of a text stay words that are ordinary or that the grammar knows, and figures.
+
+What is no such word gets a name of its own (``word1``, ``word2`` ...), the same one wherever it stands. The ordinary
+words (``words.txt``) are those that occur in the sources and manuals of at least three of the programs around NCCL,
+without names of people and places.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from nccl_insight.language.load import grammar_files
+from nccl_insight.share.redact.names import Names
+
+_CACHE: Final = 200_000
+_PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|[^\W_]+")
+_LETTERS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_GLUED: Final = re.compile(r"[A-Za-z]{2,}[0-9][A-Za-z0-9]*")
+_RUNS: Final = re.compile(r"[A-Za-z]+")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# So long may be units, versions, models and pieces of numbers in hexadecimal digits.
+_SHORT: Final = 2
+_MIXED: Final = 7
+# Kinds of a path within a name (``isAllCudaP2p``), and figures with their unit.
+_PATHS: Final = re.compile("[PpDdHhCcNn]2[PpDdHhCcNn]")
+_MEASURED: Final = re.compile(
+    r"[0-9]+(?:x(?:large)?|[kKMGT]i?[Bb]|[kKMGT]?bps|[kKMGT]?bit|[mun]?s(?:ec)?|min|hours?|days?|[kMG]?[hH]z|[KMG]T|[a-z]{1,2})"
+)
+_MASK: Final = re.compile("[a-f]{4}|[a-f]{8}")
+_HEX: Final = re.compile(r"[0-9a-f]{1,8}|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?")
+# Names that redaction gives to files and to hardware.
+_OURS: Final = re.compile(r"(?:dir|file|input|id)[0-9]+")
+# What a number stands behind that is no name of a host: parts of machines, types, versions, the shape of a training.
+_NUMBERED: Final = frozenset({
+    "aarch", "adapter", "amdgpu", "arg", "attempt", "base", "bfloat", "bnxt", "bond", "cap", "card", "channel",
+    "chip", "cluster", "col", "comm", "conda", "cpu", "ctx", "cuda", "cudnn", "cx", "cxi", "cxl", "cycle",
+    "debug", "dev", "device", "die", "dim", "dmabuf", "docker", "edge", "efa", "eno", "enp", "ens", "epoch",
+    "err", "eth", "ethernet", "expert", "fan", "fd", "float", "fold", "gcc", "gen", "gfx", "glibc", "gloo",
+    "gpc", "gpu", "graph", "group", "hbm", "hca", "head", "hsn", "ibm", "ibp", "ibs", "inet", "int", "ionic",
+    "ipv", "irdma", "issm", "iter", "kernel", "lane", "layer", "len", "level", "lib", "libc", "libfabric",
+    "link", "llvm", "local", "loop", "lvl", "mask", "mdt", "mlx", "mode", "mon", "mpi", "mscl", "nccl", "net",
+    "nic", "nr", "num", "numa", "nvidia", "nvl", "nvlink", "nvls", "nvme", "nvswitch", "opt", "ost", "part",
+    "pci", "phase", "pid", "pip", "pipe", "plane", "pod", "port", "process", "proto", "py", "python", "qp",
+    "qps", "queue", "rail", "rank", "rccl", "rdmap", "re", "recv", "render", "replica", "ring", "roce", "rocep",
+    "rocm", "round", "row", "rtx", "run", "send", "seq", "sha", "shard", "size", "slot", "socket", "split",
+    "stage", "step", "stream", "switch", "sxm", "task", "team", "thread", "tier", "torch", "trainer", "tree",
+    "tty", "type", "ubuntu", "ucx", "uid", "uint", "umad", "utf", "uverbs", "ver", "version", "vl", "vllm",
+    "warp", "word", "worker", "xgmi", "xid", "zero", "zone",
+})  # fmt: skip
+
+
+@cache
+def _known() -> frozenset[str]:
+    """The ordinary words and those of the grammar, in lower case."""
+    listed = resources.files(__package__).joinpath("words.txt").read_text("ascii").split()
+    spoken = (word.lower() for text in grammar_files().values() for word in _LETTERS.findall(text))
+    return frozenset({*listed, *spoken, *_NUMBERED})
+
+
+@cache
+def _glued() -> frozenset[str]:
+    """Words of the grammar with a figure in them (``INET6``)."""
+    return frozenset(word for text in grammar_files().values() for word in _GLUED.findall(text))
+
+
+class Ordinary:
+    """Replaces what is no ordinary word; ``names`` holds what replaces what, and how often which word stayed."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self.kept: set[str] = set()
+        self._seen: dict[str, str] = names.cache()
+
+    def replaced(self, text: str) -> str:
+        """The text without words that nobody has to know."""
+        return _PIECE.sub(self._piece, text)
+
+    def learned(self, text: str) -> str:
+        """The text with the words replaced that were replaced before, for texts of our own."""
+        words = self._names.words
+        return _PIECE.sub(lambda m: words.get(m[0], m[0]), text) if words else text
+
+    def _piece(self, match: re.Match[str]) -> str:
+        found = match[0]
+        new = self._seen.get(found)
+        if new is None:
+            if len(self._seen) > _CACHE:
+                self._seen.clear()
+            ordinary = self._ordinary(found)
+            new = self._seen[found] = found if ordinary else self._names.word(found)
+            if ordinary and not found[0].isdigit() and len(self.kept) < _CACHE:
+                self.kept.add(found)
+        return new
+
+    def _ordinary(self, found: str) -> bool:
+        if found.isdecimal() or found.startswith(("0x", "0X")) or found in self._names.given:
+            return True
+        if not found.isascii():
+            return False
+        if found.isalpha():
+            return _spoken(found) or _MASK.fullmatch(found) is not None
+        runs = _RUNS.findall(found)
+        if max(map(len, runs)) <= _SHORT and len(found) <= _MIXED:
+            return True
+        if _HEX.fullmatch(found) or _OURS.fullmatch(found) or _MEASURED.fullmatch(found) or found in _glued():
+            return True
+        plain = _PATHS.sub("", found)
+        if plain.isalpha():
+            return _spoken(plain)
+        return runs[0].lower() in _NUMBERED and all(
+            len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:]
+        )
+
+
+def _spoken(word: str) -> bool:
+    """Whether a word, or each hump of a camel's, is ordinary."""
+    known = _known()
+    if len(word) <= _SHORT or word.lower() in known:
+        return True
+    humps = _HUMP.split(word)
+    return len(humps) > 1 and all(len(hump) <= _SHORT or hump.lower() in known for hump in humps)

@@ -1,0 +1,220 @@
+"""What stands for a word: hosts, users, addresses, paths and identifiers by their form."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from nccl_insight.share.redact.addresses import parse_v4, parse_v6
+from nccl_insight.share.redact.names import LONGEST, Names, certain
+from nccl_insight.share.redact.patterns import (
+    BUCKETS,
+    COMMON,
+    DOMAIN,
+    EMAIL,
+    KNOWN_DOMAINS,
+    POD,
+    PUBLIC_OPT,
+    PUBLIC_OWNERS,
+    RUN,
+    SYSTEM_ROOTS,
+    TOKEN,
+    UUID,
+)
+
+_CACHE: Final = 200_000
+_UUID: Final = re.compile(UUID)
+_COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
+_HEX_RUN: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])"
+)
+_V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
+# An interface of systemd that is called after its address.
+_MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
+# What stands between the parts of a word, and how many parts are looked at: their number is squared.
+_MARKS: Final = re.compile(r"([-_.])")
+_MOST_PARTS: Final = 33
+_SHORTEST_PART: Final = 4
+_POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
+
+
+class Words:
+    """Replaces words by what the names say; what has the form of an identifier becomes a name when it is met."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._known: dict[str, str] = names.cache()
+        self._runs: dict[str, str] = names.cache()
+
+    def replaced(self, text: str) -> str:
+        """The text with its words replaced."""
+        return RUN.sub(self._run, text)
+
+    def _run(self, match: re.Match[str]) -> str:
+        found = match[0]
+        known = self._runs.get(found)
+        if known is None:
+            if len(self._runs) > _CACHE:
+                self._runs.clear()
+            known = self._runs[found] = TOKEN.sub(self._token, found) if len(found) > 2 else found
+        return known
+
+    def _token(self, match: re.Match[str]) -> str:
+        kind, found = match.lastgroup, match[0]
+        if kind == "word":
+            if found in self._names.numbers and ":" not in match.string[match.end() : match.end() + 1]:
+                before = match.string[: match.start()][-1:]
+                return found if before == ":" else self._names.numbers[found]
+            return self._word(found)
+        if kind == "uuid":
+            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+        if kind == "v4":
+            address = parse_v4(found)
+            return self._names.book.ipv4(address) if address else found
+        if kind == "v6":
+            if _COLON_GUID.fullmatch(found):
+                return self._names.identifier("guid", found)
+            six = parse_v6(found)
+            return self._names.book.ipv6(found, six) if six else _V4_IN.sub(self._v4, found)
+        if kind == "path":
+            return self._path(found)
+        if kind == "url":
+            return self._url(found)
+        return self._names.identifier(str(kind), found)
+
+    def _v4(self, match: re.Match[str]) -> str:
+        address = parse_v4(match[0])
+        return self._names.book.ipv4(address) if address else match[0]
+
+    def _word(self, found: str) -> str:
+        if found.isdigit() or _POINTER.fullmatch(found) or found in self._names.given:
+            return found
+        if len(found) > LONGEST:
+            return "".join(self._word(found[at : at + LONGEST]) for at in range(0, len(found), LONGEST))
+        known = self._known.get(found)
+        if known is None:
+            if len(self._known) > _CACHE:
+                self._known.clear()
+            known = self._known[found] = self._new_word(found)
+        return known
+
+    def _new_word(self, found: str) -> str:
+        if found in self._names.hosts and certain(found):
+            return self._names.hosts[found]
+        if found in self._names.users and certain(found):
+            return self._names.users[found]
+        if found in self._names.jobs and certain(found):
+            return self._names.jobs[found]
+        folded = self._names.folded.get(found.lower())
+        if folded is not None:
+            return folded
+        mail = EMAIL.fullmatch(found)
+        if mail:
+            known = any(mail[2] == d or mail[2].endswith("." + d) for d in KNOWN_DOMAINS)
+            return f"{self._names.user(mail[1])}@{mail[2] if known else self._names.host(mail[2].lower())}"
+        if _UUID.search(found):
+            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+        if _MAC_DEVICE.fullmatch(found):
+            return found[:3] + self._names.identifier("mac", found[3:]).replace(":", "")
+        if _HEX_RUN.search(found):
+            replaced = _HEX_RUN.sub(self._hex, found)
+            if replaced != found:
+                return replaced
+        if POD.fullmatch(found):
+            return self._names.host(found)
+        if "@" in found:
+            return "@".join(TOKEN.sub(self._token, part) for part in found.split("@"))
+        longer = self._names.longer(found)
+        if longer is not None:
+            return longer
+        parted = self._parts(found)
+        if parted is not None:
+            return parted
+        if "." in found:
+            if POD.fullmatch(found.partition(".")[0]):
+                return self._names.host(found)
+            if found.lower() in self._names.domains:
+                return self._names.host(found.lower())
+            if any(found.lower().endswith("." + d) for d in self._names.parents(found)):
+                return self._names.host(found)
+            if DOMAIN.fullmatch(found):
+                known = any(found == d or found.endswith("." + d) for d in KNOWN_DOMAINS)
+                return found if known else self._names.host(found)
+            labels = found.split(".")
+            return ".".join(self._word(label) for label in labels) if all(labels) else found
+        if found.startswith("ip-") and re.fullmatch(r"ip(?:-[0-9]{1,3}){4}", found):
+            return self._names.host(found)
+        if self._names.sibling(found):
+            return self._names.host(found)
+        for start in range(1, len(found) - 2):
+            if found[start:] in self._names.hosts and certain(found[start:]):
+                return found[:start] + self._names.hosts[found[start:]]
+        return found
+
+    def _parts(self, found: str) -> str | None:
+        """A word with known names among its parts (``run_alice_7b``, ``log-node7-rank3``), ``None`` without one."""
+        parts = _MARKS.split(found)
+        if not 2 < len(parts) <= _MOST_PARTS:
+            return None
+        made, at, names = "", 0, self._names
+        while at < len(parts):
+            for end in range(len(parts) if at else len(parts) - 2, at, -2):
+                part = "".join(parts[at:end])
+                known = names.hosts.get(part) or names.users.get(part) or names.jobs.get(part)
+                if known is not None and len(part) >= _SHORTEST_PART and certain(part):
+                    made, at = made + known + "".join(parts[end : end + 1]), end + 1
+                    break
+            else:
+                made, at = made + "".join(parts[at : at + 2]), at + 2
+        return made if made != found else None
+
+    def _hex(self, match: re.Match[str]) -> str:
+        """A long number in hexadecimal digits that is none of a program: a GUID, a container, a key."""
+        digits = match[1]
+        if match[0].startswith("0x") or digits.isdigit() or digits.isalpha() or len(set(digits)) < 5:
+            return match[0]
+        return self._names.identifier("guid" if len(digits) == 16 else "hex", digits)
+
+    def _path(self, found: str) -> str:
+        parts = [p for p in found.split("/") if p and p not in ("~", ".", "..")]
+        public = bool(parts) and parts[0] in SYSTEM_ROOTS
+        if (
+            public
+            and parts[0] == "opt"
+            and len(parts) > 2
+            and parts[1].lower().split("-")[0] not in PUBLIC_OPT
+        ):
+            public = parts[1].lower() in PUBLIC_OPT
+        if not found.startswith("~") and public:
+            return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
+        if len(parts) < 2 and not found.startswith("~"):
+            return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
+        ends = found.endswith("/")
+        folder = found.rstrip("/") if ends else found.rsplit("/", 1)[0]
+        name = "" if ends else found.rsplit("/", 1)[1]
+        whole, name = name, name.rstrip(".,")
+        if folder and folder not in self._names.paths:
+            self._names.paths[folder] = f"/dir{len(self._names.paths) + 1}"
+        return self._names.paths.get(folder, "") + "/" + self._names.file(name) + whole[len(name) :]
+
+    def _url(self, found: str) -> str:
+        scheme, _, rest = found.partition("://")
+        place = re.split(r"[/:?#]", rest.rsplit("@", 1)[-1].strip("[]"), maxsplit=1)[0]
+        after = rest.rsplit("@", 1)[-1][len(place) :]
+        if any(place == d or place.endswith("." + d) for d in KNOWN_DOMAINS):
+            owned = place.endswith(("github.com", "githubusercontent.com")) and after.count("/") > 1
+            if owned and after.split("/")[1].lower() not in PUBLIC_OWNERS:
+                after = TOKEN.sub(self._token, after)
+            return f"{scheme}://{place}{after}"
+        if scheme in BUCKETS:
+            tail = self._path(after) if len(after) > 1 else after
+            return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
+        address = parse_v4(place)
+        name = (
+            self._names.book.ipv4(address)
+            if address
+            else place
+            if parse_v6(place) or ("." not in place and (place.lower() in COMMON or not certain(place)))
+            else self._names.host(place)
+        )
+        return f"{scheme}://{name}" + TOKEN.sub(self._token, after)
