@@ -196,7 +196,7 @@ def _bare(run: Run, known: Identities) -> list[End]:
         place = known.placed(read_tag(None), int(input_id))
         found.append(
             End(
-                kind=KILLED if signal == 9 else ENDED if signal == 15 else CRASHED,
+                kind=kind_of_signal(signal),
                 text=word,
                 ref=Ref(int(input_id), int(line)),
                 ranks=place.ranks,
@@ -253,7 +253,7 @@ def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
         kind = word.ended
         out.append(
             End(
-                kind=KILLED if kind == 9 else ENDED if kind in (1, 2, 15) else CRASHED if kind else FAILED,
+                kind=kind_of_signal(kind) if kind else FAILED,
                 text=word.text[:200],
                 ref=Ref(word.input_id, word.line),
                 ranks=place.ranks,
@@ -266,6 +266,11 @@ def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
             )
         )
     return out
+
+
+def kind_of_signal(signal: int) -> str:
+    """How a process ended that a signal ended."""
+    return KILLED if signal == 9 else ENDED if signal in (1, 2, 15) else CRASHED
 
 
 def _numbers(text: str) -> tuple[int, ...]:
