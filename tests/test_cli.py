@@ -227,7 +227,8 @@ def test_a_log_is_analyzed_without_what_it_does_not_need(tmp_path: Path) -> None
     others = {"plotly", "lark", "yaml", "zstandard", "rich", "torch", "ray", "fsspec", "sqlite3", "asyncio"}
     others |= {"xml", "multiprocessing", "http", "ssl"}
     own = {
-        "share.redact", "share.replay", "live", "share.agents", "views", "report.html", "report.figures", "readers.kineto.format",
+        "share.redact", "share.replay", "live", "share.agents", "views", "report.html", "report.figures",
+        "readers.kineto.format",
         "readers.nsys.format", "readers.xplane.format", "readers.rocpd.format", "readers.flight_recorder.format",
         "readers.gpu_activity", "readers.chrome", "cli.cmd_capture", "cli.cmd_tables", "language.reference",
     }  # fmt: skip

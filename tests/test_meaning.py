@@ -143,3 +143,18 @@ def test_errors_and_parse_agree(tmp_path: Path) -> None:
 
 def test_the_grammar_keeps_its_rules() -> None:
     assert lint(default_grammar(), NAMES) == []
+
+
+def test_parse_keeps_values_that_no_column_takes(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(
+        "h1:1:2 [0] NCCL INFO Proxy response for opId=0x7f0056660ad9 doesn't match any expected response\n"
+        "h1:1:2 [0] NCCL INFO RAS non-terminating socket with eth0 is not current: status 54 -- internal error?\n"
+        "h1:1:2 [0] NCCL INFO Symmetric task cell count 87 does not match remaining cell count 56\n"
+        "h1:1:2 [0] x.cc:1 NCCL WARN Flux capacitor lost at rank 7\n"
+    )
+    fields = [json.loads(o)["fields"] for o in parse_objects(find_inputs([str(log)]))]
+    assert fields[0]["opId"] == "0x7f0056660ad9"
+    assert fields[1]["status"] == 54
+    assert fields[2]["count"] == [87, 56]
+    assert fields[3] == {}

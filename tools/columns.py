@@ -30,7 +30,8 @@ from a trace carry `input_id`. Tables and columns may be added.
 
 `nccl-insight parse` prints one JSON object a record: `input, line, host, pid, tid, dev, rank, level, source, timestamp,
 launcher, message` (the grammar rule, null when none knows the line)`, table, diagnosis, role` (what a line that reports
-a failure means, as in `errors`; else null)`, fields, text`.
+a failure means, as in `errors`; else null)`, fields, text`; `fields` also hold values that no column
+takes, under the word in front of them.
 
 This page is made of `nccl_insight/tables/columns.txt` by `tools/columns.py`.
 """

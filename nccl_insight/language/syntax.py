@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -189,6 +190,47 @@ def columns_of(expr: Expr) -> Iterator[str]:
             yield from columns_of(option)
     elif isinstance(expr, Repeat):
         yield from columns_of(expr.item)
+
+
+_LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=| ?: ?| )\(?(?:0x)?$")
+_NO_LABELS = frozenset(
+    (
+        "to",
+        "of",
+        "with",
+        "is",
+        "are",
+        "but",
+        "only",
+        "at",
+        "on",
+        "for",
+        "in",
+        "and",
+        "got",
+        "from",
+        "than",
+        "not",
+    )
+)
+
+
+def labels_of(expr: Expr) -> frozenset[str]:
+    """The words in front of values that a message has and no column takes: ``size`` of ``"size " INT``."""
+    found: set[str] = set()
+    if isinstance(expr, Choice):
+        return frozenset().union(*map(labels_of, expr.options))
+    if isinstance(expr, Repeat):
+        return labels_of(expr.item)
+    if isinstance(expr, Sequence):
+        for before, item in zip(expr.items, expr.items[1:], strict=False):
+            bare = item.options[0] if isinstance(item, Choice) else item
+            label = _LABEL.search(before.text) if isinstance(before, Literal) else None
+            if label and isinstance(bare, Terminal) and label[1] not in _NO_LABELS:
+                found.add(label[1])
+        for item in expr.items:
+            found |= labels_of(item)
+    return frozenset(found)
 
 
 def sequence(items: tuple[Expr, ...]) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
@@ -9,6 +10,7 @@ import polars as pl
 
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
+from nccl_insight.language.syntax import labels_of
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import all_results
 from nccl_insight.readers.nccl_log.records import ChunkResult, attach_heads, with_constants
@@ -49,6 +51,26 @@ def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
     return out
 
 
+# Words that NCCL's sources put in front of a value of that kind, wherever they stand.
+_USUAL = frozenset(("rank", "size", "status", "index", "link", "stride"))
+
+
+def _labelled(names: frozenset[str]) -> re.Pattern[str]:
+    """Values behind these words, or behind any word and ``=``: addresses, numbers and hexadecimal digits."""
+    words = "|".join(sorted(names | _USUAL, key=len, reverse=True))
+    value = r"(0x[0-9a-fA-F]+|[0-9a-fA-F]*[a-fA-F][0-9a-fA-F]*\b|-?[0-9]+(?:\.[0-9]+)?)"
+    return re.compile(rf"\b({words}|[A-Za-z_]\w*(?==))(?:=| ?: ?| )\(?{value}")
+
+
+def _more(labelled: re.Pattern[str], text: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Values that the rule does not name, by the words in front of them; those that stand several times as a list."""
+    found: dict[str, list[object]] = {}
+    for word, value in labelled.findall(text):
+        if word not in values:
+            found.setdefault(word, []).append(int(value) if value.lstrip("-").isdigit() else value)
+    return {k: v[0] if len(v) == 1 else v for k, v in found.items()}
+
+
 def _objects(
     name: str | None, frame: pl.DataFrame, paths: Mapping[int, str], classifier: Classifier
 ) -> Iterator[tuple[int, int, int, bytes]]:
@@ -60,8 +82,11 @@ def _objects(
     )
     heads = frame.select(["input_id", *(c for c in frame.columns if c.startswith("_"))]).to_dicts()
     means = meanings(frame, message).iter_rows()
+    labelled = _labelled(labels_of(message.expr)) if message else None
     for head, values, (diagnosis, role) in zip(heads, fields, means, strict=True):
         rank = values.get("rank", head["_launcher_rank"])
+        if labelled:
+            values = {**values, **_more(labelled, head["_body"], values)}
         item = {
             "input": paths[head["input_id"]],
             "line": head["_line"],
