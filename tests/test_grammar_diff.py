@@ -14,6 +14,7 @@ from nccl_insight.language.binaries import is_binary, read_binary
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.diff import known, render, show, unknown_calls
 from nccl_insight.language.load import grammar_files, read_grammar
+from nccl_insight.language.projects import messages, project_at
 from nccl_insight.language.sources import LogCall, read_tree
 from tests.cli import run_cli
 
@@ -165,3 +166,39 @@ def test_an_archive_without_a_library_is_named(tmp_path: Path) -> None:
     torn.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(InsightError, match="cannot be read"):
         read_binary(torn)
+
+
+def test_other_projects_are_read_by_their_loggers(tmp_path: Path) -> None:
+    (tmp_path / "horovod" / "common").mkdir(parents=True)
+    (tmp_path / "horovod" / "common" / "a.cc").write_text(
+        'void f() {\n  LOG(ERROR) << "Horovod could not be initialized: " << status;\n'
+        '  LOG(ERROR) << "A brand new thing of " << n << " ranks went astray";\n  LOG(INFO) << "all is fine here";\n}\n'
+    )
+    found = project_at(tmp_path)
+    assert found is not None
+    texts = [(m.line, m.text) for m in messages(*found)]
+    assert texts == [
+        (2, "Horovod could not be initialized: 7"),
+        (3, "A brand new thing of 7 ranks went astray"),
+    ]
+    result = run_cli("grammar", "diff", str(tmp_path))
+    assert result.returncode == 1
+    assert "a.cc:3  A brand new thing of 7 ranks went astray" in result.stdout
+    assert "initialized" not in result.stdout
+    skeletons = run_cli("grammar", "diff", "--skeletons", str(tmp_path)).stdout
+    assert 'brand_new_thing_ranks: "A brand new thing of " [ rest_of_text ]' in skeletons
+
+
+def test_python_projects_are_read_by_what_they_raise_and_log(tmp_path: Path) -> None:
+    (tmp_path / "vllm" / "v1" / "engine").mkdir(parents=True)
+    (tmp_path / "vllm" / "v1" / "engine" / "core.py").write_text(
+        "def f(x):\n    logger.error('Engine of %s has lost its way', x)\n"
+        "    raise RuntimeError(f'No way for {x} at all')\n"
+        "    logger.info('nothing wrong at all')\n"
+    )
+    found = project_at(tmp_path)
+    assert found is not None
+    assert sorted((m.line, m.printed) for m in messages(*found)) == [
+        (2, "ERROR 11-20 10:00:00 [core.py:41] Engine of 7 has lost its way"),
+        (3, "RuntimeError: No way for 7 at all"),
+    ]

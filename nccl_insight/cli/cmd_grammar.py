@@ -69,7 +69,8 @@ def register(app: typer.Typer) -> None:
         source: str = typer.Argument(
             ...,
             metavar="SOURCE",
-            help="A checkout of NCCL, RCCL or aws-ofi-nccl, a libnccl.so or librccl.so, a wheel or an archive.",
+            help="A checkout of NCCL, RCCL, aws-ofi-nccl or a project around them (UCX, vLLM, Slurm ...), "
+            "a libnccl.so or librccl.so, a wheel or an archive.",
         ),
         skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
     ) -> None:
@@ -79,8 +80,19 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.language.binaries import is_binary, read_binary
         from nccl_insight.language.catalog import default_catalog
         from nccl_insight.language.diff import show
+        from nccl_insight.language.projects import project_at, unknown
         from nccl_insight.language.sources import read_tree
 
+        other = project_at(Path(source))
+        if other is not None:
+            from nccl_insight.views.line import means_something
+
+            text, found, every = unknown(*other, means_something, skeletons)
+            typer.echo(text, nl=False)
+            typer.echo(f"{other[0].name}: {every} messages of failures, {found} not known", err=True)
+            if found:
+                raise typer.Exit(int(ExitCode.FINDINGS))
+            return
         tree = read_binary(Path(source)) if is_binary(Path(source)) else read_tree(source)
         data = catalog()
         text, found = show(default_catalog(), tree, skeletons)

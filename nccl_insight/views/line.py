@@ -95,6 +95,12 @@ def explained(text: str) -> Explained | None:
     return Explained((raised,)) if raised else None
 
 
+def means_something(text: str) -> bool:
+    """Whether a line has a diagnosis, harmless or not."""
+    said = explained(text)
+    return said is not None and any(line.diagnosis for line in said.lines)
+
+
 def _raised(text: str) -> Line | None:
     """An exception of a program, by its class and its words, or what a shell prints of a signal; None for others.
 
