@@ -197,6 +197,9 @@ _WITHOUT: Final = re.compile(
     r"(?:; |, |\. )(?:using|falling back|fall back|ignoring|skipping|retrying|continuing)\b", re.I
 )
 
+# What Lustre's modules put in front of their lines.
+_OF_KERNEL: Final = frozenset({"LustreError", "LNetError"})
+
 
 def exception_in(text: str) -> str | None:
     """The class of an exception that a line raises by its form (``pkg.mod.SomeClass: text``), without a traceback.
@@ -210,7 +213,9 @@ def exception_in(text: str) -> str | None:
         return None
     name = str(found["cls"])
     package, _, last = name.rpartition(".")
-    classy = last[:1].isupper() and not last.isupper() and not last.endswith(_WARNS)
+    classy = (
+        last[:1].isupper() and not last.isupper() and not last.endswith(_WARNS) and last not in _OF_KERNEL
+    )
     if classy and (last in _SINGLE or last.endswith(_FAILS)):
         return name
     return name if classy and package and package[:1].islower() and ".." not in name else None
