@@ -49,6 +49,8 @@ _MADE_UP: Final = {
     "f": "1.5",
     "c": "x",
 }
+# The end of a statement, or of a definition of the preprocessor.
+_END: Final = re.compile(r";|\n[ \t]*(?:#|//)")
 _LONGEST: Final = 700
 _LEAST_WORDS: Final = 3
 
@@ -108,7 +110,7 @@ def _files(project: Project, root: Path) -> Iterator[Path]:
 
 def _calls(names: str, source: str) -> Iterator[tuple[int, str, str]]:
     for found in re.finditer(rf"(?<!\w)(?:{names})(?!\w)", source):
-        text = _joined(source[found.end() : found.end() + _LONGEST].split(";")[0])
+        text = _joined(_END.split(source[found.end() : found.end() + _LONGEST])[0])
         if text:
             yield source.count("\n", 0, found.start()) + 1, "", text
 
