@@ -329,3 +329,51 @@ def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int)
     item = absences(run)[0]
     assert item.lead.ranks == (3,)
     assert {c.source for c in item.claims} >= {DUMPS, WATCHDOG, CALLS, RAS}
+
+
+def old_timeout(rank: int, group: int, number: int, seq: int, op: str = "ALLREDUCE") -> str:
+    """A time-out of torch 2.3, where all groups of a kind have one number."""
+    head = f"[rank{rank}]:[E619 05:06:30.9{rank:02d}096625 ProcessGroupNCCL.cpp"
+    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000)"
+    return (
+        f"{head}:616] [Rank {number}] Watchdog caught collective operation timeout: {work} ran for 600065 "
+        "milliseconds before timing out.\n"
+        f"{head}:1785] [PG {group} Rank {number}] Timeout at NCCL work: {seq}, last enqueued NCCL work: {seq}, last "
+        f"completed NCCL work: {seq - 1}."
+    )
+
+
+def grid_of_8(late: int, tensor_group: int, wait: str) -> list[str]:
+    """2 x 4 ranks, tensor groups of 4 (PG 1) and data-parallel groups of 2 (PG 2): one rank does not come."""
+    base = tensor_group * 4
+    lines = [old_timeout(r, 1, r % 4, 5000 + tensor_group) for r in range(base, base + 4) if r != late]
+    others = range(4) if base else range(4, 8)
+    return [*lines, *(old_timeout(r, 2, r // 4, 800 + 7 * r, wait) for r in others)]
+
+
+@pytest.mark.parametrize("late", range(8))
+def test_the_rank_that_two_levels_of_groups_wait_for(tmp_path: Path, late: int) -> None:
+    _, found = judged(log(tmp_path / "run.log", *grid_of_8(late, late // 4, "_REDUCE_SCATTER_BASE")))
+    assert [f.ranks for f in found] == [(late,)]
+
+
+def test_numbers_of_groups_that_share_a_name_are_not_compared(tmp_path: Path) -> None:
+    """Both tensor groups wait in numbers of their own, as when data does not move."""
+    lines = [old_timeout(r, 1, r % 4, 5000 + 300 * (r // 4)) for r in range(8)]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert found == []
+
+
+def test_numbers_of_sends_and_receives_are_not_compared(tmp_path: Path) -> None:
+    lines = [old_timeout(r, 3, r // 2, 70 + r, "RECV") for r in range(8) if r != 5]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [f.ranks for f in found] == [(5,)]
+    lines.append(old_timeout(5, 3, 2, 75, "RECV"))
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert found == []
+
+
+def test_a_rank_alone_in_a_barrier_of_all_is_astray(tmp_path: Path) -> None:
+    lines = [*grid_of_8(6, 1, "_REDUCE_SCATTER_BASE"), old_timeout(6, 0, 6, 12)]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [f.ranks for f in found] == [(6,)]

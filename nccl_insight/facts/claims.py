@@ -14,7 +14,7 @@ import polars as pl
 
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts import flight_recorder, watchdog
+from nccl_insight.facts import flight_recorder, waitfor, watchdog
 from nccl_insight.facts.calls import stopped
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
@@ -38,7 +38,6 @@ _WEIGHT: Final = {
     "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
 }  # fmt: skip
 _BARRIER_MESSAGES: Final = ("torch_monitored_barrier", "torch_monitored_barrier_old")
-_FEW: Final = 16
 
 
 @dataclass(frozen=True)
@@ -91,17 +90,18 @@ def all_claims(run: Run) -> tuple[Claim, ...]:
 
 
 def _from_watchdog(run: Run) -> Iterator[Claim]:
-    for m in watchdog.verdicts(run)[0]:
-        # One or two numbers that lack among many are those of ranks, not of files that nobody collected.
-        low = m.proof == "gap" and len(m.ranks) * _FEW > len(m.waiting)
+    told = watchdog.states(run)["global_rank"].n_unique()
+    for m in waitfor.verdicts(run)[0]:
+        # A few numbers that lack among many are those of ranks, not of files that nobody collected.
+        low = m.proof == "gap" and len(m.ranks) * 2 > max(told, len(m.waiting))
         sure = Confidence.HIGH if m.sure else Confidence.LOW if low else Confidence.MEDIUM
-        group = "" if m.group in (watchdog.DEFAULT, "?") else f" of process group {m.group}"
+        group = "" if m.group in (watchdog.DEFAULT, "?", "") else f" of process group {m.group}"
         said = {
             "enqueued": f"{rank_words(m.ranks)} issued nothing after {m.last}{group}",
             "behind": f"{rank_words(m.ranks)} timed out in collective {m.last}{group}, the others in {m.seq}",
         }.get(
             m.proof,
-            f"{rank_words(m.ranks)} printed nothing, while {rank_words(m.waiting)} timed out in {m.seq}",
+            f"{rank_words(m.ranks)} printed nothing, while {rank_words(m.waiting)} timed out",
         )
         yield Claim(
             WATCHDOG, m.proof, m.ranks, m.hosts, m.waiting, sure, said, m.evidence, m.group, m.op, m.seq, m.last,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.watchdog import verdicts
+from nccl_insight.facts.waitfor import verdicts
 from nccl_insight.tables.run import Run
 
 #: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.

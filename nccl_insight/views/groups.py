@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts import flight_recorder, watchdog
+from nccl_insight.facts import flight_recorder, waitfor, watchdog
 from nccl_insight.tables.run import Run
 
 
@@ -73,7 +73,7 @@ def _from_dumps(run: Run) -> list[Group]:
 
 def _from_watchdog(run: Run) -> list[Group]:
     rows = []
-    missing, _ = watchdog.verdicts(run)
+    missing, _ = waitfor.verdicts(run)
     for (group,), part in watchdog.states(run).group_by("group", maintain_order=True):
         frame = part.with_columns(
             who=pl.coalesce("global_rank", "rank"), at=pl.coalesce("last_enqueued", "timed_out_seq")

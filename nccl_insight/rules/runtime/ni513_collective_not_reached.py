@@ -8,6 +8,7 @@ from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
+from nccl_insight.facts.waitfor import timed_out
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context
 
@@ -19,7 +20,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if item.lead.proof == "calls":
             yield with_others(_stopped(item), item)
         elif item.lead.proof == "silent":
-            yield with_others(_silent(item), item)
+            yield with_others(_silent(item, len(timed_out(run))), item)
         elif item.lead.proof == "barrier":
             yield with_others(_barrier(item), item)
         elif item.lead.proof == "gap":
@@ -72,18 +73,18 @@ def _barrier(item: Absent) -> Hit:
 def _unseen(item: Absent) -> Hit:
     lead, who = item.lead, rank_words(item.lead.ranks)
     return Hit(
-        title=f"{subject(item)} printed nothing, while {rank_words(lead.waiting)} timed out in collective "
-        f"{lead.seq} ({lead.op or 'operation unknown'})",
+        title=f"{subject(item)} printed nothing, while {rank_words(lead.waiting)} timed out"
+        + (f" in collective {lead.seq} ({lead.op or 'operation unknown'})" if lead.seq is not None else ""),
         next_step=f"look at the log and the host of {who}: the output of that process, its exit status, dmesg -T",
-        explanation="All ranks that the log holds timed out in the same operation, and the missing numbers lie between "
-        "theirs. Either that rank did not come, or its output is not in this log.",
+        explanation="All ranks that the log holds timed out, and the missing numbers lie among theirs. Either that "
+        "rank did not come, or its output is not in this log.",
         observed=f"time-outs of {rank_words(lead.waiting)}",
         absence=f"no watchdog line of {who}",
         first_s=lead.first_s,
     )
 
 
-def _silent(item: Absent) -> Hit:
+def _silent(item: Absent, waiting: int) -> Hit:
     lead = item.lead
     limit = f" for {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     first = lead.seq is not None and lead.seq <= 1
@@ -94,8 +95,13 @@ def _silent(item: Absent) -> Hit:
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
         "printed last"
         + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
-        explanation="All other ranks timed out in the same operation, and these printed nothing: they are somewhere "
-        "else, or gone."
+        explanation="The others of this group timed out in the operation, and these did not issue it: they are "
+        "somewhere else, or gone."
+        + (
+            f" In all {waiting:,} ranks wait for them, directly or through other groups."
+            if waiting > len(lead.waiting)
+            else ""
+        )
         + (
             " It is the first collective: one rank may still be preparing data or loading a checkpoint."
             if first

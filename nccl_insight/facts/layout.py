@@ -1,0 +1,74 @@
+"""Which ranks of a job make up its process groups, from the numbers that members have in them.
+
+Frameworks lay groups out as a grid: with 4 stages of 2 x 8 ranks, rank 42 is number 2 of its tensor group (42 % 8),
+number 1 of its data-parallel group (42 // 8 % 2) and number 2 of its pipeline (42 // 16). A few pairs of a rank of the
+job and its number in a group therefore tell the stride and size of all groups of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+_MOST_RANKS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How groups of one kind lie: a number counts ``size`` steps of ``stride``, then ``outer_size`` of ``outer``.
+
+    ``only``: no larger grid fits the numbers, too.
+    """
+
+    stride: int
+    size: int
+    outer: int = 0
+    outer_size: int = 1
+    only: bool = True
+
+    def number(self, rank: int) -> int:
+        """The number of a rank in its group."""
+        inner = rank // self.stride % self.size
+        return inner if not self.outer else inner + self.size * (rank // self.outer % self.outer_size)
+
+    def members(self, rank: int) -> frozenset[int]:
+        """The ranks of the group that a rank is in."""
+        first = rank - rank // self.stride % self.size * self.stride
+        if self.outer:
+            first -= rank // self.outer % self.outer_size * self.outer
+        return frozenset(
+            first + i * self.stride + o * self.outer for i in range(self.size) for o in range(self.outer_size)
+        )
+
+
+def grid(pairs: Iterable[tuple[int, int]], world: int) -> Grid | None:
+    """The smallest grid in which ranks of a job of ``world`` have these numbers; None where none or several fit.
+
+    ``pairs`` are ranks of the job with their number in a group of the kind.
+    """
+    told = sorted(set(pairs))
+    if not told or not 1 < world <= _MOST_RANKS or told[-1][0] >= world:
+        return None
+    least = max(number for _, number in told) + 1
+    fits = [g for g in _grids(world, max(least, 2)) if all(g.number(rank) == number for rank, number in told)]
+    best = [g for g in fits if g.size * g.outer_size == fits[0].size * fits[0].outer_size]
+    plain = [b for b in best if not b.outer] or best
+    if len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
+        return None
+    return replace(plain[0], only=len(best) == len(fits))
+
+
+def _grids(world: int, least: int) -> Iterator[Grid]:
+    """All grids with at least so many members, smallest first; those of one stride before those of two."""
+    sizes = [n for n in range(least, world + 1) if world % n == 0]
+    for size in sizes:
+        strides = [s for s in range(1, world // size + 1) if world // size % s == 0]
+        yield from (Grid(stride, size) for stride in strides)
+        for inner in (n for n in range(2, size) if size % n == 0):
+            outer_size = size // inner
+            span = world // outer_size
+            yield from (
+                Grid(1, inner, outer, outer_size)
+                for outer in range(2 * inner, span + 1)
+                if span % outer == 0 and outer % inner == 0
+            )
