@@ -215,7 +215,9 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[_Instance
             told = frozenset(identities(run).host_of_rank)
             told = told if len(told) == identities(run).world else frozenset()
         seqs = rows["timed_out_seq"].drop_nulls().sort()
-        apart = group == "?" and seqs.len() > 0 and int(seqs[-1]) - int(seqs[0]) > _CLOSE
+        # Torch before 2.1 prints no sizes; its jobs hardly ever have several groups.
+        alike = rows["op"].drop_nulls().n_unique() == 1 and rows["numel"].drop_nulls().is_empty()
+        apart = group == "?" and not alike and seqs.len() > 0 and int(seqs[-1]) - int(seqs[0]) > _CLOSE
         one = not twice and not apart and (group != "?" or same)
         told = frozenset() if apart else told
         yield _Instance(group, rows, told, tagged or (world and not apart), one)
