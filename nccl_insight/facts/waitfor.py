@@ -84,7 +84,7 @@ def _verdicts(run: Run) -> tuple[tuple[Missing, ...], tuple[Stalled, ...]]:
     missing: list[Missing] = []
     stalled: list[Stalled] = []
     apart = {o.group for o in odd_calls(run)}
-    parts = _instances(run)
+    parts = groups(run)
     behind = {g.name: m for g in parts if g.comparable and (m := _behind(run, g)) is not None}
     missing.extend(behind.values())
     missing.extend(
@@ -104,7 +104,7 @@ _PAIRS: Final = ("SEND", "RECV", "COALESCED")
 
 
 @dataclass(frozen=True)
-class _Instance:
+class Instance:
     """One process group: its rows of the watchdog, and its members in the job as far as they are known.
 
     ``world``: ranks are those of the job. ``entered``: members that time out in its oldest collective, or issued it.
@@ -153,9 +153,15 @@ class _Instance:
         return len(self.entered & self.members) * 2 >= len(self.members)
 
 
-def _instances(run: Run) -> list[_Instance]:
-    """The process groups behind the rows: groups of one kind have one number in old lines, and are told apart by where
-    their members are in the job."""
+def groups(run: Run) -> tuple[Instance, ...]:
+    """The process groups that the watchdog's lines speak of.
+
+    Groups of one kind have one number in old lines; they are told apart by where their members are in the job.
+    """
+    return run.memo("facts.waitfor.groups", lambda r: tuple(_groups(r)))
+
+
+def _groups(run: Run) -> Iterator[Instance]:
     known = identities(run)
     placed = states(run).with_columns(
         global_rank=pl.coalesce(
@@ -170,12 +176,10 @@ def _instances(run: Run) -> list[_Instance]:
     kind = pl.col("group").str.replace(r" \(.*$", "")
     kinds = placed.with_columns(kind=kind).partition_by("kind", maintain_order=True)
     fits = _fitting(run, {str(rows["kind"][0]): rows for rows in kinds})
-    found: list[_Instance] = []
     for rows in kinds:
         how = fits.get(str(rows["kind"][0]))
         for part in rows.drop("kind").partition_by("group", maintain_order=True):
-            found.extend(_split(run, part, how))
-    return found
+            yield from _split(run, part, how)
 
 
 def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid | None]:
@@ -202,7 +206,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     return max(found, key=lambda f: sum(len(pairs[n]) for n in pairs if f[n] is not None), default={})
 
 
-def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[_Instance]:
+def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]:
     """The groups among the rows of one name."""
     group = str(rows["group"][0])
     tagged = rows["global_rank"].null_count() == 0
@@ -220,7 +224,7 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[_Instance
         apart = group == "?" and not alike and seqs.len() > 0 and int(seqs[-1]) - int(seqs[0]) > _CLOSE
         one = not twice and not apart and (group != "?" or same)
         told = frozenset() if apart else told
-        yield _Instance(group, rows, told, tagged or (world and not apart), one)
+        yield Instance(group, rows, told, tagged or (world and not apart), one)
         return
     members = {int(r): how.members(int(r)) for r in rows["global_rank"]}
     number = {own: index for index, own in enumerate(dict.fromkeys(members.values()))}
@@ -228,7 +232,7 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[_Instance
     parts = rows.with_columns(of=of).partition_by("of", maintain_order=True, include_key=False)
     for own, part in zip(dict.fromkeys(members.values()), parts, strict=True):
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
-        yield _Instance(name, part, own, True, True, how.only and identities(run).world > 0)
+        yield Instance(name, part, own, True, True, how.only and identities(run).world > 0)
 
 
 def timed_out(run: Run) -> frozenset[int]:
@@ -236,7 +240,7 @@ def timed_out(run: Run) -> frozenset[int]:
     return frozenset(states(run).drop_nulls("timed_out_seq")["global_rank"].drop_nulls().to_list())
 
 
-def _behind(run: Run, group: _Instance) -> Missing | None:
+def _behind(run: Run, group: Instance) -> Missing | None:
     """The ranks of a group that time out in an earlier collective than the others, or never issued theirs."""
     rows, waits, low = group.rows, group.waits, group.low
     high = waits["timed_out_seq"].max()
@@ -266,26 +270,26 @@ def _behind(run: Run, group: _Instance) -> Missing | None:
     )  # fmt: skip
 
 
-def _late(run: Run, groups: Sequence[_Instance], behind: set[int]) -> list[Missing]:
+def _late(run: Run, parts: Sequence[Instance], behind: set[int]) -> list[Missing]:
     """The ranks that did not come to their groups and do not wait for anybody in another one.
 
     Every group that waits is explained by a member that waits elsewhere, or by one that is late. A rank that waits
     where hardly anybody else came is astray, and no rank is excused by that. ``behind`` are known to be late.
     """
-    placed = [g for g in groups if g.world]
+    placed = [g for g in parts if g.world]
     waiting = {r for g in placed for r in numbers(g.rows.filter(pl.col("timed_out_seq").is_not_null()), True)}
     astray = {r for g in placed if g.members and not g.sound for r in g.entered}
     for held in (waiting, waiting - astray) if astray else (waiting,):
-        found = list(_explained(run, groups, waiting, set(held), behind))
+        found = list(_explained(run, placed, waiting, set(held), behind))
         if found:
             return found
     return []
 
 
 def _explained(
-    run: Run, groups: Sequence[_Instance], waiting: set[int], held: set[int], behind: set[int]
+    run: Run, placed: Sequence[Instance], waiting: set[int], held: set[int], behind: set[int]
 ) -> Iterator[Missing]:
-    placed = [g for g in groups if g.world]
+    """The fewest ranks that explain why each group waits, where ``held`` are late only because they wait themselves."""
     needs = [g for g in placed if g.members and g.sound and g.low is not None and g.members - g.entered]
     absent = {r for g in needs for r in g.members - g.entered} - held
     began = [float(t) for g in needs for t in g.waits["time_s"].drop_nulls()]
@@ -301,7 +305,7 @@ def _explained(
         if not left & late and _believed(set(left), set(group.entered), present):
             late |= left
     if not late and not alone and not behind:
-        yield from _left_out(run, groups, waiting, present)
+        yield from _left_out(run, placed, waiting, present)
         return
     if not late or (len(late) > 1 and not _believed(late, waiting, present)):
         return
@@ -357,16 +361,16 @@ def _came(run: Run, absent: set[int], first_s: float | None) -> set[int]:
 
 
 def _left_out(
-    run: Run, groups: Sequence[_Instance], waiting: set[int], present: set[int]
+    run: Run, placed: Sequence[Instance], waiting: set[int], present: set[int]
 ) -> Iterator[Missing]:
     """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
-    named = {r for g in groups for r in g.members}
+    named = {r for g in placed for r in g.members}
     world = identities(run).world or max(waiting | present | named, default=-1) + 1
     left = set(range(world)) - waiting if world < _MOST_RANKS else set()
     left -= _came(run, left, None)
     if not left or not _believed(left, waiting, present):
         return
-    rows = pl.concat([g.rows for g in groups if g.world]).filter(pl.col("timed_out_seq").is_not_null())
+    rows = pl.concat([g.rows for g in placed]).filter(pl.col("timed_out_seq").is_not_null())
     op, ran = rows["op"].drop_nulls(), rows["ran_ms"].drop_nulls()
     ranks = tuple(sorted(left))
     yield Missing(
@@ -388,7 +392,7 @@ def _first_s(rows: pl.DataFrame) -> float | None:
     return float(began.min()) if began.len() else None  # type: ignore[arg-type]
 
 
-def _stalled(group: _Instance) -> Stalled:
+def _stalled(group: Instance) -> Stalled:
     waits, op = group.waits, group.waits["op"].drop_nulls()
     return Stalled(
         group.name, group.low or 0, str(op[0]) if op.len() else None, tuple(sorted(group.entered)), _first_s(waits),
@@ -396,7 +400,7 @@ def _stalled(group: _Instance) -> Stalled:
     )  # fmt: skip
 
 
-def _silent(run: Run, group: _Instance, ranks: tuple[int, ...], present: set[int]) -> Missing:
+def _silent(run: Run, group: Instance, ranks: tuple[int, ...], present: set[int]) -> Missing:
     """Members that printed nothing, or that wait where nobody else came."""
     waits, known = group.waits, identities(run)
     op, ran = waits["op"].drop_nulls(), waits["ran_ms"].drop_nulls()

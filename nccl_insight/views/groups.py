@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts import flight_recorder, waitfor, watchdog
+from nccl_insight.facts import flight_recorder, waitfor
 from nccl_insight.tables.run import Run
 
 
@@ -74,14 +74,14 @@ def _from_dumps(run: Run) -> list[Group]:
 def _from_watchdog(run: Run) -> list[Group]:
     rows = []
     missing, _ = waitfor.verdicts(run)
-    for (group,), part in watchdog.states(run).group_by("group", maintain_order=True):
-        frame = part.with_columns(
+    for group in waitfor.groups(run):
+        frame = group.rows.with_columns(
             who=pl.coalesce("global_rank", "rank"), at=pl.coalesce("last_enqueued", "timed_out_seq")
         ).drop_nulls(["who", "at"])
         issued: dict[int, int | None] = {int(r): int(n) for r, n in frame.select("who", "at").iter_rows()}
         for item in missing:
-            if item.group == group:
+            if item.group == group.name:
                 issued |= {r: item.last for r in item.ranks if issued.get(r) is None}
         if len(issued) > 1:
-            rows.append(Group("" if group == "?" else str(group), issued))
+            rows.append(Group("" if group.name == "?" else group.name, issued))
     return rows
