@@ -11,7 +11,7 @@ import pytest
 
 import nccl_insight
 import nccl_insight.rules
-from nccl_insight.base.model import Finding, Severity
+from nccl_insight.base.model import Finding, Hit, Severity
 from nccl_insight.rules import Rule, discover
 from nccl_insight.rules.page import HEADINGS, pages
 from tests.sentences import refused
@@ -60,7 +60,7 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(n for first, _, last in ends for n in range(int(first), int(last or first) + 1))
 
 
-def differs(hit: Finding, expect: str) -> list[str]:
+def differs(hit: Finding | Hit, expect: str) -> list[str]:
     """What a finding shows otherwise than "error, ranks 0-3 7, hosts gpu01 gpu02, line 3" says: only what is named."""
     severity, *rest = expect.split(", ")
     named = dict(part.split(" ", 1) for part in rest)
