@@ -368,7 +368,9 @@ def _left_out(
     world = identities(run).world or max(waiting | present | named, default=-1) + 1
     left = set(range(world)) - waiting if world < _MOST_RANKS else set()
     left -= _came(run, left, None)
-    if not left or not _believed(left, waiting, present):
+    # A rank of which the lines of init know nothing never began; that is another fault.
+    unknown = bool(identities(run).world) and not left <= present
+    if not left or unknown or not _believed(left, waiting, present):
         return
     rows = pl.concat([g.rows for g in placed]).filter(pl.col("timed_out_seq").is_not_null())
     op, ran = rows["op"].drop_nulls(), rows["ran_ms"].drop_nulls()
