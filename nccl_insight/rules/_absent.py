@@ -48,7 +48,8 @@ def _others(item: Absent) -> Iterator[str]:
         yield f"{capital(claim.source)} agrees: {claim.said}."
     for claim in item.also:
         late = "it" if len(claim.ranks) == 1 else "them"
-        yield f"{capital(rank_words(claim.waiting))} wait for {late} in another process group{_operation(claim)}."
+        wait = "waits" if len(claim.waiting) == 1 else "wait"
+        yield f"{capital(rank_words(claim.waiting))} {wait} for {late} in another process group{_operation(claim)}."
     for claim in item.against:
         yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
     for claim in item.held:

@@ -98,7 +98,7 @@ def _silent(item: Absent, waiting: int) -> Hit:
         explanation="The others of this group timed out in the operation, and these did not issue it: they are "
         "somewhere else, or gone."
         + (
-            f" In all {waiting:,} ranks wait for them, directly or through other groups."
+            f" In all {waiting:,} ranks wait, directly or through other groups."
             if waiting > len(lead.waiting)
             else ""
         )
