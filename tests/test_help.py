@@ -224,3 +224,102 @@ def test_record_env_prints_exports() -> None:
     assert shown.exit_code == 0
     assert "export TORCH_NCCL_DUMP_ON_TIMEOUT=1" in shown.stdout.splitlines()
     assert CliRunner().invoke(build_app(), ["record-env", "--symptom", "x"]).exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("raised", "step"),
+    [
+        (
+            "RuntimeError: CUDA error: peer access is not supported between these two devices",
+            "NCCL_P2P_DISABLE=1",
+        ),
+        ("RuntimeError: HIP error: invalid device function", "rocminfo"),
+        ("torch.AcceleratorError: CUDA error: invalid device ordinal", "CUDA_VISIBLE_DEVICES"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "token ids"),
+        ("RuntimeError: CUDA error: an unheard-of failure", "compute-sanitizer"),
+        ("OSError: [Errno 28] No space left on device: '/ckpt/step_5.pt'", "df -h"),
+    ],
+)
+@pytest.mark.parametrize("trace", [True, False])
+def test_exceptions_bring_the_help_of_what_they_quote(
+    tmp_path: Path, raised: str, step: str, trace: bool
+) -> None:
+    path = tmp_path / "run.log"
+    head = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n' if trace else ""
+    path.write_text(f"step 3 loss 2.1\n{head}{raised}\n", encoding="utf-8")
+    (finding, *_) = nccl_insight.analyze(nccl_insight.load([path])).findings
+    assert finding.name == "application-exception"
+    assert any(step in s.text for s in finding.steps)
+
+
+def test_gloo_is_told_by_its_own_setting(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    said = "[rank8]: RuntimeError: Gloo connectFullMesh failed with"
+    path.write_text(
+        f"{said} [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n", encoding="utf-8"
+    )
+    (finding, *_) = nccl_insight.analyze(nccl_insight.load([path])).findings
+    assert any(s.label == "fix" and "GLOO_SOCKET_IFNAME=" in s.text for s in finding.steps)
+    path.write_text(f"{said} Connection reset by peer\n", encoding="utf-8")
+    names = {f.name for f in nccl_insight.analyze(nccl_insight.load([path])).findings}
+    assert "bootstrap-failed" not in names
+
+
+def _only(tmp_path: Path, *lines: str) -> Finding:
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = nccl_insight.analyze(nccl_insight.load([path])).findings
+    (finding,) = [f for f in found if f.severity is not Severity.INFO]
+    return finding
+
+
+_NCCL = "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:328"
+_SRUN = "srun: error: node7: task {}: Exited with exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (
+            (
+                f"{_NCCL}, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.23.4",
+                _SRUN.format(3),
+            ),
+            523,
+        ),
+        ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(3)), 523),
+        ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(5)), 550),
+        ((f"3: [rank3]: {_NCCL}, remote process exited or there was a network error", _SRUN.format(5)), 550),
+    ],
+)
+def test_an_exit_code_is_told_by_the_result_of_nccl_that_its_process_passed_on(
+    tmp_path: Path, lines: tuple[str, ...], name: int
+) -> None:
+    assert _only(tmp_path, *lines).code == f"NI{name}"
+
+
+def test_a_crash_names_the_exception_that_nobody_caught(tmp_path: Path) -> None:
+    told = _only(tmp_path, "terminate called after throwing an instance of 'mscclpp::IbError'")
+    assert "mscclpp::IbError" in told.title
+
+
+def test_the_port_of_the_store_is_told_by_its_own_setting(tmp_path: Path) -> None:
+    told = _only(
+        tmp_path,
+        "[W socket.cpp:436] [c10d] The server socket has failed to bind to [::]:12211 (errno: 98 - Address already in "
+        "use).",
+        "[E socket.cpp:472] [c10d] The server socket has failed to listen on any local network address.",
+    )
+    assert told.name == "bootstrap-bind-failed"
+    assert any("MASTER_PORT" in step.text for step in told.steps)
+    assert not any("NCCL_COMM_ID" in step.text for step in told.steps)
+
+
+def test_a_working_directory_that_slurm_replaces_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    chdir = (
+        "slurmstepd: error: couldn't chdir to `/root/x': No such file or directory: going to /tmp instead\n"
+    )
+    path.write_text(chdir + HEAD, encoding="utf-8")
+    found = nccl_insight.analyze(nccl_insight.load([path])).findings
+    assert "launch-failed" not in {f.name for f in found}

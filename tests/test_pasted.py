@@ -232,3 +232,28 @@ def test_the_rank_that_torch_puts_in_front_of_a_failure_without_a_head(tmp_path:
     ]
     untold = _said(tmp_path, "Last error:", "Cuda failure 2 'out of memory'")
     assert [f.ranks for f in untold.findings if f.name == "cuda-oom-init"] == [()]
+
+
+_COMPLETION = (
+    "Got completion from peer 10.0.0.5<44557> with status=12 opcode=0 len=0 vendor err 129 (Recv) localGid fe80::1 "
+    "remoteGidsfe80::2 hca mlx5_0"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _COMPLETION,
+        f"NET/IB:{_COMPLETION}",
+        f"our nodes stop with NET/IBP:{_COMPLETION}",
+        f"transport/net_ib.cc:1295 NCCL WARN NET/IBX : {_COMPLETION}",
+        f"gpu01:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IBX : {_COMPLETION}",
+    ],
+)
+def test_words_whose_speaker_was_lost_or_changed(tmp_path: Path, line: str) -> None:
+    assert "ib-completion-retry-exceeded" in _names(_said(tmp_path, line))
+
+
+def test_prose_about_a_message_is_no_message(tmp_path: Path) -> None:
+    analysis = _said(tmp_path, "all nodes have Got completion from peer errors in NET/IB, and then it dies")
+    assert "ib-completion-retry-exceeded" not in _names(analysis)

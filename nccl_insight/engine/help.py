@@ -17,7 +17,7 @@ from nccl_insight.base.model import Hit, Ref, Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
 from nccl_insight.rules._errors import with_who
-from nccl_insight.tables.normalise.help import help_of
+from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
 
 # "Set NCCL_X=1 to enable", "consider setting X to Y", "use X=Y", "increase X".
@@ -75,10 +75,7 @@ def _first(hit: Hit, at: int) -> Hit:
 
 def _told(said: Mapping[str, str], draft: Draft) -> Draft:
     """The draft as the help puts it."""
-    given = [
-        Step(kind, said[kind], said["where"] if kind == "check" else "") for kind in ("check", "fix", "do")
-    ]
-    told = replace(draft, own_steps=tuple(step for step in given if step.text))
+    told = replace(draft, own_steps=steps_of_help(said))
     if not said["says"]:
         return told
     title = with_who(said["says"], draft.hit.ranks, draft.hit.hosts)

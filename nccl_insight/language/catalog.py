@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final, NamedTuple
@@ -22,6 +22,9 @@ from nccl_insight.language.syntax import Grammar, Message
 _KEY = 5
 _INSIDE = 6
 _BLANKS: Final = re.compile(" +")
+# The part of NCCL that speaks, and words of it that nobody else says.
+_SPEAKER: Final = re.compile(r"([A-Z][A-Za-z]*/[A-Za-z/]+ ?: ?)(.*)", re.DOTALL)
+_UNMISTAKABLE: Final = 24
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,17 @@ class Catalog:
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
         self._headless_pairs = [(e.name, e.prefix) for e in self._headless]
+        self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
+        self._behind_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for entry in self._headless:
+            spoken = _SPEAKER.match(entry.prefix)
+            words = (spoken[2] or entry.required) if spoken else ""
+            if spoken is not None and len(words) >= _UNMISTAKABLE:
+                self._behind_speaker[words].append((entry.name, spoken[1]))
         self._headless_keys = sorted(
             {e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless}
+            | self._behind_speaker.keys()
         )
-        self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
 
     def _place(self, entry: _Entry) -> None:
         if len(entry.prefix) >= _KEY:
@@ -98,6 +108,14 @@ class Catalog:
     def headless_keys(self) -> list[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
         return self._headless_keys
+
+    def unspoken(self, text: str) -> Iterator[tuple[str, str, int]]:
+        """(rule, text with NCCL's own speaker, where its words begin) for words whose speaker was lost or changed in
+        pasting: ``NET/IB:Got completion from peer``."""
+        for words, rules in self._behind_speaker.items():
+            at = text.find(words)
+            for name, speaker in rules if at >= 0 else ():
+                yield name, speaker + text[at:].rstrip(), at
 
     def headless_prefixes(self) -> list[str]:
         """Leading literals of headless rules that are long enough to be looked for inside a line."""

@@ -11,9 +11,10 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.clock import SKEW_S, clock_text
-from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
-from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
+from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.settings import named
+from nccl_insight.facts.topics import told
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
@@ -160,6 +161,29 @@ def _reported(run: Run) -> _Reported:
     )
 
 
+def exits_passed_on(run: Run) -> bool:
+    """Whether all that ended are exit codes behind an exception that passes on a result code of NCCL's own.
+
+    A peer that is gone is no such result: whose exit code came first is then what is to be told.
+    """
+    return run.memo("rules.outside.passed_on", _passed_on)
+
+
+def _passed_on(run: Run) -> bool:
+    found = ends(run)
+    if not found or any(e.kind != FAILED or e.exception or e.message == LAST_WORDS for e in found):
+        return False
+    rows = causes(run).filter(pl.col("cause") == CONSEQUENCE)
+    result = told(rows, "result-words")
+    first = first_of(found)
+    there = pl.col("rank").is_in(list(first.ranks))
+    before = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
+    alike = before & (
+        pl.lit(not first.ranks) | (pl.col("rank").is_null() & (result != "unhandled-system-error"))
+    )
+    return rows.filter((result != "remote-error") & (there | alike)).height > 0
+
+
 QUIET: Final = ("benign", "other", "plain-note")
 
 
@@ -203,6 +227,7 @@ def cancelled_before(run: Run, end: End) -> bool:
 
 __all__ = [
     "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "QUIET", "bare_echo", "cancelled_before", "earlier",
+    "exits_passed_on",
     "first_of", "hosts_of", "loud_besides", "network_only", "of_kind", "own_failures", "placed", "ranks_of",
     "refs_of", "since",
     "strong_before", "subject", "times_of",

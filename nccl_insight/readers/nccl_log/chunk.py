@@ -71,6 +71,8 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
             if joined is not None:
                 match, count = joined
                 work.used.update(range(number + 1, number + 1 + count))
+        if match is None and (unspoken := recover.match_unspoken(catalog, body)) is not None:
+            match = unspoken[0]
         if match is None and parts < _PARTED_MOST and "=" in body:
             parts += 1
             match = recover.match_without_part(catalog, body)

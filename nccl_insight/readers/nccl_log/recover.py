@@ -261,6 +261,15 @@ def match_headless(
             found = catalog.try_rule(name, text[at:].rstrip())
             if found is not None:
                 return found, text[at:].rstrip(), at
+    return match_unspoken(catalog, text)
+
+
+def match_unspoken(catalog: Catalog, text: str) -> tuple[Match, str, int] | None:
+    """Like :func:`match_headless`, for words of which also NCCL's part that speaks them was lost or changed."""
+    for name, body, at in catalog.unspoken(text):
+        found = catalog.try_rule(name, body)
+        if found is not None:
+            return found, body, at
     return None
 
 

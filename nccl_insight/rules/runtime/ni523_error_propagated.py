@@ -9,10 +9,11 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import ends
+from nccl_insight.facts.ends import FAILED, ends
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import Trouble, cut
+from nccl_insight.rules._outside import exits_passed_on
 from nccl_insight.rules.context import Context
 
 # What is behind a result code as a rule, where nothing else is known.
@@ -23,6 +24,7 @@ _USUAL: Final = {
     "ulimit -n or -l",
     "remote error": "another rank died or was killed first: read its output",
     "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
+    "invalid argument": "more ranks on a host than GPUs, a buffer or communicator that is not valid",
     "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
 }
 _ALONE: Final = (
@@ -71,10 +73,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _only(ctx: Context) -> Trouble | None:
     """What launchers and frameworks pass on, where nothing else failed and the job did not go on."""
     found = ctx.lines()
-    if found is None or ends(ctx.run):
+    coded = exits_passed_on(ctx.run)
+    if found is None or (ends(ctx.run) and not coded):
         return None
     job = course(ctx.run)
-    loud = job.not_stopped(unwell(ctx.run))
+    loud = job.not_stopped(unwell(ctx.run)).filter(~pl.lit(coded) | (pl.col("cause") != FAILED))
     if loud.is_empty() or bool((loud["cause"] != ctx.name).any()):
         return None
     well = {tail.input_id for tail in tails(ctx.run) if tail.good and not tail.words}

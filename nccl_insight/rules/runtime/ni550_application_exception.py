@@ -15,6 +15,7 @@ from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
     FAILED,
     KILLED,
+    exits_passed_on,
     first_of,
     hosts_of,
     loud_besides,
@@ -28,6 +29,7 @@ from nccl_insight.rules._outside import (
 )
 from nccl_insight.rules.context import Context
 from nccl_insight.rules.natures import names
+from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
 
 _NEAR_END = 40
@@ -39,63 +41,11 @@ _VAGUE = (
     "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
 )  # fmt: skip
 _READ = "read the traceback of this rank"
-# What helps, by what the exception says of its reason (`exception-advice` in the grammar).
-_HERE = "on the host of this rank"
-_ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
-    "memory": (
-        Step("check", "nvidia-smi", "does another process hold memory of its GPU?"),
-        Step("fix", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
-        Step("do", "lower the batch or sequence length of this rank"),
-    ),
-    "shared-memory": (
-        Step("check", "df -h /dev/shm", _HERE),
-        Step("fix", "docker run --shm-size=16g", "or an emptyDir of medium Memory at /dev/shm"),
-    ),
-    "disk": (
-        Step("check", "df -h; df -i", f"{_HERE}, for the path that is written"),
-        Step("do", "free space or raise the quota, or write to another volume"),
-    ),
-    "storage": (
-        Step("check", "mount | grep -E 'nfs|lustre|gpfs|fuse'; dmesg -T | tail -50", _HERE),
-        Step("do", "mount the file system again, or take the host out"),
-    ),
-    "import": (
-        Step("check", "python -m pip list", "in the environment of this rank and of a good one"),
-        Step("do", "use the same image on all hosts"),
-    ),
-    "file": (
-        Step(
-            "check",
-            "mount; id",
-            f"{_HERE}, in its container: is the volume of the path there, may the user read it?",
-        ),
-    ),
-    "not-a-number": (
-        Step("do", "look at the steps before: data, learning rate, loss scaling"),
-        Step("do", "where one rank alone has it, test its GPU: dcgmi diag -r 3"),
-    ),
-    "checkpoint": (
-        Step(
-            "do",
-            "compare the checkpoint's configuration with the model's: layers, vocabulary, parallel sizes",
-        ),
-    ),
-    "damaged": (
-        Step(
-            "do",
-            "the file that is read is cut or damaged: compare size and checksum with the source, copy it again",
-        ),
-    ),
-    "download": (
-        Step("check", "curl -sI https://huggingface.co; env | grep -i proxy", _HERE),
-        Step("fix", "export HF_HUB_OFFLINE=1", "with what is needed downloaded once to a shared path"),
-    ),
-    "cuda": (
-        Step("check", "dmesg -T | grep -i xid", _HERE),
-        Step("do", "run the program under compute-sanitizer on one node for a few steps"),
-    ),
+_CUDA: Final = {
+    "check": "dmesg -T | grep -iE 'xid|amdgpu'",
+    "where": "on the host of this rank",
+    "do": "run the program under compute-sanitizer on one node for a few steps",
 }
-
 _FIRST = (
     "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
     "(closed connections, exhausted retries, time-outs) follows from it."
@@ -123,7 +73,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if not ranks_of(same) and not hosts_of(same):
             codes = _reported(first, weak)
         yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
-    elif weak:
+    elif weak and not exits_passed_on(run):
         blocks = [e for e in weak if e.message == "elastic_root_cause"]
         first = first_of(blocks or weak)
         yield _exit(run, first)
@@ -139,18 +89,17 @@ def _reported(first: End, weak: list[End]) -> list[End]:
     return after if len({e.ranks for e in after if e.ranks}) == 1 else []
 
 
-def _reason(end: End) -> str | None:
-    """What the exception says of its reason, in a word."""
-    said = pl.DataFrame(
-        {"exception": [end.exception], "text": [end.text]}, schema={"exception": pl.String, "text": pl.String}
-    )
-    reason = told(said, "exception-advice")[0]
-    return None if reason is None else str(reason)
+def _help(end: End) -> Mapping[str, str] | None:
+    """What helps against an exception, by what it says of its reason (help of this page and of CUDA's errors)."""
+    said = {"exception": [end.exception], "text": [end.text], "host": [end.hosts[0] if end.hosts else None]}
+    row = pl.DataFrame(said, schema=dict.fromkeys(said, pl.String))
+    cuda = told(row.with_columns(text=pl.lit(f"{end.exception}: {end.text}")), "exception-kind")[0] == "cuda"
+    return help_of(row, "cuda-unhandled", "") or _CUDA if cuda else help_of(row, FAILED, "")
 
 
 def _telling(first: End, raised: list[End]) -> End:
     """Of the exceptions that one process raised one upon the other, the one that says the reason."""
-    if _reason(first) is not None:
+    if _help(first) is not None:
         return first
     chain = [
         e
@@ -159,7 +108,7 @@ def _telling(first: End, raised: list[End]) -> End:
         and e.ranks == first.ranks
         and 0 < e.ref.line - first.ref.line <= _NEAR_END
     ]
-    return next((e for e in chain if _reason(e) is not None), first)
+    return next((e for e in chain if _help(e) is not None), first)
 
 
 def _head(end: End) -> str:
@@ -183,7 +132,7 @@ def _handled(run: Run, end: End) -> bool:
 def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     place = f" ({_short(first.place)})" if first.place else ""
     cuda = first.message == "cuda"
-    kind = _reason(first) or ("cuda" if cuda else "")
+    said = _help(first) or {}
     read = f"{_READ}: it ends at {first.place}" if first.place else _READ
     waits = "; the other ranks only wait for it" if ranks_of(found) else ""
     causes_ = strong_before(run, first, (KILLED, CRASHED))
@@ -194,8 +143,8 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     when = since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
-        steps=_ADVICE.get(kind, (Step("do", read + waits),)),
-        explanation=_ALONE if first.message == LAST_WORDS else _FIRST,
+        steps=steps_of_help(said) or (Step("do", read + waits),),
+        explanation=f"{said.get('says', '')} {_ALONE if first.message == LAST_WORDS else _FIRST}".strip(),
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.facts.ends import End
+from nccl_insight.rules._errors import cut
 from nccl_insight.rules._outside import (
     ABORT,
     CRASHED,
@@ -30,6 +33,8 @@ from nccl_insight.rules.context import Context
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
+# What the C++ runtime says of an exception that nobody caught.
+_THROWN: Final = re.compile(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
 # Lines of one exception of Ray, at most.
 _BLOCK = 12
 _NAMES = {
@@ -156,8 +161,12 @@ def _quoted(run: Run, first: End) -> bool:
 def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
     """A signal ended the process."""
     number = _signal(first)
+    thrown = _THROWN.search(first.text)
+    how = _NAMES.get(number or 0, "it died of a signal")
+    if thrown is not None:
+        how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
     return Hit(
-        title=f"{subject(chosen)} crashed: {_NAMES.get(number or 0, 'it died of a signal')}{since(chosen)}",
+        title=f"{subject(chosen)} crashed: {how}{since(chosen)}",
         next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl -1 info"
         + ("; df -h /dev/shm" if number == 7 else ""),
         explanation="The process died of a signal. What its peers report follows from it."

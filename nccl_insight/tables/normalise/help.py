@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from nccl_insight.base.model import Step
 from nccl_insight.language.help import Block, Help, default_blocks, filled, own_help
 from nccl_insight.language.load import default_grammar
 from nccl_insight.tables.normalise.meaning import words
@@ -23,6 +24,15 @@ def help_of(row: pl.DataFrame, diagnosis: str, message: str) -> Mapping[str, str
         if (said["says"] or not help_.says) and any(said[p] for p in ("says", "check", "fix", "do")):
             return said
     return None
+
+
+def steps_of_help(said: Mapping[str, str]) -> tuple[Step, ...]:
+    """The steps of a help, as :func:`help_of` gives it."""
+    given = (
+        Step(kind, said.get(kind, ""), said.get("where", "") if kind == "check" else "")
+        for kind in ("check", "fix", "do")
+    )
+    return tuple(step for step in given if step.text)
 
 
 def _closest(row: pl.DataFrame, diagnosis: str, message: str) -> Iterator[Help]:
